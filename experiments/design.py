@@ -1,0 +1,114 @@
+"""The plan of an experiment: which runs, in which blocks, in which order.
+
+Pure: the same arguments give the same plan, so that a reviewer can draw it again from the seed.
+"""
+
+import hashlib
+import json
+import random
+import re
+import secrets
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Workload = TypeVar("Workload", bound=Hashable)
+Environment = TypeVar("Environment", bound=Hashable)
+
+
+@dataclass(frozen=True, order=True)
+class Scale:
+    """Nodes x GPUs per node (x instances of the program per node)."""
+
+    nodes: int = 1
+    gpus_per_node: int = 1
+    instances_per_node: int = 1
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.gpus_per_node < 0 or self.instances_per_node < 1:
+            raise ValueError(f"A scale needs at least 1 node, 0 GPUs and 1 instance, not {self}.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Scale":
+        """Read "1x2" (1 node, 2 GPUs) or "2x4x3" (with 3 instances a node)."""
+        if not re.fullmatch(r"\d{1,6}[x×]\d{1,6}([x×]\d{1,6})?", text.strip(), re.ASCII):
+            raise ValueError(f"{text!r} is no scale: write nodes x GPUs per node, such as 1x2.")
+        return cls(*(int(number) for number in re.split("[x×]", text.strip())))
+
+    def __str__(self) -> str:
+        numbers = [self.nodes, self.gpus_per_node]
+        if self.instances_per_node != 1:
+            numbers.append(self.instances_per_node)
+        return "x".join(str(number) for number in numbers)
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs of one run."""
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True)
+class PlannedBlock(Generic[Workload, Environment]):
+    """One submission: the runs of one block in their order, or a single run (independent)."""
+
+    index: int
+    workload: Workload
+    scale: Scale
+    repeat: int
+    environments: tuple[Environment, ...]
+
+
+def draw_seed() -> int:
+    """A seed nobody chose, small enough for a 32-bit column."""
+    return secrets.randbits(31)
+
+
+def plan(
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    scales: Sequence[Scale],
+    repeats: int,
+    seed: int,
+    *,
+    paired: bool = True,
+) -> list[PlannedBlock[Workload, Environment]]:
+    """Every cell exactly `repeats` times; `index` and `repeat` count from 0 and 1.
+
+    Repeat 1 of all cells comes first, in random order, then repeat 2 in another random order, and
+    so on (randomised multiple interleaved trials: Abedi & Brecht, ICPE'17): drift over days falls
+    on all cells alike, and an experiment that is cut short is still balanced. Paired: within each
+    block the environments are shuffled too. Independent: each run is a block of its own.
+    """
+    for name, values in (
+        ("workloads", workloads),
+        ("environments", environments),
+        ("scales", scales),
+    ):
+        if not values:
+            raise ValueError(f"A plan without {name} is empty.")
+        if len(set(values)) != len(values):
+            raise ValueError(f"A plan names each of its {name} once: {values!r}.")
+    if repeats < 1:
+        raise ValueError(f"A plan repeats each cell at least once, not {repeats} times.")
+
+    order = random.Random(seed)  # noqa: S311: anybody may draw this again
+    blocks: list[PlannedBlock[Workload, Environment]] = []
+    for repeat in range(1, repeats + 1):
+        members: list[tuple[Environment, ...]] = (
+            [tuple(environments)] if paired else [(one,) for one in environments]
+        )
+        trial = [(w, s, m) for w in workloads for s in scales for m in members]
+        order.shuffle(trial)
+        for workload, scale, member in trial:
+            shuffled = list(member)
+            order.shuffle(shuffled)
+            blocks.append(PlannedBlock(len(blocks), workload, scale, repeat, tuple(shuffled)))
+    return blocks
+
+
+def plan_hash(definition: Mapping[str, object]) -> str:
+    """SHA-256 (hex) of a definition's canonical JSON: sorted keys, no spaces, UTF-8, no NaN."""
+    text = json.dumps(
+        definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return hashlib.sha256(text.encode()).hexdigest()

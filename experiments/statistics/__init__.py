@@ -1,0 +1,5 @@
+"""How environments are compared: pure functions of numbers, without Django."""
+
+from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
+
+__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict"]

@@ -1,0 +1,112 @@
+"""What goes into a comparison and what comes out of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Better = Literal["lower", "higher"]
+Interval = tuple[float, float]
+
+
+class Verdict(StrEnum):
+    """What the data allow to be said about one environment and the baseline."""
+
+    EQUIVALENT = "EQUIVALENT"
+    SLOWER = "SLOWER"
+    FASTER = "FASTER"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NO_INFERENCE = "NO INFERENCE"
+
+
+class Stamp(StrEnum):
+    """A reservation that stands beside a verdict."""
+
+    PROVISIONAL = "PROVISIONAL"
+    CONFOUNDED = "CONFOUNDED"
+    OUTLIER_SENSITIVE = "OUTLIER-SENSITIVE"
+    TAIL = "TAIL"
+    NOT_AFTER_HOLM = "NOT AFTER HOLM"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The value of one metric in one run; `started` in seconds since the epoch."""
+
+    run: str
+    block: str
+    environment: str
+    value: float
+    node: str = ""
+    started: float | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One environment compared with the baseline, for one workload, scale and metric.
+
+    `ratio` is environment / baseline (of geometric means) in the metric itself, whatever its
+    direction; `cost` turns it into what the job pays. Whatever cannot be computed is None.
+    Means and standard deviations are of the runs that were compared, in `unit`.
+    """
+
+    baseline: str
+    environment: str
+    unit: str
+    better: Better
+    margin: float
+    paired: bool
+    n_blocks: int
+    n_baseline: int
+    n_environment: int
+    baseline_mean: float | None
+    baseline_sd: float | None
+    environment_mean: float | None
+    environment_sd: float | None
+    ratio: float | None
+    ci95: Interval | None
+    ci90: Interval | None
+    p_difference: float | None
+    p_equivalence: float | None
+    smallest_margin: float | None
+    verdict: Verdict
+    detail: str
+    claim: str
+    evidence: str
+    stamps: tuple[Stamp, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why each of the stamps is there, in the same order."""
+    dropped_blocks: tuple[str, ...] = ()
+    """Blocks in which the baseline or the environment has no run."""
+    p_difference_holm: float | None = None
+    p_equivalence_holm: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in plain words: the claim, then what it rests on and the next step."""
+        return self.claim + self.evidence
+
+    @property
+    def cost(self) -> float | None:
+        """How much longer the job takes than on the baseline, as a fraction: 0.054 is +5.4 %."""
+        return None if self.ratio is None else _cost(self.ratio, self.better)
+
+    @property
+    def cost_ci95(self) -> Interval | None:
+        """The 95 % interval of `cost`."""
+        return _cost_interval(self.ci95, self.better)
+
+    @property
+    def cost_ci90(self) -> Interval | None:
+        """The 90 % interval of `cost`."""
+        return _cost_interval(self.ci90, self.better)
+
+
+def _cost(ratio: float, better: Better) -> float:
+    return (ratio if better == "lower" else 1 / ratio) - 1
+
+
+def _cost_interval(interval: Interval | None, better: Better) -> Interval | None:
+    if interval is None:
+        return None
+    low, high = sorted(_cost(end, better) for end in interval)
+    return low, high
