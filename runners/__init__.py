@@ -1,0 +1,1 @@
+"""Run jobs on clusters and fetch what they leave. Knows nothing of Django."""

@@ -1,0 +1,27 @@
+"""The two kinds of failure: nobody answered, or the answer was no."""
+
+from typing import Literal
+
+Kind = Literal[
+    "host name",  # the name is unknown
+    "unreachable",  # nobody listens there, or the connection broke
+    "host key",  # the host is not the one that was pinned
+    "key refused",  # our key does not open the account
+    "passphrase",  # missing or wrong
+    "time-out",  # no answer in time
+    "sessions",  # too many sessions at once
+    "disk full",  # no space or quota left on the cluster
+    "busy",  # the scheduler does not answer or takes no more jobs now
+]
+
+
+class TryAgain(Exception):  # noqa: N818 - it reads as what to do
+    """The other side did not answer or cannot now. Never changes a state; worth trying later."""
+
+    def __init__(self, message: str, *, kind: Kind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Refused(Exception):  # noqa: N818
+    """The other side answered no; the message holds its own words. Trying again is no use."""

@@ -1,0 +1,73 @@
+"""What is sent to a cluster: values without behaviour, complete before anything is sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one job asks the scheduler for.
+
+    Empty texts and None leave the choice to the cluster. `directives` are the partition's own
+    scheduler options (``--constraint=a100``), sent as they are; a newline in one is a ValueError.
+    """
+
+    time_limit_seconds: int
+    nodes: int = 1
+    gpus_per_node: int = 0
+    cpus_per_node: int = 1
+    memory_mb: int | None = None  # MiB for each node
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    directives: tuple[str, ...] = ()
+    gres: str = "gpu"  # the name of the generic resource, with a type if need be: "gpu:h100"
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """Where a run finds its software: a runtime with an image, or bare metal."""
+
+    label: str
+    runtime: str  # a key of RUNTIMES
+    executable: str = ""  # of the runtime on the cluster; empty: its usual name on PATH
+    options: tuple[str, ...] = ()  # of the runtime, as the administrator wrote them
+    mode: str = ""  # how the runtime works, where it has ways to choose from (udocker: "P1")
+    image_path: str = ""  # the staged form on the cluster; udocker: the container's name
+    image_digest: str = ""
+    python: str = "python3"
+    binds: tuple[str, ...] = ()  # "path" or "outside:inside"
+    variables: tuple[tuple[str, str], ...] = ()
+    setup_lines: tuple[str, ...] = ()  # shell, written by administrators
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One execution of one cell. `position` is its place in the order within the job."""
+
+    uid: str
+    position: int
+    workload: str  # a key of WORKLOADS
+    parameters: Mapping[str, Any]
+    environment: EnvironmentSpec
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.position}-{self.uid}"
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One submission: the runs of one block, in the order in which they are to be run."""
+
+    uid: str
+    name: str  # unique for each attempt: how a lost job is found again
+    directory: str  # absolute, on the cluster; its parent's parent is the work directory
+    runs: tuple[RunSpec, ...]
+    resources: Resources
+    setup_lines: tuple[str, ...] = ()  # the cluster's: shell, by administrators
+    cooldown_seconds: int = 0
+
+    def run_directory(self, run: RunSpec) -> str:
+        return f"{self.directory}/runs/{run.directory_name}"

@@ -1,0 +1,90 @@
+"""The seam to whatever decides when a job may run. Pure: commands out, answers in."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from runners.jobs import JobSpec
+from runners.transports.base import Completed
+
+Failure = Literal[
+    "time-out", "out of memory", "node failure", "cancelled outside", "lost", "failed"
+]
+
+
+@dataclass(frozen=True)
+class Status:
+    """A live job, as the scheduler sees it now."""
+
+    state: Literal["queued", "running"]
+    reason: str  # why it waits, in the scheduler's words; may be empty
+    native: str  # the scheduler's own name of the state
+
+
+@dataclass(frozen=True)
+class LastWord:
+    """What the scheduler remembers of a job that has ended."""
+
+    native: str
+    exit_code: str  # "code:signal" as the scheduler writes it
+    reason: str
+    node: str
+    kind: Failure | Literal[""]  # empty: it ended well
+
+
+class Scheduler(ABC):
+    """Commands for one kind of scheduler, each with the parser of its answer.
+
+    Commands are argument lists; the transport quotes them. Parsers raise TryAgain when the
+    scheduler did not answer and Refused, with its own words, when it answered no. Absence from an
+    answer proves nothing: a job that is not named in a status is simply not named.
+    """
+
+    label: ClassVar[str]
+    job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
+    facts: ClassVar[str]  # shell command that prints the scheduler's own record of the job; or ""
+
+    @abstractmethod
+    def header(self, job: JobSpec) -> list[str]:
+        """The lines that follow the script's first; ValueError if a directive has a newline."""
+
+    @abstractmethod
+    def submit(self, job: JobSpec) -> list[str]:
+        """The command that submits `job.sh` of the job's directory."""
+
+    @abstractmethod
+    def parse_submit(self, done: Completed) -> str:
+        """The scheduler's id of the job."""
+
+    @abstractmethod
+    def find(self, job: JobSpec) -> list[str]:
+        """The command that looks for a job that may have been submitted."""
+
+    @abstractmethod
+    def parse_find(self, done: Completed) -> str | None:
+        """The id of that job, None if the scheduler does not know it."""
+
+    @abstractmethod
+    def status(self, ids: Sequence[str]) -> list[str]:
+        """One command for all jobs, however many. At least one id."""
+
+    @abstractmethod
+    def parse_status(self, done: Completed) -> dict[str, Status]:
+        """The live ones among them."""
+
+    @abstractmethod
+    def cancel(self, ids: Sequence[str]) -> list[str]:
+        """The command that ends jobs; jobs that have ended already are no error."""
+
+    @abstractmethod
+    def parse_cancel(self, done: Completed) -> None:
+        """Return if the scheduler took notice."""
+
+    def last_word(self, ids: Sequence[str]) -> list[str] | None:
+        """The command that asks how jobs ended; None where nobody remembers."""
+        return None
+
+    def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+        """What is remembered; may leave out jobs."""
+        return {}
