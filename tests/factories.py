@@ -1,0 +1,268 @@
+"""Build rows for tests: each factory makes what its row needs, and no more."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import factory
+from factory.django import DjangoModelFactory
+
+from experiments.models import (
+    Cluster,
+    Credential,
+    Environment,
+    Event,
+    Experiment,
+    Image,
+    Job,
+    Measurement,
+    Partition,
+    Run,
+    Runtime,
+    Series,
+    StagedImage,
+    User,
+    Workload,
+)
+
+PASSWORD = "a balance with one empty pan"
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class UserFactory(DjangoModelFactory[User]):
+    class Meta:
+        model = User
+        skip_postgeneration_save = True
+
+    username = factory.Sequence(lambda n: f"person{n}")
+    password = factory.django.Password(PASSWORD)
+
+
+class AdminFactory(UserFactory):
+    username = factory.Sequence(lambda n: f"admin{n}")
+    is_staff = True
+    is_superuser = True
+
+
+class CredentialFactory(DjangoModelFactory[Credential]):
+    class Meta:
+        model = Credential
+
+    name = factory.Sequence(lambda n: f"key {n}")
+    user_name = "researcher"
+    private_key = "not a key, but secret all the same"
+    owner = factory.SubFactory(UserFactory)
+
+
+class ClusterFactory(DjangoModelFactory[Cluster]):
+    """A cluster that needs no network: this machine, without a scheduler."""
+
+    class Meta:
+        model = Cluster
+
+    name = factory.Sequence(lambda n: f"cluster{n}")
+    transport = "local"
+    scheduler = "direct"
+    work_directory = "/tmp/tare"
+    owner = factory.SubFactory(UserFactory)
+
+
+class PartitionFactory(DjangoModelFactory[Partition]):
+    class Meta:
+        model = Partition
+
+    cluster = factory.SubFactory(ClusterFactory)
+    name = factory.Sequence(lambda n: f"gpu{n}")
+    nodes = 2
+    gpus_per_node = 4
+    cpus_per_node = 16
+    time_limit_minutes = 60
+
+
+class RuntimeFactory(DjangoModelFactory[Runtime]):
+    class Meta:
+        model = Runtime
+
+    cluster = factory.SubFactory(ClusterFactory)
+    kind = "apptainer"
+    executable = factory.Sequence(lambda n: f"/opt/apptainer{n}/bin/apptainer")
+    version = "1.3.4"
+
+
+class ImageFactory(DjangoModelFactory[Image]):
+    class Meta:
+        model = Image
+
+    reference = factory.Sequence(lambda n: f"tare/tensorflow:{n}")
+    digest = factory.LazyAttribute(
+        lambda image: "sha256:" + hashlib.sha256(image.reference.encode()).hexdigest()
+    )
+    owner = factory.SubFactory(UserFactory)
+
+
+class StagedImageFactory(DjangoModelFactory[StagedImage]):
+    class Meta:
+        model = StagedImage
+
+    image = factory.SubFactory(ImageFactory)
+    cluster = factory.SubFactory(ClusterFactory)
+    format = "sif"
+    path = "/images/tensorflow.sif"
+
+
+class EnvironmentFactory(DjangoModelFactory[Environment]):
+    """Bare metal."""
+
+    class Meta:
+        model = Environment
+
+    name = factory.Sequence(lambda n: f"bare metal {n}")
+    cluster = factory.SubFactory(ClusterFactory)
+    owner = factory.SubFactory(UserFactory)
+
+
+class ContainerFactory(EnvironmentFactory):
+    """A container on the cluster given, with a runtime and a staged image of that cluster."""
+
+    name = factory.Sequence(lambda n: f"Apptainer {n}")
+    runtime = factory.SubFactory(RuntimeFactory, cluster=factory.SelfAttribute("..cluster"))
+    staged_image = factory.SubFactory(
+        StagedImageFactory, cluster=factory.SelfAttribute("..cluster")
+    )
+
+
+class WorkloadFactory(DjangoModelFactory[Workload]):
+    class Meta:
+        model = Workload
+
+    name = factory.Sequence(lambda n: f"blas {n}")
+    kind = "blas"
+    time_limit_seconds = 60
+    owner = factory.SubFactory(UserFactory)
+
+
+class ExperimentFactory(DjangoModelFactory[Experiment]):
+    """A draft of one workload in two environments; pass `workloads` and `environments` to choose.
+
+    `environments` holds the baseline too; by default it is the baseline and one container.
+    """
+
+    class Meta:
+        model = Experiment
+        skip_postgeneration_save = True
+
+    question = factory.Sequence(lambda n: f"What does container {n} cost?")
+    cluster = factory.SubFactory(ClusterFactory)
+    partition = factory.SubFactory(PartitionFactory, cluster=factory.SelfAttribute("..cluster"))
+    baseline = factory.SubFactory(EnvironmentFactory, cluster=factory.SelfAttribute("..cluster"))
+    repeats = 5
+    margin = 0.05
+    owner = factory.SubFactory(UserFactory)
+
+    @factory.post_generation
+    def workloads(self: Any, create: bool, given: list[Workload] | None, **kwargs: Any) -> None:
+        self.workloads.set(given or [WorkloadFactory()])
+
+    @factory.post_generation
+    def environments(
+        self: Any, create: bool, given: list[Environment] | None, **kwargs: Any
+    ) -> None:
+        self.environments.set(given or [self.baseline, ContainerFactory(cluster=self.cluster)])
+
+
+class LaunchedFactory(ExperimentFactory):
+    """A frozen experiment without runs; `tests.factories.block` adds them."""
+
+    launched_at = NOON
+    order_seed = 20261120
+    plan_hash = "0" * 64
+    plan = factory.LazyFunction(dict)
+
+
+class JobFactory(DjangoModelFactory[Job]):
+    class Meta:
+        model = Job
+
+    experiment = factory.SubFactory(LaunchedFactory)
+    cluster = factory.SelfAttribute("experiment.cluster")
+    workload = factory.LazyAttribute(lambda job: job.experiment.workloads.first())
+    scale = "1x1"
+    repeat = factory.Sequence(lambda n: n + 1)
+    block = factory.SelfAttribute("repeat")
+    state = Job.State.DONE
+    scheduler_id = factory.Sequence(lambda n: str(1000 + n))
+    directory = factory.LazyAttribute(lambda job: f"/tmp/tare/jobs/{job.scheduler_id}-1")
+    submitted_at = NOON
+    started_at = NOON + timedelta(seconds=2)
+    ended_at = NOON + timedelta(seconds=40)
+
+
+class RunFactory(DjangoModelFactory[Run]):
+    """A run that succeeded; `values={"seconds": 1.2}` gives it measurements."""
+
+    class Meta:
+        model = Run
+        skip_postgeneration_save = True
+
+    job = factory.SubFactory(JobFactory)
+    experiment = factory.SelfAttribute("job.experiment")
+    workload = factory.SelfAttribute("job.workload")
+    environment = factory.SelfAttribute("experiment.baseline")
+    scale = factory.SelfAttribute("job.scale")
+    repeat = factory.SelfAttribute("job.repeat")
+    position = factory.LazyAttribute(lambda run: run.job.runs.count())
+    state = Run.State.SUCCEEDED
+    exit_code = 0
+    node = "node1"
+    began_at = NOON + timedelta(seconds=3)
+    ended_at = NOON + timedelta(seconds=13)
+
+    @factory.post_generation
+    def values(self: Any, create: bool, given: dict[str, float] | None, **kwargs: Any) -> None:
+        for metric, value in (given or {}).items():
+            MeasurementFactory(run=self, metric=metric, value=value)
+
+
+class MeasurementFactory(DjangoModelFactory[Measurement]):
+    class Meta:
+        model = Measurement
+
+    run = factory.SubFactory(RunFactory)
+    metric = "seconds"
+    value = 1.0
+    unit = "s"
+
+
+class SeriesFactory(DjangoModelFactory[Series]):
+    class Meta:
+        model = Series
+
+    run = factory.SubFactory(RunFactory)
+    metric = "step"
+    unit = "s"
+    values = factory.LazyFunction(lambda: [0.30, 0.11, 0.10, 0.10, 0.11, 0.10])
+
+
+class EventFactory(DjangoModelFactory[Event]):
+    class Meta:
+        model = Event
+
+    experiment = factory.SubFactory(ExperimentFactory)
+    what = "launched"
+
+
+def block(
+    experiment: Experiment,
+    repeat: int,
+    values: dict[Environment, float],
+    *,
+    metric: str = "seconds",
+    **job: Any,
+) -> Job:
+    """Add one finished block: a job with one run in each environment, in the order given."""
+    made = JobFactory(experiment=experiment, repeat=repeat, **job)
+    for environment, value in values.items():
+        RunFactory(job=made, environment=environment, values={metric: value})
+    return made
