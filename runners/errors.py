@@ -11,6 +11,7 @@ Kind = Literal[
     "time-out",  # no answer in time
     "sessions",  # too many sessions at once
     "disk full",  # no space or quota left on the cluster
+    "set-up",  # the cluster's own entry is not complete
     "busy",  # the scheduler does not answer or takes no more jobs now
 ]
 

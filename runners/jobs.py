@@ -34,6 +34,7 @@ class EnvironmentSpec:
     executable: str = ""  # of the runtime on the cluster; empty: its usual name on PATH
     options: tuple[str, ...] = ()  # of the runtime, as the administrator wrote them
     mode: str = ""  # how the runtime works, where it has ways to choose from (udocker: "P1")
+    image_format: str = ""  # "sif", "sandbox", "udocker"
     image_path: str = ""  # the staged form on the cluster; udocker: the container's name
     image_digest: str = ""
     python: str = "python3"
@@ -51,6 +52,7 @@ class RunSpec:
     workload: str  # a key of WORKLOADS
     parameters: Mapping[str, Any]
     environment: EnvironmentSpec
+    time_limit_seconds: int = 0  # the script ends the run after this long; 0: the job's limit only
 
     @property
     def directory_name(self) -> str:

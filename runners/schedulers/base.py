@@ -42,6 +42,7 @@ class Scheduler(ABC):
     """
 
     label: ClassVar[str]
+    has_partitions: ClassVar[bool] = True
     job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
     facts: ClassVar[str]  # shell command that prints the scheduler's own record of the job; or ""
 

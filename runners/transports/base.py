@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, ClassVar, Self
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Transport(ABC):
 
     Every call ends: with the command, with its time-out, or with the connection (TryAgain).
     """
+
+    label: ClassVar[str]
 
     @abstractmethod
     def run(
