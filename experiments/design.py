@@ -91,7 +91,7 @@ def plan(
     if repeats < 1:
         raise ValueError(f"A plan repeats each cell at least once, not {repeats} times.")
 
-    order = random.Random(seed)  # noqa: S311: anybody may draw this again
+    order = random.Random(seed)  # noqa: S311  anybody is meant to be able to draw this again
     blocks: list[PlannedBlock[Workload, Environment]] = []
     for repeat in range(1, repeats + 1):
         members: list[tuple[Environment, ...]] = (

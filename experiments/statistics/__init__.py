@@ -1,5 +1,6 @@
 """How environments are compared: pure functions of numbers, without Django."""
 
+from experiments.statistics.comparison import compare, holm
 from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 
-__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict"]
+__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict", "compare", "holm"]

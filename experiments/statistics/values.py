@@ -40,7 +40,7 @@ class Sample:
     started: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pair:
     """One environment compared with the baseline, for one workload, scale and metric.
 
@@ -55,23 +55,23 @@ class Pair:
     better: Better
     margin: float
     paired: bool
-    n_blocks: int
-    n_baseline: int
-    n_environment: int
-    baseline_mean: float | None
-    baseline_sd: float | None
-    environment_mean: float | None
-    environment_sd: float | None
-    ratio: float | None
-    ci95: Interval | None
-    ci90: Interval | None
-    p_difference: float | None
-    p_equivalence: float | None
-    smallest_margin: float | None
-    verdict: Verdict
-    detail: str
-    claim: str
-    evidence: str
+    n_blocks: int = 0
+    n_baseline: int = 0
+    n_environment: int = 0
+    baseline_mean: float | None = None
+    baseline_sd: float | None = None
+    environment_mean: float | None = None
+    environment_sd: float | None = None
+    ratio: float | None = None
+    ci95: Interval | None = None
+    ci90: Interval | None = None
+    p_difference: float | None = None
+    p_equivalence: float | None = None
+    smallest_margin: float | None = None
+    verdict: Verdict = Verdict.NO_INFERENCE
+    detail: str = ""
+    claim: str = ""
+    evidence: str = ""
     stamps: tuple[Stamp, ...] = ()
     reasons: tuple[str, ...] = ()
     """Why each of the stamps is there, in the same order."""
@@ -84,6 +84,15 @@ class Pair:
     def sentence(self) -> str:
         """The verdict in plain words: the claim, then what it rests on and the next step."""
         return self.claim + self.evidence
+
+    @property
+    def size(self) -> str:
+        """How much data stand behind it: "8 blocks", "5 runs each", "5 and 7 runs"."""
+        if self.paired:
+            return f"{self.n_blocks} block{'s' * (self.n_blocks != 1)}"
+        if self.n_baseline == self.n_environment:
+            return f"{self.n_baseline} run{'s' * (self.n_baseline != 1)} each"
+        return f"{self.n_baseline} and {self.n_environment} runs"
 
     @property
     def cost(self) -> float | None:

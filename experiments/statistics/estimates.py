@@ -1,0 +1,138 @@
+"""Ratio estimates on the log scale, all built from one mean and its arms.
+
+An arm is a set of independent values of which the estimate is a mean or a difference of means: the
+log-ratios of the blocks (paired), or the logs of the runs of two environments (unpaired, Welch).
+One arm gives Student's t with n - 1 degrees of freedom, two give Welch's with Satterthwaite's, so
+every number below is that of `scipy.stats.ttest_rel`, `ttest_ind(equal_var=False)` and
+statsmodels' `ttost_paired`, `ttost_ind(usevar="unequal")` on logs; the tests hold it to 1e-10.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from experiments.statistics.values import Interval
+
+LARGEST_LOG = 700.0
+"""Ends of absurdly wide intervals stop here: finite, so that JSON can carry them."""
+
+IDENTICAL = 1e-12
+"""A standard deviation of logs below this is rounding, not spread."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The sample variance of n independent logs; n = 1 has none, written as 0."""
+
+    variance: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """ln(environment / baseline) and the arms that its uncertainty comes from."""
+
+    log_ratio: float
+    arms: tuple[Arm, ...]
+
+    @property
+    def ratio(self) -> float:
+        return _exp(self.log_ratio)
+
+    @property
+    def flaw(self) -> str:
+        """Why nothing can be inferred, or ""."""
+        if min(arm.n for arm in self.arms) < 2:
+            return "n = 1"
+        if all(arm.variance <= IDENTICAL**2 for arm in self.arms):
+            return "identical values"
+        return ""
+
+    @property
+    def se(self) -> float:
+        """Standard error of `log_ratio`."""
+        return math.sqrt(sum(arm.variance / arm.n for arm in self.arms))
+
+    @property
+    def df(self) -> float:
+        """Welch-Satterthwaite degrees of freedom; n - 1 for a single arm."""
+        # Relative to their sum, so that tiny variances do not underflow when squared.
+        squares = sum((arm.variance / arm.n / self.se**2) ** 2 / (arm.n - 1) for arm in self.arms)
+        return 1 / squares
+
+    def log_interval(self, level: float) -> Interval:
+        """Two-sided interval of `log_ratio`; 0.90 is the one that TOST looks at."""
+        from scipy.special import stdtrit  # lazily: half a second that few pages need
+
+        half = float(stdtrit(self.df, (1 + level) / 2)) * self.se
+        return self.log_ratio - half, self.log_ratio + half
+
+    def interval(self, level: float) -> Interval:
+        """Two-sided interval of the ratio."""
+        low, high = self.log_interval(level)
+        return _exp(low), _exp(high)
+
+    @property
+    def p_difference(self) -> float:
+        """Two-sided p of "the ratio is 1"."""
+        return 2 * self._upper_tail(abs(self.log_ratio))
+
+    def p_equivalence(self, margin: float) -> float:
+        """TOST: the larger p of "at or beyond 1/(1+margin)" and "at or beyond 1+margin"."""
+        return self._upper_tail(math.log1p(margin) - abs(self.log_ratio))
+
+    @property
+    def smallest_margin(self) -> float:
+        """The smallest margin that these data prove at 5 %: max(1/low, high) - 1 of the 90 % CI."""
+        low, high = self.log_interval(0.90)
+        return _exp(max(-low, high)) - 1
+
+    def more(self, extra: int) -> "Estimate":
+        """The same mean and spread with `extra` more values in each arm."""
+        return replace(self, arms=tuple(Arm(arm.variance, arm.n + extra) for arm in self.arms))
+
+    def _upper_tail(self, distance: float) -> float:
+        from scipy.special import stdtr
+
+        return float(stdtr(self.df, -distance / self.se))
+
+
+def paired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
+    """From logs of one value per block and arm, in the same order of blocks."""
+    mean, arm = _arm([e - b for b, e in zip(baseline, environment, strict=True)])
+    return Estimate(mean, (arm,))
+
+
+def unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
+    """From logs of independent runs; n and variances may differ."""
+    (mean_b, arm_b), (mean_e, arm_e) = _arm(baseline), _arm(environment)
+    return Estimate(mean_e - mean_b, (arm_b, arm_e))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A published result: mean and its standard error (not the SD) over n runs."""
+
+    mean: float
+    se: float
+    n: int
+
+
+def from_summary(baseline: Summary, environment: Summary) -> Estimate:
+    """By the delta method: the variance of ln(mean) is (SE / mean)²."""
+    for summary in (baseline, environment):
+        if not (0 < summary.mean < math.inf and 0 <= summary.se < math.inf and summary.n >= 1):
+            raise ValueError(f"{summary} needs a positive mean, an SE of at least 0 and n >= 1.")
+    arms = tuple(Arm((s.se / s.mean) ** 2 * s.n, s.n) for s in (baseline, environment))
+    return Estimate(math.log(environment.mean / baseline.mean), arms)
+
+
+def _arm(logs: Sequence[float]) -> tuple[float, Arm]:
+    # fsum is exact, so the order of the runs cannot change a verdict.
+    mean = math.fsum(logs) / len(logs)
+    squares = math.fsum((value - mean) ** 2 for value in logs)
+    return mean, Arm(squares / max(len(logs) - 1, 1), len(logs))
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(max(log, -LARGEST_LOG), LARGEST_LOG))

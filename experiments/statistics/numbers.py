@@ -1,0 +1,133 @@
+"""How Tare writes numbers: digits follow the uncertainty, one SI prefix a column.
+
+Missing values are an en dash; minus is a minus sign. Used by sentences, pages and plots alike.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+MISSING = "–"
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+SMALL_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+SCALABLE_UP = frozenset({"B", "B/s", "FLOP/s", "Hz", "W", "J"})
+
+
+def si(values: Iterable[float | None], unit: str) -> tuple[float, str]:
+    """The factor and unit text for one axis or column: 0.0229 and 0.0231 s -> (1000, "ms").
+
+    The largest value decides. Only seconds are made smaller and only bytes, FLOP/s, Hz, W and J
+    larger; any other unit stays as it is.
+    """
+    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    prefixes = SMALL_PREFIXES if unit == "s" else PREFIXES if unit in SCALABLE_UP else ()
+    if not prefixes or largest == 0:
+        return 1.0, unit
+    # Half a unit in the third digit, so that 999.7 µs is written as 1.00 ms.
+    size, prefix = next((p for p in prefixes if largest >= 0.9995 * p[0]), prefixes[-1])
+    return 1 / size, prefix + unit
+
+
+def fixed(value: float, decimals: int) -> str:
+    # An interval from two runs may end at 1e80; nobody wants its 80 digits.
+    text = f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.2e}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def _decimals(value: float, significant: int) -> int:
+    """Decimals that show this many significant digits of a value."""
+    if value == 0 or not math.isfinite(value):
+        return significant - 1
+    exponent = int(f"{abs(value):.{significant - 1}e}".partition("e")[2])
+    return min(max(significant - 1 - exponent, 0), 12)
+
+
+def quantity(value: float | None, unit: str, *, significant: int = 4) -> str:
+    """A single number with its unit and an SI prefix of its own: 0.02294 s -> "22.94 ms"."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    factor, text = si([value], unit)
+    return f"{fixed(value * factor, _decimals(value * factor, significant))} {text}".strip()
+
+
+def spread(
+    mean: float | None, sd: float | None, n: int, unit: str, *, prefix: tuple[float, str] = (0, "")
+) -> str:
+    """Mean and standard deviation: "22.94 ± 0.31 ms (SD, n = 5)".
+
+    `prefix` is what `si` gave for the whole column; without it the mean chooses its own.
+    """
+    if mean is None:
+        return MISSING
+    factor, text = prefix if prefix[0] else si([mean], unit)
+    if sd is None:
+        return f"{quantity(mean, unit)} (n = {n})"
+    decimals = _decimals(sd * factor, 2) if sd else _decimals(mean * factor, 4)
+    return (
+        f"{fixed(mean * factor, decimals)} ± {fixed(sd * factor, decimals)} {text}".rstrip()
+        + f" (SD, n = {n})"
+    )
+
+
+def ratio_decimals(interval: Sequence[float] | None) -> int:
+    """At least 3 decimals; more when the interval is narrower than 0.002."""
+    if interval is None:
+        return 3
+    half = abs(interval[1] - interval[0]) / 2
+    return min(max(math.ceil(-math.log10(half)), 3), 6) if half > 0 else 6
+
+
+def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
+    """A ratio with its interval: "1.054 [1.049, 1.061]"."""
+    if value is None:
+        return MISSING
+    decimals = ratio_decimals(interval)
+    if interval is None:
+        return fixed(value, decimals)
+    low, high = (fixed(end, decimals) for end in interval)
+    return f"{fixed(value, decimals)} [{low}, {high}]"
+
+
+def percent(fraction: float | None, *, decimals: int = 1) -> str:
+    """A fraction without a forced sign: 0.0452 -> "4.5 %"."""
+    return MISSING if fraction is None else f"{fixed(100 * fraction, decimals)} %"
+
+
+def cost(fraction: float | None, *, decimals: int = 1) -> str:
+    """A relative change with its sign: 0.054 -> "+5.4 %", -0.02 -> "−2.0 %"."""
+    if fraction is None:
+        return MISSING
+    text = percent(fraction, decimals=decimals)
+    return text if text.startswith("−") or not float(text[:-2]) else f"+{text}"
+
+
+def margin(fraction: float) -> str:
+    """A margin as it was typed: 0.02 -> "2 %", 0.005 -> "0.5 %"."""
+    return f"{100 * fraction:.3g} %"
+
+
+def p_value(p: float | None) -> str:
+    """A p value: "0.023", "0.44", "< 0.001"; never stars."""
+    if p is None:
+        return MISSING
+    if p < 0.001:
+        return "< 0.001"
+    return fixed(p, 3 if p < 0.0995 else 2)
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: "2 d 03 h", "1 h 04 min", "2 min 05 s", "3.2 s", "410 µs"."""
+    if seconds is None or not math.isfinite(seconds):
+        return MISSING
+    if seconds < 0:
+        return f"−{duration(-seconds)}"
+    if seconds < 59.95:
+        factor, unit = si([seconds], "s")
+        value = seconds * factor
+        return f"{fixed(value, 1 if value < 9.95 and value else 0)} {unit}"
+    if round(seconds) < 3600:
+        return "{} min {:02d} s".format(*divmod(round(seconds), 60))
+    if round(seconds / 60) < 24 * 60:
+        return "{} h {:02d} min".format(*divmod(round(seconds / 60), 60))
+    return "{} d {:02d} h".format(*divmod(round(seconds / 3600), 24))

@@ -1,0 +1,90 @@
+"""Reservations: what a reviewer would hold against a verdict, found before the reviewer does."""
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from experiments.statistics.arms import Arms, logs
+from experiments.statistics.estimates import Estimate
+from experiments.statistics.values import Better, Sample, Stamp, Verdict
+from experiments.statistics.verdicts import FEWEST, decide
+
+ROBUST_SDS = 5
+MAD_TO_SD = 1.4826
+
+
+def stamps(
+    arms: Arms,
+    estimate: Estimate,
+    verdict: Verdict,
+    *,
+    margin: float,
+    better: Better,
+    differences: Sequence[str] = (),
+) -> Iterator[tuple[Stamp, str]]:
+    """Each stamp with its reason."""
+    fewest = min(arm.n for arm in estimate.arms)
+    if fewest < FEWEST:
+        yield (
+            Stamp.PROVISIONAL,
+            f"{fewest} {'blocks' if arms.paired else 'runs'} are few; "
+            f"from {FEWEST} on the spread is known well enough.",
+        )
+    if confounded := [*_confounded(arms), *differences]:
+        yield Stamp.CONFOUNDED, "; ".join(confounded) + "."
+    if changing := _decisive(arms, verdict, margin, better):
+        yield (
+            Stamp.OUTLIER_SENSITIVE,
+            f"Without {changing[0]}{' (or others)' if changing[1:] else ''} "
+            "the verdict would be another one.",
+        )
+    slow = [*_tail(arms.baseline, margin, better), *_tail(arms.environment, margin, better)]
+    if slow:
+        yield (
+            Stamp.TAIL,
+            f"Much slower than the others of their environment: {', '.join(slow)}. "
+            "Rare slow runs are a cost that so few runs cannot measure.",
+        )
+
+
+def _confounded(arms: Arms) -> Iterator[str]:
+    nodes_b = {sample.block: sample.node for sample in arms.baseline if sample.node}
+    nodes_e = {sample.block: sample.node for sample in arms.environment if sample.node}
+    if arms.paired:
+        apart = [b for b in arms.blocks if b in nodes_b and b in nodes_e]
+        apart = [block for block in apart if nodes_b[block] != nodes_e[block]]
+        if apart:
+            yield f"Different nodes within block {', '.join(apart)}"
+    elif nodes_b and nodes_e and not set(nodes_b.values()) & set(nodes_e.values()):
+        yield "No node ran both environments"
+    times_b = [sample.started for sample in arms.baseline if sample.started is not None]
+    times_e = [sample.started for sample in arms.environment if sample.started is not None]
+    if len(times_b) == len(arms.baseline) and len(times_e) == len(arms.environment):
+        if max(times_b) < min(times_e):
+            yield "All runs of the baseline came before the others"
+        if max(times_e) < min(times_b):
+            yield "All runs of the baseline came after the others"
+
+
+def _decisive(arms: Arms, verdict: Verdict, margin: float, better: Better) -> list[str]:
+    """The blocks or runs without which the verdict would be another one."""
+    changing = []
+    for name, rest in arms.leave_one_out():
+        estimate = rest.estimate()
+        # With too few left to infer anything there is no other verdict to compare with.
+        if estimate is None or min(arm.n for arm in estimate.arms) < 2:
+            continue
+        if decide(estimate, margin, better)[0] is not verdict:
+            changing.append(name)
+    return changing
+
+
+def _tail(samples: Sequence[Sample], margin: float, better: Better) -> Iterator[str]:
+    """Runs slower than the median of their arm by the margin and by 5 robust SDs."""
+    costs = logs(samples) if better == "lower" else [-log for log in logs(samples)]
+    centre = median(costs)
+    robust_sd = MAD_TO_SD * median(abs(cost - centre) for cost in costs)
+    limit = max(math.log1p(margin), ROBUST_SDS * robust_sd)
+    for sample, cost in zip(samples, costs, strict=True):
+        if cost - centre > limit:
+            yield f"run {sample.run} ({sample.environment})"

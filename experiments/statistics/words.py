@@ -1,0 +1,98 @@
+"""A verdict as one sentence, in plain words, with the next step."""
+
+from experiments.statistics import numbers
+from experiments.statistics.estimates import Estimate
+from experiments.statistics.values import Interval, Pair, Verdict
+from experiments.statistics.verdicts import (
+    BEYOND,
+    DETECTABLE,
+    FEWEST,
+    MOST,
+    more_needed,
+)
+
+
+def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]:
+    """The claim (which a page may print bold) and the rest of the sentence."""
+    if estimate is None or pair.verdict is Verdict.NO_INFERENCE:
+        claim, evidence = "No inference", f": {_why_none(pair)}"
+    elif pair.verdict is Verdict.INCONCLUSIVE:
+        claim, evidence = "Inconclusive", f": {_what_is_open(pair, estimate)}"
+    elif pair.verdict is Verdict.EQUIVALENT:
+        claim = (
+            f"{pair.environment} is equivalent to {pair.baseline} "
+            f"within {numbers.margin(pair.margin)}"
+        )
+        evidence = f" ({_numbers(pair, '90 %', pair.ci90)})."
+        if pair.detail == DETECTABLE:
+            evidence += " A difference can be detected, but it is smaller than the margin."
+    else:
+        claim = (
+            f"{pair.environment} is {_percent(pair, abs(pair.cost or 0))} "
+            f"{pair.verdict.lower()} than {pair.baseline}"
+        )
+        evidence = f" ({_numbers(pair, '95 %', pair.ci95)}); " + (
+            f"more than the margin of {numbers.margin(pair.margin)}."
+            if pair.detail == BEYOND
+            else f"whether by more than {numbers.margin(pair.margin)} is open."
+        )
+    if pair.dropped_blocks:
+        count = len(pair.dropped_blocks)
+        evidence += f" {count} incomplete block{'s are' if count > 1 else ' is'} left out."
+    return claim, evidence
+
+
+def _numbers(pair: Pair, level: str, interval: Interval | None) -> str:
+    low, high = interval or (1.0, 1.0)
+    decimals = numbers.ratio_decimals(interval)
+    ratio, start, end = (numbers.fixed(value, decimals) for value in (pair.ratio or 1.0, low, high))
+    return f"ratio {ratio}, {level} CI {start} to {end}, {pair.size}"
+
+
+def _percent(pair: Pair, fraction: float) -> str:
+    return numbers.percent(fraction, decimals=numbers.ratio_decimals(pair.ci95) - 2)
+
+
+def _what_is_open(pair: Pair, estimate: Estimate) -> str:
+    low, high = pair.cost_ci90 or (0.0, 0.0)
+    if low < 0 < high:
+        between = f"{_percent(pair, -low)} faster and {_percent(pair, high)} slower"
+    else:
+        ends = sorted((abs(low), abs(high)))
+        side = "slower" if high > 0 else "faster"
+        between = f"{_percent(pair, ends[0])} and {_percent(pair, ends[1])} {side}"
+    margin = numbers.margin(pair.margin)
+    return (
+        f"{pair.environment} is between {between} than {pair.baseline} "
+        f"(90 % CI, {pair.size}); {_next_step(pair, estimate)} at {margin}."
+    )
+
+
+def _next_step(pair: Pair, estimate: Estimate) -> str:
+    more = more_needed(estimate, pair.margin)
+    if more is None:
+        return f"even {MOST:,} more {_units(pair, MOST)} would hardly decide"
+    if more > 100:
+        more = -(-more // 10) * 10
+    return f"about {more} more {_units(pair, more)} would decide"
+
+
+def _units(pair: Pair, count: int) -> str:
+    unit = ("block" if pair.paired else "run") + "s" * (count != 1)
+    return unit if pair.paired else f"{unit} of each"
+
+
+def _why_none(pair: Pair) -> str:
+    if pair.detail == "identical values":
+        return (
+            f"the {pair.size} of {pair.environment} and {pair.baseline} have no spread at all; "
+            "was the log rounded?"
+        )
+    if pair.detail == "n = 1":
+        have = pair.n_blocks if pair.paired else min(pair.n_baseline, pair.n_environment)
+        more = FEWEST - have
+        return (
+            f"{pair.size} of {pair.environment} and {pair.baseline} cannot show how much runs "
+            f"vary; {more} more {_units(pair, more)} are needed."
+        )
+    return f"there is {pair.detail}."
