@@ -1,0 +1,89 @@
+"""The program that runs inside every environment: `python3 main.py RUN_DIRECTORY/spec.json`.
+
+Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec.
+Ends with 0 and a result, or with a reason on stderr and no result: 2 when the workload cannot
+start here, 3 when what it computed is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from typing import Any
+
+if not __package__:
+    # Started as a file. As a package, none of our names can shadow a library's.
+    sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
+
+from . import snapshot
+from .frameworks import StartError
+from .recorder import STEP_TIME, Recorder, ResultError, write_json
+
+WORKLOADS = ("blas", "cnn")
+
+
+def main(spec_path: str) -> int:
+    recorder = Recorder(process_age())
+    try:
+        measure(read_spec(spec_path), os.path.dirname(os.path.abspath(spec_path)), recorder)
+    except StartError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except ResultError as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
+    """Run the workload of the spec between two looks at the environment."""
+    inside_path = os.path.join(directory, "inside.json")
+    recorder.phase("snapshot")
+    inside = snapshot.before()
+    write_json(inside_path, inside)
+
+    workload = importlib.import_module("." + spec["workload"], __package__)
+    workload.run(spec["parameters"], recorder)
+
+    write_json(inside_path, {**inside, **snapshot.after()})
+    recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
+    recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
+    recorder.metric("import_time", recorder.phases()["import"], "s")
+    recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
+    recorder.write(os.path.join(directory, "result.json"))
+    for name, metric in sorted(recorder.document()["metrics"].items()):
+        print(f"{name} = {metric['value']:.6g} {metric['unit']}")
+
+
+def read_spec(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            spec: dict[str, Any] = json.load(file)
+        schema, kind = spec["schema"], spec["workload"]
+        spec["parameters"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StartError(f"the spec {path} cannot be read: {error!r}") from error
+    if schema != 1:
+        raise StartError(f"the spec {path} has schema {schema!r}; this payload knows schema 1")
+    if kind not in WORKLOADS:
+        raise StartError(f"unknown workload {kind!r}; this payload knows {', '.join(WORKLOADS)}")
+    return spec
+
+
+def process_age() -> float:
+    """Seconds since the kernel started this process, to its clock tick (mostly 10 ms)."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            # The name in parentheses may hold spaces; `starttime` is field 22, man 5 proc.
+            fields = file.read().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+    except (OSError, ValueError, IndexError, AttributeError):  # not Linux, or /proc is hidden
+        return 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,158 @@
+"""What is true inside the environment, as far as the program itself can see.
+
+`before` is taken when nothing has been imported yet; `after` adds what the workload loaded.
+Whatever cannot be read is left out: a look around never ends a run.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from typing import Any
+
+VARIABLES = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURM)_|PYTHON[A-Z]+$"
+    r"|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|HOME|TMPDIR|TZ|LANG|LC_[A-Z]+"
+    r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND))$"
+)
+SECRETS = re.compile(r"TOKEN|SECRET|PASS|KEY(_|$)|JWT|CREDENTIAL|AUTH")
+LIBRARIES = re.compile(
+    r"blas|lapack|mkl|blis|flexiblas|gomp|iomp|cuda|cudnn|cublas|nccl|nvidia"
+    r"|tensorflow|libtorch|xla|^libc[.-]|^libm[.-]|libstdc"
+)
+GPU_FIELDS = (
+    "index,name,uuid,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
+)
+
+
+def before() -> dict[str, Any]:
+    """The machine, the operating system, Python, its packages and the chosen variables."""
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return {
+        "schema": 1,
+        "hostname": socket.gethostname(),
+        "kernel": " ".join((platform.system(), platform.release(), platform.version())),
+        "machine": platform.machine(),
+        "os": os_release(),
+        "libc": " ".join(platform.libc_ver()),
+        "cpu": field_of("/proc/cpuinfo", "model name"),
+        "cpus": cpus,
+        "memory_bytes": memory_bytes(),
+        "cgroup": cgroup_limits(),
+        "gpus": gpus(),
+        "gpu_driver": "".join(lines_of("/proc/driver/nvidia/version")[:1]).strip(),
+        "python": {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "executable": sys.executable,
+            "compiler": platform.python_compiler(),
+            "build_flags": sysconfig.get_config_var("CONFIG_ARGS") or "",
+        },
+        "packages": packages(),
+        "variables": variables(os.environ),
+    }
+
+
+def after() -> dict[str, Any]:
+    """What the workload brought into the process."""
+    return {"blas": blas(), "libraries": libraries()}
+
+
+def variables(environ: Any) -> dict[str, str]:
+    """The variables that can change a measurement; none that could hold a secret."""
+    return {
+        name: value
+        for name, value in sorted(environ.items())
+        if VARIABLES.match(name) and not SECRETS.search(name)
+    }
+
+
+def packages() -> dict[str, str]:
+    """Name and version of every Python package that this interpreter can import."""
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        about = distribution.metadata
+        if "Name" in about and "Version" in about:  # a half-removed package leaves a bare folder
+            name = re.sub(r"[-_.]+", "-", about["Name"]).lower()
+            found.setdefault(name, about["Version"])  # the first on the path is the one imported
+    return found
+
+
+def blas() -> dict[str, Any]:
+    """The BLAS and LAPACK that NumPy was built with, if the workload imported NumPy."""
+    config = getattr(sys.modules.get("numpy"), "__config__", None)
+    built = getattr(config, "CONFIG", {}).get("Build Dependencies", {})  # NumPy 1.25 and later
+    wanted = ("name", "version", "openblas configuration")
+    return {
+        library: {key: built[library][key] for key in wanted if key in built[library]}
+        for library in ("blas", "lapack")
+        if library in built
+    }
+
+
+def libraries() -> list[str]:
+    """Paths of the shared libraries of interest that are loaded now."""
+    paths = {line.split(None, 5)[-1].strip() for line in lines_of("/proc/self/maps") if "/" in line}
+    return sorted(path for path in paths if LIBRARIES.search(os.path.basename(path)))
+
+
+def gpus() -> list[dict[str, str]]:
+    """The GPUs that nvidia-smi shows from in here; empty where there is no nvidia-smi."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    argv = ["nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(argv, stdout=subprocess.PIPE, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = answer.stdout.decode("utf-8", "replace").splitlines()
+    return list(csv.DictReader(rows, GPU_FIELDS.split(","), skipinitialspace=True))
+
+
+def cgroup_limits() -> dict[str, str]:
+    """Memory and CPU limits as the kernel writes them (versions 2 and 1), where readable."""
+    found: dict[str, str] = {}
+    for line in lines_of("/proc/self/cgroup"):
+        _, controllers, path = line.strip().split(":", 2)
+        for controller in controllers.split(","):
+            for name in ("memory.max", "cpu.max", "memory.limit_in_bytes", "cpu.cfs_quota_us"):
+                file = os.path.join("/sys/fs/cgroup", controller, path.lstrip("/"), name)
+                for value in lines_of(file):
+                    found[name] = value.strip()
+    return found
+
+
+def os_release() -> str:
+    name = field_of("/etc/os-release", "PRETTY_NAME", separator="=")
+    return name.strip('"')
+
+
+def memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+def field_of(path: str, name: str, separator: str = ":") -> str:
+    for line in lines_of(path):
+        key, _, value = line.partition(separator)
+        if key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def lines_of(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readlines()
+    except OSError:
+        return []

@@ -1,0 +1,87 @@
+"""What every workload is: validated parameters in, an argv out, files in and numbers out."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from runners.workloads.parameters import Parameter, ParameterError, Value, clean
+from runners.workloads.results import Metric, Result, read_result
+
+
+def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
+    """The parameters that every workload made of steps has, with its own defaults."""
+    return (
+        Parameter(
+            name="steps",
+            type="integer",
+            default=steps,
+            minimum=1,
+            maximum=1_000_000,
+            help="Steps in all, the burn-in among them.",
+        ),
+        Parameter(
+            name="burn_in",
+            type="integer",
+            default=burn_in,
+            minimum=0,
+            maximum=999_999,
+            unit="steps",
+            help="First steps that no mean counts: caches fill, kernels are chosen.",
+        ),
+        Parameter(
+            name="threads",
+            type="integer",
+            default=1,
+            minimum=1,
+            maximum=1024,
+            help="Threads of the numerical libraries. One is the steadiest on a shared node.",
+        ),
+        Parameter(
+            name="seed",
+            type="integer",
+            default=1,
+            minimum=0,
+            maximum=2**32 - 1,
+            help="The same seed draws the same numbers in every environment.",
+        ),
+    )
+
+
+TIMES = (
+    Metric("step_time", "s", "lower", "Time per step"),
+    Metric("time_to_first_step", "s", "lower", "From start to the end of the first step"),
+    Metric("import_time", "s", "lower", "Importing the framework"),
+)
+
+
+class Workload:
+    """A program of the payload. Pure: nothing here reads a file or starts a process."""
+
+    kind: ClassVar[str]
+    label: ClassVar[str]
+    description: ClassVar[str]
+    parameters: ClassVar[tuple[Parameter, ...]]
+    metrics: ClassVar[tuple[Metric, ...]]
+    primary: ClassVar[str] = "step_time"
+
+    @classmethod
+    def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
+        """All parameters, checked and with defaults filled in, ready for the spec.
+
+        Raises ParameterError with a message for each name.
+        """
+        cleaned = clean(cls.parameters, parameters)
+        steps, burn_in = int(cleaned["steps"]), int(cleaned["burn_in"])
+        if burn_in >= steps:
+            message = f"must be less than the {steps} steps in all; it is {burn_in}"
+            raise ParameterError({"burn_in": message})
+        return cleaned
+
+    @classmethod
+    def argv(cls, python: str, payload_directory: str, run_directory: str) -> list[str]:
+        """The command: the same file, and so the same program, in every environment."""
+        return [python, f"{payload_directory}/main.py", f"{run_directory}/spec.json"]
+
+    @classmethod
+    def read(cls, result: bytes | None) -> Result:
+        """The numbers of `result.json`. Raises SanityError unless every one can be used."""
+        return read_result(result, cls.metrics, cls.primary)

@@ -1,0 +1,121 @@
+"""Reading what a run reported, with suspicion: sanity comes before performance."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from runners.errors import Refused
+
+
+class SanityError(Refused):
+    """A result that must not become a number on a page; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a run reports. The unit "1" means a plain number."""
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher"]
+    label: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run measured: metrics and series with their units, and seconds by phase."""
+
+    measurements: dict[str, tuple[float, str]]
+    series: dict[str, tuple[str, list[float]]]
+    phases: dict[str, float]
+    facts: dict[str, Any]
+
+
+def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:
+    """The content of `result.json`. Raises SanityError unless every number in it can be used."""
+    document = _parse(content)
+    if document.get("schema") != 1:
+        raise SanityError(f"the result has schema {document.get('schema')!r}; schema 1 is known")
+    units = {metric.name: metric.unit for metric in metrics}
+    measurements: dict[str, tuple[float, str]] = {}
+    for name, entry in _entries(document, "metrics").items():
+        value, unit = _number(entry.get("value"), name), _unit(entry, name)
+        if name not in units:
+            raise SanityError(f"the metric {name!r} is not one that this workload declares")
+        if unit != units[name]:
+            raise SanityError(f"{name} is in {unit!r}, and {units[name]!r} was declared")
+        if unit != "1" and value <= 0:
+            raise SanityError(f"{name} is {value:g} {unit}; it must be above zero")
+        measurements[name] = (value, unit)
+    if primary not in measurements:
+        raise SanityError(f"the result has no {primary}, the metric that is compared")
+    return Result(
+        measurements,
+        series={
+            name: (_unit(entry, name), _numbers(entry.get("values"), name))
+            for name, entry in _entries(document, "series").items()
+        },
+        phases={
+            name: _number(seconds, f"phase {name!r}")
+            for name, seconds in _table(document, "phases").items()
+        },
+        facts=_table(document, "facts"),
+    )
+
+
+def _parse(content: bytes | None) -> dict[str, Any]:
+    if content is None:
+        raise SanityError("the run left no result")
+    try:
+        document = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise SanityError(f"the result is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise SanityError(f"the result is a JSON {type(document).__name__}, not an object")
+    return document
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise SanityError(f"the result holds {text}, which is not a number")
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    table = document.get(name)
+    if not isinstance(table, dict):
+        raise SanityError(f"the result has no table of {name}")
+    return table
+
+
+def _entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    table = _table(document, name)
+    for key, entry in table.items():
+        if not isinstance(entry, dict):
+            raise SanityError(f"{key!r} in {name} is {entry!r}, not a value with a unit")
+    return table
+
+
+def _unit(entry: dict[str, Any], name: str) -> str:
+    unit = entry.get("unit")
+    if not isinstance(unit, str) or not unit:
+        raise SanityError(f"{name} has no unit")
+    return unit
+
+
+def _numbers(values: Any, name: str) -> list[float]:
+    if not isinstance(values, list):
+        raise SanityError(f"the series {name!r} is not a list of numbers")
+    return [_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SanityError(f"{name} is {value!r}, which is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise SanityError(f"{name} is not a finite number")
+    return number
