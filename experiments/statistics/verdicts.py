@@ -1,6 +1,7 @@
 """From an estimate to a word, and how much more data would turn "inconclusive" into one."""
 
 import math
+from typing import Any
 
 from experiments.statistics.estimates import Estimate
 from experiments.statistics.values import Better, Verdict
@@ -53,7 +54,7 @@ def chance_of_decision(estimate: Estimate, margin: float) -> float:
     equivalent_below = np.maximum(limit - stdtrit(df, 0.95) * seen, 0)
     different_above = stdtrit(df, 0.975) * seen
 
-    def within(distance):  # type: ignore[no-untyped-def]
+    def within(distance: Any) -> Any:
         """P(|estimate| < distance), of an array."""
         return ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)
 

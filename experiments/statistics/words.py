@@ -85,7 +85,7 @@ def _units(pair: Pair, count: int) -> str:
 def _why_none(pair: Pair) -> str:
     if pair.detail == "identical values":
         return (
-            f"the {pair.size} of {pair.environment} and {pair.baseline} have no spread at all; "
+            f"{pair.environment} and {pair.baseline} show no spread at all ({pair.size}); "
             "was the log rounded?"
         )
     if pair.detail == "n = 1":

@@ -1,0 +1,59 @@
+"""Settings come from the process environment; a secret may lie in a file named by NAME_FILE."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str | None = None) -> str:
+    """Return the setting `name`, or the content of the file that `name`_FILE points at."""
+    if name in os.environ:
+        return os.environ[name]
+    if path := os.environ.get(f"{name}_FILE"):
+        return Path(path).read_text().strip()
+    if default is None:
+        raise ImproperlyConfigured(
+            f"{name} is not set. Set it (or {name}_FILE), or start Tare with `make demo`, "
+            "which makes its own."
+        )
+    return default
+
+
+def flag(name: str, default: bool) -> bool:
+    return text(name, str(default)).lower() in {"1", "true", "yes", "on"}
+
+
+def names(name: str, default: str = "") -> list[str]:
+    return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def read_file(path: Path) -> None:
+    """Take NAME=value lines of `path` for names that the process environment does not have."""
+    if not path.is_file():
+        return
+    for line in path.read_text().splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not name.startswith("#"):
+            os.environ.setdefault(name.strip(), value)
+
+
+def postgres(url: str) -> dict[str, Any]:
+    """Return Django's database settings for `postgresql://user:password@host:port/name`."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured("DATABASE_URL must begin with postgresql://")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": parts.port or "",
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }

@@ -1,0 +1,84 @@
+"""Child processes that cannot outlive this one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def start(
+    argv: Sequence[str | Path], *, log: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a child in a session of its own; the kernel ends it when this process dies.
+
+    Its own session keeps the terminal's Ctrl-C from reaching it before we say so.
+    """
+    parent = os.getpid()
+
+    def tie_to_parent() -> None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # the parent died before the line above
+            os._exit(1)
+
+    output = log.open("ab") if log else None
+    try:
+        return subprocess.Popen(
+            [str(part) for part in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509 - this process has one thread
+        )
+    finally:
+        if output:
+            output.close()
+
+
+def end(
+    child: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM, seconds: float = 1.5
+) -> None:
+    """Ask a child and its session to end, and insist after `seconds`."""
+    if child.poll() is not None:
+        return
+    child.send_signal(by)
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def free_port() -> int:
+    """Return a TCP port on loopback that nobody holds now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(
+    ready: Callable[[], bool], what: str, *, child: subprocess.Popen[bytes], seconds: float = 30
+) -> None:
+    """Wait until `ready()`, at most `seconds`. RuntimeError when the child ends before that."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if child.poll() is not None:
+            raise RuntimeError(f"{what} ended with exit code {child.returncode}.")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{what} was not ready within {seconds:.0f} s.")
+        time.sleep(0.02)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class ExperimentsConfig(AppConfig):
+    name = "experiments"
+
+    def ready(self) -> None:
+        from experiments import checks  # noqa: F401  (registers the system checks)

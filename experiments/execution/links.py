@@ -1,0 +1,101 @@
+"""From rows to what runners take: connections and job specifications."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from experiments import rules
+from experiments.design import Scale
+from experiments.models import Cluster, Job
+from runners.errors import TryAgain
+from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.runner import Runner
+from runners.schedulers import SCHEDULERS
+from runners.transports import SSH, Local, SSHAddress, Transport
+
+
+def connect(cluster: Cluster) -> Runner:
+    """Open the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
+    return Runner(_transport(cluster), SCHEDULERS[cluster.scheduler]())
+
+
+def _transport(cluster: Cluster) -> Transport:
+    return Local() if cluster.transport == "local" else SSH(ssh_address(cluster))
+
+
+def ssh_address(cluster: Cluster) -> SSHAddress:
+    """Return where and as whom to log in. The only place where secrets leave their column."""
+    credential = cluster.credential
+    if credential is None or not cluster.host_key:
+        missing = "credential" if credential is None else "pinned host key"
+        raise TryAgain(f"{cluster} has no {missing} yet.", kind="set-up")
+    return SSHAddress(
+        host=cluster.host,
+        port=cluster.port,
+        user=credential.user_name,
+        host_key=cluster.host_key,
+        private_key=credential.private_key.reveal(),
+        passphrase=credential.passphrase.reveal(),
+        jump=ssh_address(cluster.jump_host) if cluster.jump_host else None,
+    )
+
+
+def job_directory(job: Job) -> str:
+    return f"{job.cluster.work_directory.rstrip('/')}/jobs/{job.uid}-{job.attempt}"
+
+
+def job_spec(job: Job) -> JobSpec:
+    """Return what is sent: from the plan that launch froze, never from today's catalogue."""
+    runs = tuple(
+        RunSpec(
+            uid=run.uid,
+            position=run.position,
+            workload=run.spec["workload"]["kind"],
+            parameters=run.spec["workload"]["parameters"],
+            environment=_environment(run.spec["environment"]),
+            time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
+        )
+        for run in job.runs.order_by("position")
+    )
+    return JobSpec(
+        uid=job.uid,
+        name=job.name,
+        directory=job_directory(job),
+        runs=runs,
+        resources=_resources(job, len(runs)),
+        setup_lines=tuple(
+            line for line in job.cluster.setup_lines.splitlines() if line.strip()
+        ),
+        cooldown_seconds=job.experiment.cooldown_seconds,
+    )
+
+
+def _environment(spec: dict[str, Any]) -> EnvironmentSpec:
+    tuples = {name: tuple(spec[name]) for name in ("options", "binds", "setup_lines")}
+    variables = tuple((name, value) for name, value in spec["variables"])
+    return EnvironmentSpec(**{**spec, **tuples, "variables": variables})
+
+
+def _resources(job: Job, runs: int) -> Resources:
+    scale, partition = Scale.parse(job.scale), job.experiment.partition
+    seconds = rules.job_seconds(
+        job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
+    )
+    size = {
+        "nodes": scale.nodes,
+        "gpus_per_node": scale.gpus_per_node,
+        "time_limit_seconds": math.ceil(seconds / 60) * 60,
+    }
+    if partition is None:
+        return Resources(**size)
+    return Resources(
+        **size,
+        cpus_per_node=partition.cpus_per_run,
+        memory_mb=partition.memory_mb,
+        partition=partition.name,
+        account=partition.account,
+        qos=partition.qos,
+        directives=tuple(partition.directives),
+        gres=partition.gres,
+    )

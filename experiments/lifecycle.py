@@ -1,0 +1,212 @@
+"""The life of an experiment, its jobs and its runs. No network here: rows and rules only.
+
+One function moves a state, by compare-and-swap, and writes the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from experiments import rules
+from experiments.design import draw_seed, plan_hash
+from experiments.freeze import definition
+from experiments.models import Event, Experiment, Job, Run, User
+
+
+class NotLaunchable(Exception):
+    """The experiment cannot be launched; `messages` says why, by field."""
+
+    def __init__(self, messages: dict[str, list[str]]) -> None:
+        super().__init__(" ".join(text for texts in messages.values() for text in texts))
+        self.messages = messages
+
+
+def record(
+    experiment: Experiment,
+    what: str,
+    *,
+    job: Job | None = None,
+    run: Run | None = None,
+    why: str = "",
+    by: User | None = None,
+) -> None:
+    """Append an event. `by` is None when Tare itself acted."""
+    Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
+
+
+def move(
+    row: Job | Run, to: str, *, why: str = "", by: User | None = None, **columns: Any
+) -> bool:
+    """Move `row` to the state `to` and write the event; False: somebody was faster, stop.
+
+    `columns` change in the same statement. A way that NEXT does not know is a ValueError.
+    """
+    if to not in row.NEXT[row.State(row.state)]:
+        raise ValueError(f"{row} cannot go from {row.state} to {to}.")
+    before = row.state
+    with transaction.atomic():
+        rows = type(row)._default_manager.filter(pk=row.pk, state=before)
+        if not rows.update(state=to, **columns):
+            return False
+        record(
+            row.experiment,
+            f"{before} → {to}",
+            job=row if isinstance(row, Job) else row.job,
+            run=row if isinstance(row, Run) else None,
+            why=why,
+            by=by,
+        )
+    for name, value in {"state": to, **columns}.items():
+        setattr(row, name, value)
+    return True
+
+
+def launch(experiment: Experiment, by: User) -> None:
+    """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable."""
+    problems = rules.refusals(
+        cluster=experiment.cluster,
+        partition=experiment.partition,
+        workloads=list(experiment.workloads.all()),
+        environments=list(experiment.environments.all()),
+        baseline=experiment.baseline,
+        scales=experiment.scales,
+        repeats=experiment.repeats,
+        paired=experiment.is_paired,
+        cooldown_seconds=experiment.cooldown_seconds,
+        primary_metric=experiment.primary_metric,
+    )
+    if waiting := rules.unready(
+        list(experiment.environments.select_related("staged_image__image__owner"))
+    ):
+        problems.setdefault("environments", []).extend(waiting)
+    if problems:
+        raise NotLaunchable(problems)
+    seed = draw_seed()
+    plan = definition(experiment, seed)
+    frozen: dict[str, Any] = {
+        "order_seed": seed,
+        "plan": plan,
+        "plan_hash": plan_hash(plan),
+        "launched_at": timezone.now(),
+    }
+    with transaction.atomic():
+        drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None)
+        if not drafts.update(**frozen):
+            raise NotLaunchable({"": ["This experiment has been launched already."]})
+        for name, value in frozen.items():
+            setattr(experiment, name, value)
+        _create_jobs(experiment, plan)
+        record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+
+
+def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
+    """Make the rows that the frozen plan names, and nothing that it does not."""
+    jobs = Job.objects.bulk_create(
+        Job(
+            experiment=experiment,
+            cluster_id=experiment.cluster_id,
+            workload_id=int(block["workload"]),
+            scale=block["scale"],
+            repeat=block["repeat"],
+            block=index,
+            payload_hash=plan["payload"],
+        )
+        for index, block in enumerate(plan["blocks"])
+    )
+    Run.objects.bulk_create(
+        (
+            Run(
+                experiment=experiment,
+                job=job,
+                workload_id=job.workload_id,
+                environment_id=int(environment),
+                scale=job.scale,
+                repeat=job.repeat,
+                position=position,
+                spec={
+                    "workload": plan["workloads"][block["workload"]],
+                    "environment": plan["environments"][environment],
+                },
+            )
+            for job, block in zip(jobs, plan["blocks"], strict=True)
+            for position, environment in enumerate(block["environments"])
+        ),
+        batch_size=1000,
+    )
+
+
+def cancel(experiment: Experiment, by: User) -> int:
+    """End what is alive: planned jobs at once, sent ones at the next tick. Returns how many."""
+    now = timezone.now()
+    Experiment.objects.filter(pk=experiment.pk, cancelled_at=None).update(cancelled_at=now)
+    record(experiment, "cancelled", by=by)
+    count = 0
+    for job in experiment.jobs.filter(state=Job.State.PLANNED).prefetch_related("runs"):
+        if move(job, Job.State.CANCELLED, why="cancelled by a person", by=by, ended_at=now):
+            end_runs(job, Run.State.CANCELLED, reason="cancelled", by=by)
+            count += 1
+    return count + experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None).update(
+        cancel_requested_at=now
+    )
+
+
+def end_runs(
+    job: Job, to: str, *, reason: str, message: str = "", by: User | None = None
+) -> None:
+    """Move the runs of an ended job that never gave a word of their own."""
+    for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
+        move(run, to, why=message or reason, by=by, reason=reason, message=message)
+
+
+def can_retry(job: Job) -> bool:
+    """A failed job may be tried again as long as none of its runs gave a number.
+
+    Once one has, a second attempt could only replace a number by a better one.
+    """
+    return (
+        job.state == Job.State.FAILED
+        and not job.experiment.cancelled_at
+        and not job.runs.exclude(state=Run.State.FAILED).exists()
+    )
+
+
+def retry(job: Job, by: User) -> bool:
+    """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
+    if not can_retry(job):
+        return False
+    with transaction.atomic():
+        moved = move(
+            job,
+            Job.State.PLANNED,
+            why=f"attempt {job.attempt} failed: {job.reason}",
+            by=by,
+            attempt=job.attempt + 1,
+            reason="",
+            message="",
+            scheduler_id="",
+            scheduler_state="",
+            directory="",
+            journal_offset=0,
+            exit_code=None,
+            submitted_at=None,
+            started_at=None,
+            gone_at=None,
+            ended_at=None,
+        )
+        if moved:
+            for run in job.runs.filter(state=Run.State.FAILED):
+                cleared = {"reason": "", "message": "", "exit_code": None, "ended_at": None}
+                move(run, Run.State.PLANNED, by=by, began_at=None, **cleared)
+    return moved
+
+
+def exclude(run: Run, by: User, why: str) -> bool:
+    """Take a succeeded run out of the comparison, with a written cause. It stays visible."""
+    if run.state != Run.State.SUCCEEDED or not why.strip():
+        return False
+    return move(
+        run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
+    )

@@ -1,0 +1,22 @@
+"""`manage.py rotate_credentials`: encrypts every secret with the first key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import transaction
+
+from experiments.models import Credential
+
+
+class Command(BaseCommand):
+    help = "Encrypt all credentials with the first of CREDENTIAL_KEYS; then drop the old keys."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with transaction.atomic():
+            credentials = list(Credential.objects.select_for_update())
+            for credential in credentials:
+                # Reading opens with any key, writing seals with the first.
+                credential.save(update_fields=["private_key", "passphrase"])
+        self.stdout.write(f"{len(credentials)} credentials are encrypted with the first key now.")

@@ -1,0 +1,27 @@
+"""Definitions and results. PostgreSQL is the truth about both."""
+
+from experiments.models.catalogue import Environment, Image, StagedImage, Workload
+from experiments.models.cluster import Cluster, Credential, Partition, Runtime
+from experiments.models.experiment import Experiment
+from experiments.models.results import Measurement, Series, Snapshot
+from experiments.models.run import Event, Job, Run
+from experiments.models.user import User
+
+__all__ = [
+    "Cluster",
+    "Credential",
+    "Environment",
+    "Event",
+    "Experiment",
+    "Image",
+    "Job",
+    "Measurement",
+    "Partition",
+    "Run",
+    "Runtime",
+    "Series",
+    "Snapshot",
+    "StagedImage",
+    "User",
+    "Workload",
+]

@@ -1,0 +1,161 @@
+"""What is compared: images, environments and workloads."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+
+from experiments.models.cluster import Cluster, Runtime
+from runners.runtimes import RUNTIMES
+from runners.workloads import WORKLOADS
+
+
+def workload_choices() -> list[tuple[str, str]]:
+    return [(kind, workload.label) for kind, workload in WORKLOADS.items()]
+
+
+def format_choices() -> list[tuple[str, str]]:
+    formats = {form for runtime in RUNTIMES.values() for form in runtime.formats}
+    return [(form, form) for form in sorted(formats)]
+
+
+is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
+
+
+class Image(models.Model):
+    """A container image, known by its digest. A tag is only a label."""
+
+    reference = models.CharField(max_length=300)
+    digest = models.CharField(max_length=71, unique=True, validators=[is_digest])
+    recipe = models.TextField(blank=True, help_text="How it was made, in full.")
+    operating_system = models.CharField(max_length=100, blank=True)
+    python_version = models.CharField(max_length=30, blank=True)
+    framework = models.CharField(max_length=100, blank=True)
+    cuda_version = models.CharField("CUDA version", max_length=30, blank=True)
+    packages = models.JSONField(default=dict, blank=True, help_text="Package to version.")
+    labels = models.JSONField(default=dict, blank=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="images"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["reference"]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @property
+    def short_digest(self) -> str:
+        return self.digest.removeprefix("sha256:")[:12]
+
+
+class StagedImage(models.Model):
+    """An image in the form that one cluster's runtime starts."""
+
+    class State(models.TextChoices):
+        STAGING = "staging", "staging"
+        READY = "ready", "ready"
+        FAILED = "failed", "failed"
+
+    image = models.ForeignKey(Image, on_delete=models.PROTECT, related_name="staged")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="staged_images")
+    format = models.CharField(max_length=20, choices=format_choices)
+    path = models.CharField(
+        max_length=500, help_text="On the cluster; for udocker the container's name."
+    )
+    sha256 = models.CharField(max_length=64, blank=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.READY)
+    message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["image", "cluster", "format"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["image", "cluster", "format"], name="staged_once_a_cluster_and_format"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.image} as {self.format} on {self.cluster}"
+
+
+class Environment(models.Model):
+    """Where a program finds its software. No runtime and no image: bare metal."""
+
+    name = models.CharField(max_length=100)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="environments")
+    runtime = models.ForeignKey(
+        Runtime, null=True, blank=True, on_delete=models.PROTECT, related_name="environments"
+    )
+    staged_image = models.ForeignKey(
+        StagedImage, null=True, blank=True, on_delete=models.PROTECT, related_name="environments"
+    )
+    mode = models.CharField(
+        max_length=10, blank=True, help_text="The runtime's execution mode, such as udocker's P1."
+    )
+    python = models.CharField(
+        max_length=500,
+        default="python3",
+        help_text="The interpreter that starts the program, as this environment names it.",
+    )
+    binds = models.JSONField(
+        default=list, blank=True, help_text='Folders to show inside, such as ["/data:/data"].'
+    )
+    variables = models.JSONField(
+        default=dict, blank=True, help_text="Variables that the program sees."
+    )
+    setup_lines = models.TextField(
+        blank=True, help_text="Shell lines before the program starts, outside the container."
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="environments"
+    )
+
+    class Meta:
+        ordering = ["cluster", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="environment_once_a_cluster"),
+            models.CheckConstraint(
+                condition=models.Q(runtime__isnull=True, staged_image__isnull=True)
+                | models.Q(runtime__isnull=False, staged_image__isnull=False),
+                name="runtime_and_image_go_together",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_bare_metal(self) -> bool:
+        return self.runtime_id is None
+
+    @property
+    def kind(self) -> str:
+        """The name of this environment's runtime in `runners.runtimes.RUNTIMES`."""
+        return self.runtime.kind if self.runtime else "bare_metal"
+
+
+class Workload(models.Model):
+    """A program with parameters."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=30, choices=workload_choices)
+    parameters = models.JSONField(default=dict, blank=True)
+    time_limit_seconds = models.PositiveIntegerField(
+        default=600,
+        validators=[MinValueValidator(10)],
+        help_text="The longest that one run may take, in seconds.",
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads"
+    )
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,185 @@
+"""Where jobs run: clusters, their partitions and runtimes, and the keys that open them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.validators import MinValueValidator
+from django.db import models
+
+from experiments.secrets import SecretField
+from runners.runtimes import RUNTIMES
+from runners.schedulers import SCHEDULERS
+from runners.transports import TRANSPORTS
+
+if TYPE_CHECKING:
+    from experiments.models.user import User
+
+
+def transport_choices() -> list[tuple[str, str]]:
+    return [(kind, transport.label) for kind, transport in TRANSPORTS.items()]
+
+
+def scheduler_choices() -> list[tuple[str, str]]:
+    return [(kind, scheduler.label) for kind, scheduler in SCHEDULERS.items()]
+
+
+def runtime_choices() -> list[tuple[str, str]]:
+    """Return what can start a container. Bare metal is the absence of a runtime."""
+    return [(kind, runtime.label) for kind, runtime in RUNTIMES.items() if runtime.formats]
+
+
+class CredentialQuerySet(models.QuerySet["Credential"]):
+    def usable_by(self, user: User) -> CredentialQuerySet:
+        if user.is_superuser:
+            return self
+        return self.filter(
+            models.Q(owner=user) | models.Q(users=user) | models.Q(groups__user=user)
+        ).distinct()
+
+
+class Credential(models.Model):
+    """A key that opens a login node. Write-only: it goes in, and only a transport takes it out."""
+
+    name = models.CharField(max_length=100, unique=True)
+    user_name = models.CharField(max_length=100, help_text="The account on the login node.")
+    private_key = SecretField(help_text="OpenSSH private key (ed25519, ECDSA or RSA).")
+    passphrase = SecretField(blank=True, default="")
+    fingerprint = models.CharField(max_length=100, blank=True, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="credentials"
+    )
+    users = models.ManyToManyField(
+        settings.AUTH_USER_MODEL, blank=True, related_name="usable_credentials"
+    )
+    groups = models.ManyToManyField(Group, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = CredentialQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Cluster(models.Model):
+    """A machine with a login node; the tick visits it under a lease."""
+
+    name = models.CharField(max_length=100, unique=True)
+    transport = models.CharField(max_length=20, choices=transport_choices, default="ssh")
+    host = models.CharField(max_length=255, blank=True)
+    port = models.PositiveIntegerField(default=22)
+    host_key = models.TextField(
+        blank=True,
+        help_text="The login node's public host key as one line (ssh-ed25519 AAAA...). "
+        "Tare talks to a host with this key only.",
+    )
+    jump_host = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="behind"
+    )
+    credential = models.ForeignKey(
+        Credential, null=True, blank=True, on_delete=models.PROTECT, related_name="clusters"
+    )
+    scheduler = models.CharField(max_length=20, choices=scheduler_choices, default="slurm")
+    work_directory = models.CharField(
+        max_length=500, help_text="Absolute; on a file system that the compute nodes share."
+    )
+    setup_lines = models.TextField(
+        blank=True, help_text="Shell lines that begin every job here, such as `module load`."
+    )
+    max_live_jobs = models.PositiveIntegerField(
+        default=4,
+        validators=[MinValueValidator(1)],
+        help_text="How many of Tare's jobs may be queued or running at once.",
+    )
+    poll_seconds = models.FloatField(
+        default=15,
+        validators=[MinValueValidator(1)],
+        help_text="Tare asks the scheduler at most this often.",
+    )
+    enabled = models.BooleanField(default=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="clusters"
+    )
+
+    lease_token = models.CharField(max_length=32, blank=True, editable=False)
+    lease_until = models.DateTimeField(null=True, editable=False)
+    last_tick_at = models.DateTimeField(null=True, editable=False)
+    last_seen_at = models.DateTimeField(null=True, editable=False)
+    last_error = models.TextField(blank=True, editable=False)
+    last_error_kind = models.CharField(max_length=30, blank=True, editable=False)
+    failures = models.PositiveIntegerField(default=0, editable=False)
+    retry_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def reachable(self) -> bool | None:
+        """Whether the last tick got through; None before the first."""
+        if self.last_error:
+            return False
+        return True if self.last_seen_at else None
+
+
+class Partition(models.Model):
+    """A partition of a cluster, as far as a form must know it to refuse what cannot run."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="partitions")
+    name = models.CharField(max_length=100)
+    nodes = models.PositiveIntegerField(default=1)
+    gpus_per_node = models.PositiveIntegerField(default=0)
+    gpu_model = models.CharField(max_length=100, blank=True)
+    gres = models.CharField(
+        max_length=100, default="gpu", help_text="What `--gres` calls a GPU, such as gpu:a100."
+    )
+    cpus_per_node = models.PositiveIntegerField(default=1)
+    cpus_per_run = models.PositiveIntegerField(default=1, help_text="CPUs asked for per node.")
+    memory_mb = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Memory asked for per node, in MB; empty: the default."
+    )
+    time_limit_minutes = models.PositiveIntegerField(default=60)
+    account = models.CharField(max_length=100, blank=True)
+    qos = models.CharField("QOS", max_length=100, blank=True)
+    directives = models.JSONField(
+        default=list, blank=True, help_text='More scheduler options, such as ["--exclusive"].'
+    )
+
+    class Meta:
+        ordering = ["cluster", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "name"], name="partition_once_a_cluster")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} on {self.cluster}"
+
+
+class Runtime(models.Model):
+    """What starts containers on one cluster."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="runtimes")
+    kind = models.CharField(max_length=20, choices=runtime_choices)
+    executable = models.CharField(max_length=500, help_text="A name on PATH or a path.")
+    version = models.CharField(max_length=100, blank=True)
+    options = models.JSONField(default=list, blank=True, help_text='Such as ["--nv"].')
+    setup_lines = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["cluster", "kind"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "kind", "executable"], name="runtime_once_a_cluster"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.version} on {self.cluster}".replace("  ", " ")

@@ -1,0 +1,138 @@
+"""A question, a frozen plan and its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.urls import reverse
+
+from experiments.models.catalogue import Environment, Workload
+from experiments.models.cluster import Cluster, Partition
+
+if TYPE_CHECKING:
+    from experiments.models.user import User
+
+
+def default_scales() -> list[str]:
+    return ["1x1"]
+
+
+class ExperimentQuerySet(models.QuerySet["Experiment"]):
+    def visible_to(self, user: User | AnonymousUser) -> ExperimentQuerySet:
+        """Return what `user` may read: anonymous readers follow links to public experiments."""
+        public = models.Q(visibility=Experiment.Visibility.PUBLIC)
+        if not user.is_authenticated:
+            return self.filter(public)
+        if user.is_superuser:
+            return self
+        members = models.Q(visibility=Experiment.Visibility.MEMBERS)
+        return self.filter(public | members | models.Q(owner=user))
+
+    def editable_by(self, user: User | AnonymousUser) -> ExperimentQuerySet:
+        if not user.is_authenticated:
+            return self.none()
+        return self if user.is_superuser else self.filter(owner=user)
+
+    def with_progress(self) -> ExperimentQuerySet:
+        """Annotate `runs_total`, `runs_ended`, `runs_succeeded` and `runs_failed`."""
+        from experiments.models.run import Run
+
+        def counted(*states: str) -> Any:
+            return models.Count("runs", filter=models.Q(runs__state__in=states))
+
+        return self.annotate(
+            runs_total=models.Count("runs"),
+            runs_ended=counted(*Run.FINAL),
+            runs_succeeded=counted(Run.State.SUCCEEDED),
+            runs_failed=counted(Run.State.FAILED),
+        )
+
+
+class Experiment(models.Model):
+    """Editable until it is launched; then its plan is frozen and hashed."""
+
+    class Design(models.TextChoices):
+        PAIRED = "paired", "paired: one job runs every environment on the same node"
+        INDEPENDENT = "independent", "independent: every run is a job of its own"
+
+    class Visibility(models.TextChoices):
+        PRIVATE = "private", "only me"
+        MEMBERS = "members", "everybody who can log in"
+        PUBLIC = "public", "everybody with the link"
+
+    question = models.CharField(max_length=300)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="experiments")
+    partition = models.ForeignKey(
+        Partition, null=True, blank=True, on_delete=models.PROTECT, related_name="experiments"
+    )
+    workloads = models.ManyToManyField(Workload, related_name="experiments")
+    environments = models.ManyToManyField(Environment, related_name="experiments")
+    baseline = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+")
+    scales = models.JSONField(
+        default=default_scales, help_text='Nodes x GPUs per node, such as ["1x1", "1x4"].'
+    )
+    repeats = models.PositiveIntegerField(
+        default=5, validators=[MinValueValidator(1), MaxValueValidator(1000)]
+    )
+    design = models.CharField(max_length=12, choices=Design.choices, default=Design.PAIRED)
+    margin = models.FloatField(
+        default=0.02,
+        validators=[MinValueValidator(0.0001), MaxValueValidator(1)],
+        help_text="The largest relative difference that you would still call the same.",
+    )
+    primary_metric = models.CharField(
+        max_length=100, blank=True, help_text="Empty: each workload's own."
+    )
+    cooldown_seconds = models.PositiveIntegerField(default=0)
+    visibility = models.CharField(
+        max_length=10, choices=Visibility.choices, default=Visibility.MEMBERS
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    order_seed = models.BigIntegerField(null=True, editable=False)
+    plan = models.JSONField(null=True, editable=False)
+    plan_hash = models.CharField(max_length=64, blank=True, editable=False)
+    launched_at = models.DateTimeField(null=True, editable=False)
+    cancelled_at = models.DateTimeField(null=True, editable=False)
+
+    objects = ExperimentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(launched_at__isnull=True, plan_hash="", order_seed=None)
+                | (
+                    models.Q(launched_at__isnull=False, order_seed__isnull=False)
+                    & ~models.Q(plan_hash="")
+                ),
+                name="launched_means_frozen",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(repeats__gte=1), name="at_least_one_repeat"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(margin__gt=0, margin__lte=1), name="margin_between_0_and_1"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.question
+
+    def get_absolute_url(self) -> str:
+        return reverse("experiment", args=[self.pk])
+
+    @property
+    def is_draft(self) -> bool:
+        return self.launched_at is None
+
+    @property
+    def is_paired(self) -> bool:
+        return self.design == self.Design.PAIRED

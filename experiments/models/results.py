@@ -1,0 +1,65 @@
+"""Numbers, and all that was true where they were taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+from experiments.design import plan_hash as content_hash
+
+
+class Measurement(models.Model):
+    """One number of one run."""
+
+    run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="measurements")
+    metric = models.CharField(max_length=100)
+    value = models.FloatField()
+    unit = models.CharField(max_length=30)
+
+    class Meta:
+        ordering = ["metric"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "metric"], name="one_value_a_metric")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} = {self.value} {self.unit}"
+
+
+class Series(models.Model):
+    """The steps inside one run: for plots, never tested."""
+
+    run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="series")
+    metric = models.CharField(max_length=100)
+    unit = models.CharField(max_length=30)
+    values = ArrayField(models.FloatField())
+
+    class Meta:
+        ordering = ["metric"]
+        verbose_name_plural = "series"
+        constraints = [models.UniqueConstraint(fields=["run", "metric"], name="one_series_a_metric")]
+
+    def __str__(self) -> str:
+        return f"{self.metric} ({len(self.values)} steps)"
+
+
+class SnapshotManager(models.Manager["Snapshot"]):
+    def keep(self, content: dict[str, Any]) -> Snapshot:
+        """Return the row that holds `content`; equal facts are kept once."""
+        return self.get_or_create(
+            content_hash=content_hash(content), defaults={"content": content}
+        )[0]
+
+
+class Snapshot(models.Model):
+    """What was true on both sides of the container wall."""
+
+    content_hash = models.CharField(max_length=64, unique=True)
+    content = models.JSONField()
+
+    objects = SnapshotManager()
+
+    def __str__(self) -> str:
+        return f"snapshot {self.content_hash[:12]}"

@@ -1,0 +1,189 @@
+"""Jobs, the runs they hold, and the events that tell what moved them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.urls import reverse
+
+from experiments.models.catalogue import Environment, Workload
+from experiments.models.cluster import Cluster
+from experiments.models.experiment import Experiment
+from experiments.models.results import Snapshot
+
+
+def new_uid() -> str:
+    return uuid.uuid4().hex
+
+
+class Job(models.Model):
+    """One submission to the scheduler: the runs of one block, or a single run."""
+
+    class State(models.TextChoices):
+        PLANNED = "planned", "planned"
+        SUBMITTING = "submitting", "submitting"
+        QUEUED = "queued", "queued"
+        RUNNING = "running", "running"
+        COLLECTING = "collecting", "collecting"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+        CANCELLED = "cancelled", "cancelled"
+
+    LIVE: ClassVar = (State.SUBMITTING, State.QUEUED, State.RUNNING, State.COLLECTING)
+    FINAL: ClassVar = (State.DONE, State.FAILED, State.CANCELLED)
+    NEXT: ClassVar = {
+        State.PLANNED: {State.SUBMITTING, State.CANCELLED},
+        State.SUBMITTING: {State.QUEUED, State.FAILED, State.CANCELLED},
+        State.QUEUED: {State.RUNNING, State.COLLECTING},
+        State.RUNNING: {State.COLLECTING},
+        State.COLLECTING: {State.DONE, State.FAILED, State.CANCELLED},
+        State.DONE: set(),
+        # A retry is the next attempt of the same job, in a new directory.
+        State.FAILED: {State.PLANNED},
+        State.CANCELLED: set(),
+    }
+
+    uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="jobs")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="jobs")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="+")
+    scale = models.CharField(max_length=20)
+    repeat = models.PositiveIntegerField()
+    block = models.PositiveIntegerField(help_text="Its place in the plan's random order.")
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PLANNED)
+    reason = models.CharField(max_length=40, blank=True)
+    message = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=1)
+    scheduler_id = models.CharField(max_length=100, blank=True)
+    scheduler_state = models.CharField(max_length=200, blank=True)
+    directory = models.CharField(max_length=700, blank=True)
+    script = models.TextField(blank=True)
+    payload_hash = models.CharField(max_length=64, blank=True)
+    journal_offset = models.PositiveBigIntegerField(default=0)
+    exit_code = models.IntegerField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    submitted_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True, help_text="When it had left the queue.")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["experiment", "block"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(state__in=("planned", "submitting", "failed", "cancelled"))
+                | ~models.Q(scheduler_id=""),
+                name="sent_jobs_know_their_id",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["cluster", "state"],
+                condition=~models.Q(state__in=("done", "failed", "cancelled")),
+                name="job_alive",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.uid[:8]}"
+
+    @property
+    def name(self) -> str:
+        """What the scheduler knows it by: unique per attempt, so that it can be found again."""
+        return f"tare-{self.uid}-{self.attempt}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in self.FINAL
+
+
+class Run(models.Model):
+    """One execution of one cell: the unit of all statistics."""
+
+    class State(models.TextChoices):
+        PLANNED = "planned", "planned"
+        RUNNING = "running", "running"
+        SUCCEEDED = "succeeded", "succeeded"
+        FAILED = "failed", "failed"
+        CANCELLED = "cancelled", "cancelled"
+        EXCLUDED = "excluded", "excluded"
+
+    FINAL: ClassVar = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXCLUDED)
+    NEXT: ClassVar = {
+        State.PLANNED: {State.RUNNING, State.SUCCEEDED, State.FAILED, State.CANCELLED},
+        State.RUNNING: {State.SUCCEEDED, State.FAILED, State.CANCELLED},
+        State.SUCCEEDED: {State.EXCLUDED},
+        # The next attempt of a job that ended before any of its runs gave a number.
+        State.FAILED: {State.PLANNED},
+        State.CANCELLED: set(),
+        State.EXCLUDED: set(),
+    }
+
+    uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="runs")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="runs")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="runs")
+    scale = models.CharField(max_length=20)
+    repeat = models.PositiveIntegerField()
+    position = models.PositiveIntegerField(help_text="Its place in the job's random order.")
+    spec = models.JSONField(default=dict)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PLANNED)
+    reason = models.CharField(max_length=40, blank=True)
+    message = models.TextField(blank=True)
+    exit_code = models.IntegerField(null=True)
+    node = models.CharField(max_length=255, blank=True)
+    began_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    command = models.TextField(blank=True)
+    output_tail = models.TextField(blank=True)
+    snapshot = models.ForeignKey(
+        Snapshot, null=True, on_delete=models.PROTECT, related_name="runs"
+    )
+    phases = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["experiment", "job__block", "position"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["experiment", "workload", "environment", "scale", "repeat"],
+                name="a_cell_is_run_once_a_repeat",
+            ),
+            models.UniqueConstraint(fields=["job", "position"], name="one_run_a_position"),
+        ]
+        indexes = [
+            models.Index(fields=["state", "-began_at"], name="run_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.uid[:8]}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("run", args=[self.uid])
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in self.FINAL
+
+
+class Event(models.Model):
+    """Append-only: what was moved, by whom or what, when and why."""
+
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="events")
+    job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    what = models.CharField(max_length=100)
+    why = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["at", "pk"]
+
+    def __str__(self) -> str:
+        return self.what

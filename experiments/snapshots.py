@@ -1,0 +1,92 @@
+"""What two snapshots say of one another. Pure: dictionaries in, words out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+# What must agree on both sides of the wall for the container to be the only difference.
+# The operating system, libc and PATH may differ: they are what an image is made of.
+INSIDE_FACTS = {
+    "hostname": "node",
+    "kernel": "kernel",
+    "machine": "architecture",
+    "cpu": "CPU",
+    "gpu_driver": "GPU driver",
+    "python.version": "Python",
+    "python.implementation": "Python implementation",
+    "blas": "BLAS",
+}
+
+
+def facts(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts of one snapshot that a comparison rests on, by their names in words."""
+    inside = content.get("inside") or {}
+    found = {name: _text(_at(inside, path)) for path, name in INSIDE_FACTS.items()}
+    for gpu in inside.get("gpus") or []:
+        found[f"GPU {gpu.get('index')}"] = _text(gpu.get("uuid") or gpu.get("name"))
+    found["CPUs at hand"] = _text(len(inside.get("cpus") or []) or None)
+    for package, version in (inside.get("packages") or {}).items():
+        found[f"package {package}"] = version
+    return {name: value for name, value in found.items() if value}
+
+
+def differences(
+    baseline: Sequence[Mapping[str, Any]], environment: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return where the runs of two environments differ in more than the container.
+
+    Node and GPU are facts of the run: blocks differ in them. They count only when the sets do.
+    """
+    ours, theirs = _values(baseline), _values(environment)
+    if not ours or not theirs:
+        return []
+    return list(_told(ours, theirs))
+
+
+def flatten(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, text) for every fact of a snapshot, to be searched and read in a table."""
+    if isinstance(content, Mapping):
+        for key in sorted(content):
+            yield from flatten(content[key], f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(content, list) and content and isinstance(content[0], Mapping):
+        for index, item in enumerate(content):
+            yield from flatten(item, f"{prefix}[{index}]")
+    elif isinstance(content, list):
+        yield prefix, ", ".join(map(str, content))
+    else:
+        yield prefix, _text(content)
+
+
+def _told(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> Iterator[str]:
+    for name in sorted(ours.keys() | theirs.keys()):
+        here, there = ours.get(name, set()), theirs.get(name, set())
+        if here != there:
+            yield f"{name}: {_list(here)} on the baseline, {_list(there)} here"
+
+
+def _values(contents: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for content in contents:
+        for name, value in facts(content).items():
+            found.setdefault(name, set()).add(value)
+    return found
+
+
+def _at(content: Mapping[str, Any], path: str) -> Any:
+    value: Any = content
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(item)}" for key, item in sorted(value.items()))
+    return str(value)
+
+
+def _list(values: set[str]) -> str:
+    return ", ".join(sorted(values)) if values else "nothing"
