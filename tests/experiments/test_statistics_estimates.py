@@ -1,0 +1,134 @@
+"""Ratios, intervals and p values are those of scipy and statsmodels, and of the published table."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.weightstats import ttost_ind, ttost_paired
+
+from experiments.statistics.estimates import Summary, from_summary, paired, unpaired
+
+MARGIN = 0.02
+
+
+def data_set(seed):
+    """Runs with a random spread, effect and number; every fourth set is very quiet."""
+    draw = np.random.default_rng(seed)
+    spread = 10 ** draw.uniform(-4 if seed % 4 == 0 else -2.5, -0.5)
+    n_baseline, n_environment = draw.integers(2, 30, 2)
+    baseline = draw.lognormal(draw.uniform(-8, 8), spread, n_baseline)
+    environment = baseline.mean() * draw.lognormal(spread, spread * 2, n_environment)
+    return baseline, environment
+
+
+DATA_SETS = [data_set(seed) for seed in range(200)]
+
+
+def assert_same(estimate, test, p_equivalence):
+    close = {"rel": 1e-10, "abs": 1e-300}
+    assert estimate.p_difference == pytest.approx(float(test.pvalue), **close)
+    assert estimate.p_equivalence(MARGIN) == pytest.approx(float(p_equivalence), **close)
+    assert estimate.df == pytest.approx(float(test.df), **close)
+    for level in (0.90, 0.95):
+        interval = test.confidence_interval(confidence_level=level)
+        assert estimate.log_interval(level) == pytest.approx(
+            (interval.low, interval.high), rel=1e-10, abs=1e-14
+        )
+        assert estimate.interval(level) == pytest.approx(
+            (math.exp(interval.low), math.exp(interval.high)), rel=1e-10
+        )
+
+
+def test_unpaired_is_welch_on_logs_as_scipy_and_statsmodels_have_it():
+    for baseline, environment in DATA_SETS:
+        estimate = unpaired(np.log(baseline).tolist(), np.log(environment).tolist())
+        welch = stats.ttest_ind(np.log(environment), np.log(baseline), equal_var=False)
+        tost = ttost_ind(
+            environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, usevar="unequal", transform=np.log
+        )
+        assert_same(estimate, welch, tost[0])
+
+
+def test_paired_is_the_t_test_of_log_ratios_as_scipy_and_statsmodels_have_it():
+    for baseline, environment in DATA_SETS:
+        n = min(len(baseline), len(environment))
+        baseline, environment = baseline[:n], environment[:n]
+        estimate = paired(np.log(baseline).tolist(), np.log(environment).tolist())
+        related = stats.ttest_rel(np.log(environment), np.log(baseline))
+        tost = ttost_paired(environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, transform=np.log)
+        assert_same(estimate, related, tost[0])
+
+
+def test_paired_by_hand():
+    """Log-ratios 0.01, 0.02, 0.03: mean 0.02, SD 0.01, t(2) at 97.5 % = 4.302653."""
+    estimate = paired([1.0, 2.0, 3.0], [1.01, 2.02, 3.03])
+    assert estimate.log_ratio == pytest.approx(0.02)
+    assert estimate.se == pytest.approx(0.01 / math.sqrt(3))
+    assert estimate.df == pytest.approx(2)
+    half = 4.302653 * 0.01 / math.sqrt(3)
+    assert estimate.log_interval(0.95) == pytest.approx((0.02 - half, 0.02 + half), rel=1e-6)
+
+
+def test_unpaired_by_hand():
+    """Variances 1e-4 and 4e-4 of 3 runs: se² = 5e-4 / 3, df = 25 / (1 + 16) * 2."""
+    estimate = unpaired([0.99, 1.0, 1.01], [1.03, 1.05, 1.07])
+    assert estimate.log_ratio == pytest.approx(0.05)
+    assert estimate.se == pytest.approx(math.sqrt(5e-4 / 3))
+    assert estimate.df == pytest.approx(50 / 17)
+
+
+TABLE_3 = {
+    1: (Summary(3710, 10, 3), Summary(3730, 10, 3)),
+    2: (Summary(2390, 30, 3), Summary(2360, 16, 3)),
+    4: (Summary(1860, 40, 3), Summary(1880, 10, 3)),
+}
+"""Published training times, s: bare metal and udocker on 1, 2 and 4 GPUs; mean, SE, n."""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ratio", "theta", "se", "df", "p", "ci95", "ci90"),
+    [
+        (1, 1.0054, 0.005376, 0.003802, 4.000, 0.2302, (0.9948, 1.0161), (0.9973, 1.0136)),
+        (2, 0.9874, -0.01263, 0.01427, 3.075, 0.4397, (0.9442, 1.0327), (0.9552, 1.0208)),
+        (4, 1.0108, 0.01070, 0.02215, 2.244, 0.6723, (0.9274, 1.1016), (0.9518, 1.0734)),
+    ],
+)
+def test_the_published_table_gives_the_reference_ratios(gpus, ratio, theta, se, df, p, ci95, ci90):
+    estimate = from_summary(*TABLE_3[gpus])
+    assert round(estimate.ratio, 4) == ratio
+    assert f"{estimate.log_ratio:.4g}" == f"{theta:.4g}"
+    assert f"{estimate.se:.4g}" == f"{se:.4g}"
+    assert round(estimate.df, 3) == df
+    assert round(estimate.p_difference, 4) == p
+    assert tuple(round(end, 4) for end in estimate.interval(0.95)) == ci95
+    assert tuple(round(end, 4) for end in estimate.interval(0.90)) == ci90
+
+
+@pytest.mark.parametrize(
+    ("gpus", "at_1", "at_2", "at_5", "smallest"),
+    [
+        (1, 0.1476, 0.009596, 0.0001678, 1.357),
+        (2, 0.5687, 0.3245, 0.04152, 4.694),
+        (4, 0.5120, 0.3585, 0.1069, 7.340),
+    ],
+)
+def test_the_published_table_gives_the_reference_equivalence(gpus, at_1, at_2, at_5, smallest):
+    estimate = from_summary(*TABLE_3[gpus])
+    for margin, expected in ((0.01, at_1), (0.02, at_2), (0.05, at_5)):
+        assert f"{estimate.p_equivalence(margin):.4g}" == f"{expected:.4g}"
+    assert round(100 * estimate.smallest_margin, 3) == smallest
+
+
+def test_a_summary_without_spread_or_runs_gives_no_inference():
+    assert from_summary(Summary(10, 0.1, 1), Summary(10, 0.1, 3)).flaw == "n = 1"
+    assert from_summary(Summary(10, 0, 3), Summary(11, 0, 3)).flaw == "identical values"
+    for bad in (Summary(0, 1, 3), Summary(math.nan, 1, 3), Summary(1, -1, 3), Summary(1, 1, 0)):
+        with pytest.raises(ValueError, match="positive mean"):
+            from_summary(Summary(10, 0.1, 3), bad)
+
+
+def test_two_wild_runs_still_give_finite_numbers():
+    """JSON has no infinity."""
+    estimate = unpaired([-300.0, 300.0], [-300.0, 300.0])
+    assert all(math.isfinite(end) for end in (*estimate.interval(0.95), estimate.smallest_margin))
