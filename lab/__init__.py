@@ -1,0 +1,1 @@
+"""A real cluster on one machine, for the tests, the demo and docker-compose alike."""

@@ -1,0 +1,104 @@
+#!/bin/bash
+# The first process of the cluster, in the namespace that `lab up` makes and in a container alike: starts
+# every daemon, stays, and ends them in order on TERM.
+#
+# LAB_PORT is sshd's; slurmctld and slurmdbd have the two after it, the nodes +11 and +12.
+# LAB_LISTEN is the address that sshd listens on. /var/lib/tare-lab/keys keeps the researcher's keys.
+set -euo pipefail
+here=$(dirname "$(realpath "$0")")
+port=${LAB_PORT:-27000}
+keys=/var/lib/tare-lab/keys
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+if [ ! -f /etc/tare-lab/root ]; then
+  echo "start: this is not the lab's root file system; nothing was done" >&2
+  exit 1
+fi
+
+as() { setpriv --reuid "$1" --regid "$1" --init-groups -- "${@:2}"; }
+
+wait_for() { # SECONDS COMMAND...
+  local tries=$(($1 * 50))
+  until "${@:2}" >/dev/null 2>&1; do
+    if [ $((tries--)) -le 0 ]; then
+      echo "start: no answer within $1 s from: ${*:2}" >&2
+      return 1
+    fi
+    sleep 0.02
+  done
+}
+
+stop() {
+  trap '' TERM INT
+  kill $(cat /run/slurmd-*.pid /run/slurmctld.pid /run/slurmdbd.pid) 2>/dev/null || true
+  for _ in {1..100}; do
+    pgrep -x 'slurmctld|slurmdbd' >/dev/null || break
+    sleep 0.02
+  done
+  pkill -x mariadbd || true
+  wait_for 3 eval '! pgrep -x mariadbd' || true
+  exit 0
+}
+trap stop TERM INT
+
+make_keys() {
+  mkdir -p "$keys"
+  chmod 700 "$keys"
+  [ -f /etc/ssh/ssh_host_ed25519_key ] || ssh-keygen -q -t ed25519 -N '' -C lab -f /etc/ssh/ssh_host_ed25519_key
+  [ -f "$keys/id_ed25519" ] || ssh-keygen -q -t ed25519 -N '' -C researcher -f "$keys/id_ed25519"
+  [ -f "$keys/id_passphrase" ] || ssh-keygen -q -t ed25519 -N 'pass phrase' -C researcher -f "$keys/id_passphrase"
+  cat "$keys"/id_*.pub >/etc/ssh/authorized_keys/researcher
+  if [ ! -f /etc/munge/munge.key ]; then
+    dd if=/dev/urandom of=/etc/munge/munge.key bs=128 count=1 status=none
+    chown munge: /etc/munge/munge.key
+    chmod 400 /etc/munge/munge.key
+  fi
+}
+
+configure() {
+  local i
+  for file in slurm.conf slurmdbd.conf; do
+    sed -e "s/@HOST@/$(hostname -s)/; s/@CTLD_PORT@/$((port + 1))/; s/@DBD_PORT@/$((port + 2))/" \
+      -e "s/@NODE1_PORT@/$((port + 11))/; s/@NODE2_PORT@/$((port + 12))/" "$here/$file" >/run/$file
+    cat /run/$file >/etc/slurm/$file # keeps the owner and the mode
+  done
+  echo CgroupPlugin=disabled >/etc/slurm/cgroup.conf
+  # Slurm sets CUDA_VISIBLE_DEVICES only for character devices; these behave like /dev/null.
+  mkdir -p /var/lib/tare-lab/dev
+  for i in 0 1 2 3; do
+    [ -c /var/lib/tare-lab/dev/nvidia$i ] || mknod -m 666 /var/lib/tare-lab/dev/nvidia$i c 1 3
+  done
+  echo 'Name=gpu Type=h100 File=/var/lib/tare-lab/dev/nvidia[0-3]' >/etc/slurm/gres.conf
+}
+
+make_folders() {
+  mkdir -p /run/sshd /run/munge /run/mysqld /var/log/slurm /var/lib/slurm/slurmctld /var/lib/slurm/node{1,2}
+  chown munge: /run/munge
+  chown mysql: /run/mysqld
+  chown slurm: /var/log/slurm /var/lib/slurm/slurmctld
+  [ -d /home/researcher ] || cp -a /etc/skel /home/researcher
+  mkdir -p /scratch/researcher
+  [ "$(stat -c %U /home/researcher)" = researcher ] || chown -R researcher: /home/researcher
+  chown researcher: /scratch/researcher
+  chmod 700 /home/researcher
+}
+
+make_folders
+make_keys
+configure
+/usr/sbin/sshd -E /var/log/sshd.log -p "$port" -o ListenAddress="${LAB_LISTEN:-127.0.0.1}"
+as munge /usr/sbin/munged --num-threads=4
+/usr/sbin/mariadbd --user=mysql >/var/log/mariadbd.log 2>&1 &
+wait_for 20 mariadb -e 'SELECT 1'
+mariadb -e "CREATE DATABASE IF NOT EXISTS slurm_acct;
+  CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+  GRANT ALL ON slurm_acct.* TO slurm@localhost"
+as slurm /usr/sbin/slurmdbd
+wait_for 20 timeout 2 sacctmgr -n list cluster
+sacctmgr -i -Q add cluster lab >/dev/null 2>&1 || true # it is there already after the first start
+as slurm /usr/sbin/slurmctld -i
+/usr/sbin/slurmd -N node1
+/usr/sbin/slurmd -N node2
+touch /run/tare-lab.started
+sleep infinity &
+wait $!

@@ -1,0 +1,126 @@
+"""What the lab needs of the machine it runs on: root, a cache folder, locks, a few Debian packages."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CLUSTER = HERE / "cluster"
+
+
+class LabError(Exception):
+    """The lab cannot go on; the message says why and what to do."""
+
+
+class NeedsRoot(LabError):
+    """The lab mounts file systems and starts daemons as several users: only root can."""
+
+
+def say(text: str) -> None:
+    """One line of progress; `make demo` shows it to the user."""
+    print(f"lab: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def timed(text: str) -> Iterator[None]:
+    """Says what is being done, and afterwards how long it took."""
+    say(f"{text} ...")
+    began = time.monotonic()
+    yield
+    say(f"{text}: {time.monotonic() - began:.1f} s")
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise NeedsRoot("the lab needs root: it mounts file systems and starts real daemons")
+
+
+def cache() -> Path:
+    """The folder that all labs of this machine share. Nothing in it changes once it has its name."""
+    base = os.environ.get("TARE_CACHE")
+    if not base:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tare")
+    folder = Path(base).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock on `path`; it ends with the process, however that ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def digest(paths: Iterable[Path], *words: str) -> str:
+    """Twelve letters that change when any of the files or words does."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        content = path.read_bytes()
+        total.update(f"{path.name} {len(content)}\n".encode() + content)
+    total.update("\n".join(words).encode())
+    return total.hexdigest()[:12]
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(name, mode)
+    os.replace(name, path)
+
+
+def run(argv: list[str], log: Path, **options: Any) -> None:
+    """Runs a command, all it says appended to `log`; LabError with its last lines when it fails."""
+    with log.open("ab") as file:
+        done = subprocess.run(argv, stdout=file, stderr=subprocess.STDOUT, check=False, **options)
+    if done.returncode:
+        raise LabError(f"{argv[0]} ended with {done.returncode}; {log} ends with:\n{tail(log)}")
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    if not log.exists():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def install_packages(commands: dict[str, str], log: Path) -> None:
+    """Installs by apt what is missing of `commands` (name of a command or a file -> its package)."""
+    missing = sorted({package for name, package in commands.items() if not shutil.which(name) and
+                      not os.path.exists(name)})
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        raise LabError(f"please install {', '.join(missing)}: there is no apt-get here to do it")
+    with timed(f"installing {', '.join(missing)}"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        run(["apt-get", "update", "-q"], log, env=environment)
+        run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing], log, env=environment)
+
+
+def debian_mirror() -> str:
+    """The address of the Debian mirror that this machine's own apt sources name."""
+    if mirror := os.environ.get("TARE_DEBIAN_MIRROR"):
+        return mirror
+    fields = "$(ORIGIN)\t$(LABEL)\t$(REPO_URI)"
+    done = subprocess.run(
+        ["apt-get", "indextargets", "--format", fields, "Created-By: Packages"],
+        capture_output=True, text=True, check=False,
+    )
+    for line in done.stdout.splitlines():
+        origin, label, address = line.split("\t")
+        if (origin, label) == ("Debian", "Debian"):
+            return address.rstrip("/")
+    raise LabError("this machine's apt sources name no Debian mirror: set TARE_DEBIAN_MIRROR to one")

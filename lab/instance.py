@@ -1,0 +1,271 @@
+"""One running lab: its folder, its processes, its ports, and the way in."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab import host, rootfs
+
+USER = "researcher"
+PASSPHRASE = "pass phrase"
+WORK = f"/scratch/{USER}"
+SOFTWARE = "/scratch/software"
+DEFAULT_PORT = 27000
+PORTS = (0, 1, 2, 11, 12)  # sshd, slurmctld, slurmdbd, node1, node2, from the base port
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PR_SET_PDEATHSIG = 1
+
+
+class Instance:
+    """The lab in `directory`. It keeps its keys, its users' files and Slurm's state between starts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.resolve()
+        self.facts_path = self.directory / "lab.json"
+        self.log = self.directory / "log" / "start.log"
+        self.pid_path = self.directory / "pid"
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        return host.locked(self.directory / "lock")
+
+    # --- processes
+
+    def supervisor(self) -> int | None:
+        """The process id of the running `unshare` whose end takes the whole cluster with it."""
+        try:
+            pid, started = map(int, self.pid_path.read_text().split())
+        except (OSError, ValueError):
+            return None
+        return pid if start_time(pid) == started else None
+
+    def init(self) -> int | None:
+        """The cluster's first process, as this side of the namespace numbers it."""
+        pid = self.supervisor()
+        try:
+            return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        except (OSError, IndexError):
+            return None
+
+    def started(self) -> bool:
+        init = self.init()
+        return bool(init) and os.path.exists(f"/proc/{init}/root/run/tare-lab.started")
+
+    def start(self, port: int | None, *, with_caller: bool) -> subprocess.Popen[bytes]:
+        """Starts every daemon and waits until the last one is up; `with_caller`: not to outlive it."""
+        root = rootfs.cluster()
+        for name in ("log", "home", "scratch", "keys"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        software = host.cache() / "software"
+        software.mkdir(exist_ok=True)
+        base, port_lock = claim_ports(port, self.facts().get("port"))
+        binds = {
+            host.CLUSTER: "/opt/tare-lab",
+            self.directory / "log": "/var/log/lab",
+            self.directory / "home": "/home",
+            self.directory / "scratch": "/scratch",
+            software: SOFTWARE,
+            self.directory / "keys": "/var/lib/tare-lab/keys",
+        }
+        unshare, enter = rootfs.ENTER[:-1], rootfs.ENTER[-1]
+        argv = [*unshare, enter, "--overlay", str(self.directory), str(root)]
+        for source, target in binds.items():
+            argv += ["--bind", str(source), target]
+        argv += ["--", "/opt/tare-lab/start.sh"]
+
+        def tie_to_caller() -> None:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": PATH, "LANG": "C.UTF-8", "LAB_PORT": str(base)},
+                pass_fds=[port_lock],
+                start_new_session=not with_caller,
+                preexec_fn=tie_to_caller if with_caller else None,
+            )
+        os.close(port_lock)  # the cluster holds it now, for as long as any of it lives
+        host.write_atomically(self.pid_path, f"{process.pid} {start_time(process.pid)}\n")
+        while not self.started():
+            if process.poll() is not None:
+                raise host.LabError(f"the cluster did not start; {self.log} ends with:\n"
+                                    f"{host.tail(self.log)}")
+            time.sleep(0.02)
+        self.port = base
+        return process
+
+    def stop(self) -> bool:
+        """Ends the cluster, in order if it will. False when nothing was running."""
+        supervisor, init = self.supervisor(), self.init()
+        if supervisor is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if init:
+                os.kill(init, signal.SIGTERM)
+            if not ends(supervisor, 6):
+                os.kill(supervisor, signal.SIGKILL)  # and the kernel kills the rest
+                ends(supervisor, 5)
+        self.pid_path.unlink(missing_ok=True)
+        return True
+
+    # --- the way in
+
+    def command(self, argv: Sequence[str], user: str = "root") -> list[str]:
+        """What runs `argv` inside the cluster as `user`, without SSH."""
+        init = self.init()
+        if init is None:
+            raise host.LabError(f"no lab is running in {self.directory}")
+        home = "/root" if user == "root" else f"/home/{user}"
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+        return [
+            *("nsenter", f"--target={init}", "--mount", "--pid", "--uts", "--ipc", "--wd=/", "--"),
+            *become,
+            *("/usr/bin/env", "-i", f"PATH={PATH}", f"HOME={home}", f"USER={user}", "LANG=C.UTF-8"),
+            *argv,
+        ]
+
+    def output(self, argv: Sequence[str], user: str = "root", timeout: float = 60) -> str:
+        """What `argv` prints inside the cluster; LabError with its own words if it fails."""
+        done = subprocess.run(self.command(argv, user), capture_output=True, text=True,
+                              timeout=timeout, check=False)
+        if done.returncode:
+            raise host.LabError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def test(self) -> None:
+        """The readiness test, through the real sshd with the researcher's own key."""
+        self.output([
+            *("timeout", "60", "ssh", "-F", "none", "-i", "/var/lib/tare-lab/keys/id_ed25519"),
+            *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
+            *("-o", "UserKnownHostsFile=/dev/null", "-p", str(self.port), f"{USER}@127.0.0.1"),
+            "/opt/tare-lab/ready.sh",
+        ], timeout=70)
+
+    # --- what others need to know
+
+    def facts(self) -> dict[str, Any]:
+        try:
+            facts: dict[str, Any] = json.loads(self.facts_path.read_text())
+        except FileNotFoundError:
+            return {}
+        return facts
+
+    def describe(self) -> dict[str, Any]:
+        """How to reach the cluster and what it offers, asked of the cluster itself."""
+        init = self.init()
+        inside = Path(f"/proc/{init}/root")
+        versions = dict(line.split(" ", 1) for line in
+                        (inside / "etc/tare-lab/versions").read_text().splitlines())
+        executables = {"apptainer": "/usr/bin/apptainer", "udocker": "/usr/local/bin/udocker",
+                       "podman": "/usr/bin/podman", "charliecloud": "/usr/bin/ch-run"}
+        host_key = (inside / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
+        return {
+            "schema": 1,
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": USER,
+            "host_key": " ".join(host_key),
+            "private_key": str(self.directory / "keys" / "id_ed25519"),
+            "passphrase_key": {"private_key": str(self.directory / "keys" / "id_passphrase"),
+                               "passphrase": PASSPHRASE},
+            "home": f"/home/{USER}",
+            "work_directory": WORK,
+            "os": versions["os"],
+            "python": {"executable": "/usr/bin/python3", "version": versions["python"]},
+            "scheduler": {"kind": "slurm", "version": versions["slurm"]},
+            "partitions": self.partitions(),
+            "runtimes": {kind: {"executable": path, "version": versions[kind]}
+                         for kind, path in executables.items()},
+            "images": {},
+        }
+
+    def partitions(self) -> list[dict[str, Any]]:
+        rows = self.output(["sinfo", "-h", "-o", "%P|%D|%G|%c|%m|%l|%R"]).splitlines()
+        found = []
+        for row in rows:
+            marked, nodes, gres, cpus, memory, limit, name = row.split("|")
+            _, model, gpus = gres.partition("(")[0].split(":")
+            found.append({
+                "name": name, "default": marked.endswith("*"), "nodes": int(nodes),
+                "cpus_per_node": int(cpus), "memory_mb_per_node": int(memory),
+                "gpus_per_node": int(gpus), "gpu_model": model, "time_limit_seconds": seconds(limit),
+            })
+        return found
+
+    def write_facts(self, facts: dict[str, Any]) -> None:
+        host.write_atomically(self.facts_path, json.dumps(facts, indent=2) + "\n", 0o600)
+
+    def remove(self) -> None:
+        """Forgets everything that this lab kept on the disk."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def seconds(limit: str) -> int:
+    """Slurm's [days-][[hours:]minutes:]seconds."""
+    days, _, clock = limit.rpartition("-")
+    total = 0
+    for part in clock.split(":"):
+        total = total * 60 + int(part)
+    return int(days or 0) * 86400 + total
+
+
+def start_time(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot: tells it from a later one of the same number."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def ends(pid: int, within_seconds: float) -> bool:
+    began, deadline = start_time(pid), time.monotonic() + within_seconds
+    while (now := start_time(pid)) is not None and now == began:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def claim_ports(wanted: int | None, last: int | None) -> tuple[int, int]:
+    """A base port whose block is free, and a lock on it that other labs respect.
+
+    Raises LabError when the block that was asked for is taken.
+    """
+    candidates = [wanted] if wanted else [last or DEFAULT_PORT, *range(DEFAULT_PORT, 32000, 20)]
+    folder = host.cache() / "ports"
+    folder.mkdir(exist_ok=True)
+    for base in candidates:
+        lock = os.open(folder / str(base), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if all(is_free(base + offset) for offset in PORTS):
+                return base, lock
+        except BlockingIOError:
+            pass
+        os.close(lock)
+    raise host.LabError(f"port {wanted} or one of those after it is taken: give another --port, or none")
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
