@@ -107,6 +107,11 @@ class Cluster(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="clusters"
     )
 
+    preparing = models.CharField(
+        max_length=300, blank=True, editable=False, help_text="What is being set up there."
+    )
+    preparing_percent = models.PositiveSmallIntegerField(null=True, editable=False)
+
     lease_token = models.CharField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
     last_tick_at = models.DateTimeField(null=True, editable=False)

@@ -1,0 +1,54 @@
+# The two commands: `make demo` and `make test`. Both begin with `make setup`.
+SHELL := /bin/bash
+PYTHON ?= python3
+export UV_PYTHON_DOWNLOADS := never
+UV := .tools/bin/uv
+RUN := .venv/bin/python
+INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
+
+.PHONY: setup setup-dev demo test lint types locks bench screenshots
+
+setup: .venv/.ready
+
+demo: setup
+	@exec $(RUN) -m dashboard.standalone.demo
+
+test: setup-dev lint types
+	@$(RUN) -m pytest
+
+setup-dev: .venv/.ready-dev
+	@tests/system-packages
+
+lint: setup-dev
+	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
+	@git ls-files -z 'templates/*.html' | xargs -0 -r .venv/bin/djade --target-version 5.2 --check
+	@git ls-files -z '*.sh' .ci/run tests/system-packages | xargs -0 -r .venv/bin/shellcheck
+	@echo "lint: clean"
+
+types: setup-dev
+	@.venv/bin/mypy
+
+# New versions: edit pyproject.toml or lab/image/*.in, run this, look at the difference.
+locks: .tools/bin/uv
+	$(UV) pip compile pyproject.toml --extra embedded --universal --generate-hashes --no-header --upgrade --quiet -o requirements.lock
+	$(UV) pip compile pyproject.toml --extra embedded --extra dev -c requirements.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-dev.lock
+
+bench: setup-dev
+	@for program in benchmarks/[a-z]*.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
+
+# --target needs neither a virtual environment nor leave to change the system's Python (PEP 668).
+.tools/bin/uv:
+	@echo "Installing uv into .tools/"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target .tools uv
+
+.venv/.ready: requirements.lock requirements-build.txt | .tools/bin/uv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tare needs Python 3.11 or later; set PYTHON=/path/to/python3.")'
+	@echo "Installing Tare's packages into .venv/"
+	@test -x .venv/bin/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" .venv
+	@$(INSTALL) -r requirements.lock
+	@touch $@
+
+.venv/.ready-dev: requirements-dev.lock .venv/.ready
+	@echo "Installing the packages that the tests need into .venv/"
+	@$(INSTALL) -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,43 @@
+"""A pytest plug-in: a real PostgreSQL and a real Valkey for the whole session.
+
+Loaded with `-p tests.services`, before pytest-django reads the settings. DATABASE_URL and
+REDIS_URL, where they are set, win.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+from dashboard.standalone.postgres import Postgres
+from dashboard.standalone.valkey import Valkey
+
+
+def start() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="tare-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if "DATABASE_URL" not in os.environ:
+        postgres = Postgres(folder / "postgres", quick=True)
+        postgres.start()
+        atexit.register(postgres.stop)
+        os.environ["DATABASE_URL"] = postgres.url
+    if "REDIS_URL" not in os.environ:
+        valkey = Valkey(folder / "valkey")
+        valkey.start()
+        atexit.register(valkey.stop)
+        os.environ["REDIS_URL"] = valkey.url
+    # Tests never take the settings of a demo that happens to run from this folder.
+    os.environ["SECRET_KEY"] = secrets.token_urlsafe(32)
+    os.environ["CREDENTIAL_KEYS"] = Fernet.generate_key().decode()
+    os.environ["DEBUG"] = "0"
+    # Playwright runs an event loop in the thread that also talks to the database.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+
+
+start()
