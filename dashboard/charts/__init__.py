@@ -1,0 +1,26 @@
+"""Figures as plain JSON for plotly.js: pure functions of the statistics' dataclasses.
+
+Figures carry the light theme's colours on a transparent ground. For another theme the page sets,
+before it draws: `layout.font.color` and `.family`; `gridcolor` of each axis; `marker.color` and
+`line.color` of each trace with `meta.environment` (its index; 0 is also `meta.role` "baseline"),
+but `marker.line.color`, a thin rim, to the page's ground; `fillcolor` of shapes named "band" and
+`line.color` of those named "reference"; `font.color` of annotations named "muted".
+A point's `customdata` is the uid of its run.
+"""
+
+from dashboard.charts.forest import Row, forest
+from dashboard.charts.runs import run_order, strip
+from dashboard.charts.steps import step_trace
+from dashboard.charts.style import COLOURS, SYMBOLS, Figure, Marks
+
+__all__ = [
+    "COLOURS",
+    "SYMBOLS",
+    "Figure",
+    "Marks",
+    "Row",
+    "forest",
+    "run_order",
+    "step_trace",
+    "strip",
+]

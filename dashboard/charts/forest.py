@@ -1,0 +1,243 @@
+"""The headline of a comparison: each ratio with its intervals, the margin and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.charts.style import (
+    MONOSPACE,
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    band,
+    colour,
+    label,
+    layout,
+    meta,
+    note,
+    symbol,
+)
+from experiments.statistics import Pair, Verdict, numbers
+from experiments.statistics.values import Interval
+
+ROW_HEIGHT = 36
+STAMP_HEIGHT = 13
+STAMPS_A_LINE = 2
+COLUMNS = {"ratio [95 % CI]": 14, "data": 190, "verdict": 268}
+"""Text to the right of the plot, and how many pixels from it each column begins."""
+RIGHT = 470
+WIDEST = 2.0
+"""Intervals beyond this ratio (or its inverse) run out of the plot; their numbers stand beside."""
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A pair under the heading of its group, such as "cnn · 1x2"."""
+
+    group: str
+    pair: Pair
+
+
+def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
+    """Ratios to the baseline on a log axis, in the order given; neighbours share a heading.
+
+    Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
+    A hollow symbol has no interval.
+    """
+    places, headings = _places(rows)
+    pairs = [row.pair for row in rows]
+    low, high = _range(pairs, margin)
+    stamp_lines = max((-(-len(pair.stamps) // STAMPS_A_LINE) for pair in pairs), default=0)
+    row_height = ROW_HEIGHT + STAMP_HEIGHT * max(stamp_lines - 1, 0)
+    end = len(rows) + len(headings)
+    return {
+        "data": list(_traces(places, pairs, marks)),
+        "layout": layout(
+            height=end * row_height + 120,
+            margin={"r": RIGHT, "t": 44, "b": 76},
+            xaxis=axis(
+                _title(pairs),
+                type="log",
+                range=[math.log10(low), math.log10(high)],
+                **_ticks(low, high),
+            ),
+            yaxis=axis(
+                range=[end - 0.4, -0.6],
+                tickvals=places,
+                ticktext=[label(pair.environment, longest=28) for pair in pairs],
+                showgrid=False,
+                fixedrange=True,
+            ),
+            shapes=[
+                band(xref="x", x0=1 / (1 + margin), x1=1 + margin, yref="paper", y0=0, y1=1),
+                {
+                    "type": "line",
+                    "name": "reference",
+                    "layer": "below",
+                    "line": {"color": MUTED, "width": 1.5},
+                    "xref": "x",
+                    "x0": 1,
+                    "x1": 1,
+                    "yref": "paper",
+                    "y0": 0,
+                    "y1": 1,
+                },
+            ],
+            annotations=[
+                note(
+                    f"margin ±{numbers.margin(margin)}",
+                    name="muted",
+                    xref="x",
+                    x=0,
+                    yref="paper",
+                    y=1,
+                    yanchor="bottom",
+                ),
+                *(_beside(column, column, name="muted") for column in COLUMNS),
+                *(
+                    note(f"<b>{label(group)}</b>", xref="paper", x=0, xanchor="left", y=y)
+                    for y, group in headings
+                ),
+                *(text for y, pair in zip(places, pairs, strict=True) for text in _words(y, pair)),
+            ],
+        ),
+    }
+
+
+def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]]]:
+    """The y of each row and of each heading, counted downwards."""
+    places: list[int] = []
+    headings: list[tuple[int, str]] = []
+    for i, row in enumerate(rows):
+        if i == 0 or row.group != rows[i - 1].group:
+            headings.append((len(places) + len(headings), row.group))
+        places.append(len(places) + len(headings))
+    return places, headings
+
+
+def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Iterator[dict[str, Any]]:
+    """For each environment its thin lines, its thick lines, its symbols."""
+    for index in sorted({marks[pair.environment] for pair in pairs}):
+        mine = [
+            (y, pair)
+            for y, pair in zip(places, pairs, strict=True)
+            if marks[pair.environment] == index and pair.ratio is not None
+        ]
+        shared = {"type": "scatter", "meta": meta(index), "cliponaxis": True}
+        for width, intervals in (
+            (2, [(y, pair.ci95) for y, pair in mine]),
+            (7, [(y, pair.ci90) for y, pair in mine]),
+        ):
+            yield {
+                **shared,
+                **_segments(intervals),
+                "mode": "lines",
+                "line": {"color": colour(index), "width": width},
+                "hoverinfo": "skip",
+            }
+        yield {
+            **shared,
+            "x": [pair.ratio for _, pair in mine],
+            "y": [y for y, _ in mine],
+            "mode": "markers",
+            "marker": {
+                "symbol": [symbol(index) + "-open" * (pair.ci95 is None) for _, pair in mine],
+                "color": colour(index),
+                "size": 13,
+                "line": {"width": 1.5, "color": "#ffffff"},
+            },
+            "text": [_hover(pair) for _, pair in mine],
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+
+
+def _segments(intervals: Sequence[tuple[int, Interval | None]]) -> dict[str, list[float | None]]:
+    """Many lines in one trace: a null lifts the pen."""
+    known = [(y, interval) for y, interval in intervals if interval is not None]
+    return {
+        "x": [x for _, (low, high) in known for x in (low, high, None)],
+        "y": [place for y, _ in known for place in (y, y, None)],
+    }
+
+
+def _hover(pair: Pair) -> str:
+    lines = [
+        f"<b>{label(pair.environment)}</b> / {label(pair.baseline)}",
+        f"ratio {numbers.ratio(pair.ratio, pair.ci95)} (95 % CI)",
+        f"cost {numbers.cost(pair.cost)}",
+        f"p of a difference {numbers.p_value(pair.p_difference)}",
+        f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
+    ]
+    if pair.smallest_margin is not None:
+        lines.append(f"smallest provable margin {numbers.percent(pair.smallest_margin)}")
+    return "<br>".join(lines)
+
+
+def _words(y: int, pair: Pair) -> Iterator[dict[str, Any]]:
+    """The numbers and the verdict beside a row."""
+    mono = {"family": MONOSPACE, "size": 12}
+    yield _beside(numbers.ratio(pair.ratio, pair.ci95), "ratio [95 % CI]", y, font=mono)
+    yield _beside(pair.size, "data", y, name="muted")
+    verdict = f"<b>{pair.verdict}</b>" if pair.verdict != Verdict.NO_INFERENCE else pair.verdict
+    lines = [
+        " · ".join(pair.stamps[start : start + STAMPS_A_LINE])
+        for start in range(0, len(pair.stamps), STAMPS_A_LINE)
+    ]
+    small = "".join(f'<br><span style="font-size:10px">{line}</span>' for line in lines)
+    yield _beside(verdict + small, "verdict", y)
+
+
+def _beside(text: str, column: str, y: int | None = None, **options: Any) -> dict[str, Any]:
+    """Text in a column to the right of the plot; without a row it is the column's heading."""
+    place = {"y": y} if y is not None else {"yref": "paper", "y": 1, "yanchor": "bottom"}
+    return note(
+        text,
+        xref="paper",
+        x=1,
+        xanchor="left",
+        xshift=COLUMNS[column],
+        align="left",
+        **place,
+        **options,
+    )
+
+
+def _title(pairs: Sequence[Pair]) -> str:
+    """The axis in words; the sides are named where all rows agree about them."""
+    baselines = {label(pair.baseline) for pair in pairs}
+    title = f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'} (log scale)"
+    directions = {pair.better for pair in pairs}
+    if len(directions) != 1:
+        return title
+    left, right = ("faster", "slower") if directions == {"lower"} else ("slower", "faster")
+    return f"←  {left}      {title}      {right}  →"
+
+
+def _range(pairs: Sequence[Pair], margin: float) -> Interval:
+    """From the smallest to the largest ratio: all points, the margin, intervals within reason."""
+    points = [pair.ratio for pair in pairs if pair.ratio is not None]
+    ends = [min(max(end, 1 / WIDEST), WIDEST) for pair in pairs if pair.ci95 for end in pair.ci95]
+    values = [1 / (1 + margin), 1 + margin, *points, *ends]
+    low, high = min(values), max(values)
+    room = (high / low) ** 0.07
+    return low / room, high * room
+
+
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    """Round ratios, at most about eight: plotly's own log ticks are made for decades."""
+    step = next((step for step in STEPS if (high - low) / step <= 8), None)
+    if step is None or low < step:
+        values = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
+        values = [value for value in values if low <= value <= high]
+        return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+    count = range(math.ceil(low / step), math.floor(high / step) + 1)
+    decimals = max(0, -math.floor(math.log10(step)))
+    return {
+        "tickvals": [round(i * step, 6) for i in count],
+        "ticktext": [f"{i * step:.{decimals}f}" for i in count],
+    }

@@ -1,0 +1,175 @@
+"""Every run a point: by environment, and in the order in which they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from dashboard.charts.style import (
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    colour,
+    label,
+    layout,
+    meta,
+    symbol,
+    with_unit,
+)
+from experiments.statistics import Sample, numbers
+
+NODE_FILLS = ("", "-open", "-dot", "-open-dot")
+"""The environment keeps its symbol and colour; a node is told by how the symbol is filled."""
+
+
+def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
+    """Values by environment; within one row the blocks lie from top to bottom in their order.
+
+    So the runs of one block stand at the same height in each row. The tick is the median.
+    """
+    factor, unit = numbers.si([sample.value for sample in samples], unit)
+    names = sorted({sample.environment for sample in samples}, key=lambda name: marks[name])
+    blocks = _block_order(samples)
+    data: list[dict[str, Any]] = []
+    for y, name in enumerate(names):
+        mine = [sample for sample in samples if sample.environment == name]
+        data.append(
+            {
+                "type": "scatter",
+                "meta": meta(marks[name]),
+                "mode": "markers",
+                "x": [median(sample.value for sample in mine) * factor],
+                "y": [y],
+                "marker": {
+                    "symbol": "line-ns-open",
+                    "size": 40,
+                    "color": colour(marks[name]),
+                    "line": {"width": 2},
+                },
+                "hovertemplate": f"median %{{x:.4g}} {unit}<extra></extra>",
+            }
+        )
+        offsets = [0.6 * (blocks[s.block] - (len(blocks) - 1) / 2) / len(blocks) for s in mine]
+        data.append(
+            _points(mine, marks, unit, [s.value * factor for s in mine])
+            | {"x": [s.value * factor for s in mine], "y": [y + offset for offset in offsets]}
+        )
+    return {
+        "data": data,
+        "layout": layout(
+            height=60 * len(names) + 100,
+            margin={"t": 16},
+            xaxis=axis(with_unit(metric, unit)),
+            yaxis=axis(
+                range=[len(names) - 0.4, -0.6],
+                tickvals=list(range(len(names))),
+                ticktext=[
+                    f"{label(name)}<br>n = {sum(s.environment == name for s in samples)}"
+                    for name in names
+                ],
+                showgrid=False,
+                fixedrange=True,
+            ),
+        ),
+    }
+
+
+def run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
+    """Value against start: drift and confounding at a glance. Runs without a start are left out.
+
+    Points are never joined. Where several nodes ran, the filling of the symbol tells which.
+    """
+    timed = [(sample, sample.started) for sample in samples if sample.started is not None]
+    first = min((started for _, started in timed), default=0.0)
+    last = max((started for _, started in timed), default=0.0)
+    size, word = next(
+        (
+            (s, w)
+            for s, w in ((86400, "days"), (3600, "hours"), (60, "min"))
+            if last - first > 2 * s
+        ),
+        (1, "s"),
+    )
+    factor, unit = numbers.si([sample.value for sample, _ in timed], unit)
+    nodes = sorted({sample.node for sample, _ in timed})
+    data: list[dict[str, Any]] = []
+    for name in sorted({sample.environment for sample, _ in timed}, key=lambda name: marks[name]):
+        mine = [(sample, started) for sample, started in timed if sample.environment == name]
+        runs = [sample for sample, _ in mine]
+        trace = _points(runs, marks, unit, [sample.value * factor for sample in runs])
+        fills = [NODE_FILLS[nodes.index(sample.node) % len(NODE_FILLS)] for sample in runs]
+        trace["marker"]["symbol"] = [symbol(marks[name]) + fill for fill in fills]
+        trace |= {
+            "name": label(name),
+            "showlegend": True,
+            "x": [(started - first) / size for _, started in mine],
+            "y": [sample.value * factor for sample in runs],
+        }
+        data.append(trace)
+    if len(nodes) > 1:
+        data += [_node_in_legend(node, i) for i, node in enumerate(nodes)]
+    since = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {
+        "data": data,
+        "layout": layout(
+            height=340,
+            margin={"t": 48},
+            showlegend=True,
+            xaxis=axis(f"{word} since {since}" if timed else "no run has started", showgrid=False),
+            yaxis=axis(with_unit(metric, unit)),
+        ),
+    }
+
+
+def _points(
+    samples: Sequence[Sample], marks: Marks, unit: str, values: Sequence[float]
+) -> dict[str, Any]:
+    """The runs of one environment as symbols; the caller places them."""
+    index = marks[samples[0].environment]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "meta": meta(index),
+        "marker": {
+            "symbol": symbol(index),
+            "color": colour(index),
+            "size": 10,
+            "line": {"width": 1, "color": "#ffffff"},
+        },
+        "customdata": [sample.run for sample in samples],
+        "text": [
+            f"<b>{label(sample.environment)}</b><br>{value:.4g} {unit}<br>"
+            f"block {label(sample.block)}" + (f", node {label(sample.node)}" if sample.node else "")
+            for sample, value in zip(samples, values, strict=True)
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _node_in_legend(node: str, index: int) -> dict[str, Any]:
+    """An empty trace that explains a filling."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [None],
+        "y": [None],
+        "name": f"node {label(node) or 'unknown'}",
+        "showlegend": True,
+        "marker": {
+            "symbol": "circle" + NODE_FILLS[index % len(NODE_FILLS)],
+            "color": MUTED,
+            "size": 10,
+        },
+    }
+
+
+def _block_order(samples: Sequence[Sample]) -> dict[str, int]:
+    """Blocks by their first start, else by name."""
+    starts: dict[str, tuple[float, str]] = {}
+    for sample in samples:
+        start = (sample.started if sample.started is not None else 0.0, sample.block)
+        starts[sample.block] = min(starts.get(sample.block, start), start)
+    return {block: i for i, block in enumerate(sorted(starts, key=lambda block: starts[block]))}

@@ -1,0 +1,118 @@
+"""What all figures share: symbols and colours of environments, an empty layout, safe labels."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+Figure = dict[str, Any]
+"""Plain JSON: {"data": [...], "layout": {...}}, lists and numbers only."""
+
+Marks = Mapping[str, int]
+"""Environment's name -> its index on every page and plot; 0 is the baseline."""
+
+SYMBOLS = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "cross",
+    "triangle-down",
+    "pentagon",
+    "hexagon",
+)
+COLOURS = (
+    "#41464c",
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#d55e00",
+    "#0072b2",
+    "#cc79a7",
+    "#b8a900",
+)
+"""Dark grey, then Okabe and Ito's: the light theme's `--env-0` to `--env-7`."""
+
+INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.10)"
+LEVEL = "#0072b2"
+MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def meta(index: int) -> dict[str, Any]:
+    """By which the page finds the traces of one environment, to colour them for its theme."""
+    return {"environment": index} | ({"role": "baseline"} if index == 0 else {})
+
+
+def colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def symbol(index: int) -> str:
+    return SYMBOLS[index % len(SYMBOLS)]
+
+
+def label(text: str, *, longest: int = 40) -> str:
+    """A name as text, not as plotly's pseudo-HTML; cut where it would push the plot aside."""
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
+    return html.escape(short, quote=False)
+
+
+def with_unit(metric: str, unit: str) -> str:
+    return f"{label(metric)} ({label(unit)})" if unit else label(metric)
+
+
+def axis(title: str = "", **options: Any) -> dict[str, Any]:
+    return {
+        "title": {"text": title, "standoff": 12},
+        "gridcolor": LINE,
+        "zeroline": False,
+        "showline": False,
+        "automargin": True,
+        "ticks": "",
+        **options,
+    }
+
+
+def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[str, Any]:
+    """A transparent ground; the width is the page's."""
+    return {
+        "height": height,
+        "margin": {"t": 36, "r": 16, "b": 56, "l": 16, **margin},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {
+            "color": INK,
+            "size": 13,
+            "family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif",
+        },
+        "hovermode": "closest",
+        "showlegend": False,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1,
+            "yanchor": "bottom",
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+        **options,
+    }
+
+
+def note(text: str, **options: Any) -> dict[str, Any]:
+    """An annotation without an arrow; named "muted" it takes the page's quiet colour."""
+    quiet = {"font": {"color": MUTED, "size": 12}} if options.get("name") == "muted" else {}
+    return {"text": text, "showarrow": False, **quiet, **options}
+
+
+def band(**place: Any) -> dict[str, Any]:
+    """A shaded region behind the data."""
+    return {
+        "type": "rect",
+        "name": "band",
+        "layer": "below",
+        "fillcolor": BAND,
+        "line": {"width": 0},
+        **place,
+    }
