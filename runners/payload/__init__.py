@@ -3,6 +3,8 @@
 They start on Python 3.8 with the standard library alone. This file stays at home.
 """
 
+from __future__ import annotations
+
 import hashlib
 from pathlib import Path
 

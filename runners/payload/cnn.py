@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, Callable
 
 from .frameworks import StartError, load, set_threads
 from .recorder import STEP_TIME, Recorder, ResultError
@@ -29,21 +29,27 @@ def run(parameters: dict[str, Any], recorder: Recorder) -> None:
     recorder.phase("build")
     gpus = prepare(tensorflow, keras, parameters)
     images, labels = synthetic_batch(tensorflow, parameters)
-    train = train_step(tensorflow, keras, build_model(keras, parameters), parameters)
+    step = train_step(tensorflow, keras, build_model(keras, parameters), parameters)
 
-    recorder.series("loss", "1")
-    for number in recorder.steps(parameters["steps"], parameters["burn_in"]):
-        loss = float(train(images, labels))
-        recorder.step(loss=loss)
-        if not math.isfinite(loss):
-            raise ResultError(f"loss is not finite at step {number}")
-
+    loss = train(lambda: step(images, labels), parameters["steps"], parameters["burn_in"], recorder)
     recorder.metric("loss", loss, "1")
     images_per_second = parameters["batch_size"] / recorder.mean(STEP_TIME)
     recorder.metric("images_per_second", images_per_second, "images/s")
     recorder.facts.update(
         tensorflow=tensorflow.__version__, keras=keras.__version__, gpus=gpus, device=images.device
     )
+
+
+def train(step: Callable[[], Any], steps: int, burn_in: int, recorder: Recorder) -> float:
+    """Run and record the steps; the loss of the last one. A step ends when its loss is here."""
+    loss = math.nan
+    recorder.series("loss", "1")
+    for number in recorder.steps(steps, burn_in):
+        loss = float(step())
+        recorder.step(loss=loss)
+        if not math.isfinite(loss):
+            raise ResultError(f"loss is not finite at step {number}")
+    return loss
 
 
 def prepare(tensorflow: Any, keras: Any, parameters: dict[str, Any]) -> list[str]:
@@ -95,7 +101,7 @@ def train_step(tensorflow: Any, keras: Any, model: Any, parameters: dict[str, An
     optimizer.build(model.trainable_variables)
 
     @tensorflow.function  # type: ignore[untyped-decorator]
-    def train(images: Any, labels: Any) -> Any:
+    def step(images: Any, labels: Any) -> Any:
         with tensorflow.GradientTape() as tape:
             loss = loss_of(labels, model(images, training=True))
             scaled = optimizer.scale_loss(loss)
@@ -103,4 +109,4 @@ def train_step(tensorflow: Any, keras: Any, model: Any, parameters: dict[str, An
         optimizer.apply(gradients)
         return loss
 
-    return train
+    return step

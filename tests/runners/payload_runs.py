@@ -1,0 +1,53 @@
+"""Running the payload as the cluster does: its files in a folder, a spec, a process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners.payload import payload_files
+from runners.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class Ran:
+    returncode: int
+    stdout: str
+    stderr: str
+    result: bytes | None
+    inside: dict[str, Any]
+    leftovers: set[str]
+
+
+def run_payload(
+    directory: Path,
+    workload: str,
+    parameters: Mapping[str, object],
+    *,
+    python: str = sys.executable,
+    variables: Mapping[str, str] | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> Ran:
+    """Run a workload in `directory`; `files` replaces some of the payload's own."""
+    payload, run = directory / "payload", directory / "runs" / "0-x"
+    payload.mkdir(parents=True)
+    run.mkdir(parents=True)
+    for name, content in {**payload_files(), **(files or {})}.items():
+        (payload / name).write_bytes(content)
+    spec = {"schema": 1, "run": "x", "workload": workload, "parameters": dict(parameters)}
+    (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
+    argv = WORKLOADS["blas"].argv(python, str(payload), str(run))
+    environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(variables or {})}
+    done = subprocess.run(argv, cwd=run, env=environ, capture_output=True, text=True, timeout=120)
+    result, inside = run / "result.json", run / "inside.json"
+    return Ran(
+        done.returncode,
+        done.stdout,
+        done.stderr,
+        result.read_bytes() if result.exists() else None,
+        json.loads(inside.read_bytes()) if inside.exists() else {},
+        {path.name for path in run.iterdir()} - {"spec.json", "inside.json", "result.json"},
+    )

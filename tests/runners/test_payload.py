@@ -1,0 +1,144 @@
+"""What travels to the cluster: the same files everywhere, and named failures."""
+
+import ast
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runners import payload
+from runners.payload import payload_files, payload_hash
+from runners.workloads import WORKLOADS
+from tests.runners.payload_runs import run_payload
+
+SMALL = {"matrix_size": 16, "decomposition_size": 8, "steps": 5, "burn_in": 2}
+BLAS = WORKLOADS["blas"].clean(SMALL)
+
+
+def test_only_the_programs_travel() -> None:
+    assert set(payload_files()) == {
+        "main.py", "recorder.py", "snapshot.py", "frameworks.py", "blas.py", "cnn.py",
+    }  # fmt: skip
+
+
+def test_the_hash_tells_payloads_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = {payload_hash()}
+    for files in ({"a": b"bc"}, {"ab": b"c"}, {"a": b"b", "c": b""}, {}):
+        monkeypatch.setattr(payload, "payload_files", lambda files=files: files)
+        hashes.add(payload_hash())
+    assert len(hashes) == 5
+    assert all(len(bytes.fromhex(text)) == hashlib.sha256().digest_size for text in hashes)
+
+
+@pytest.mark.parametrize("name", sorted(payload_files()))
+def test_starts_on_python_3_8_with_the_standard_library_alone(name: str) -> None:
+    tree = ast.parse(payload_files()[name], feature_version=(3, 8))
+    at_the_top: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            at_the_top |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            at_the_top.add(str(node.module).partition(".")[0])
+    assert at_the_top <= sys.stdlib_module_names
+    assert "__future__" in at_the_top, "annotations must not be evaluated on 3.8"
+
+
+def test_a_run_leaves_a_result_and_a_snapshot_and_nothing_else(tmp_path: Path) -> None:
+    ran = run_payload(tmp_path, "blas", BLAS)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.result is not None
+    assert ran.inside["schema"] == json.loads(ran.result)["schema"] == 1
+    assert ran.leftovers == set()
+    assert "step_time = " in ran.stdout
+
+
+def test_a_directory_of_any_name_will_do(tmp_path: Path) -> None:
+    ran = run_payload(tmp_path / 'it\'s a $(touch x) "dir"\n für Läufe', "blas", BLAS)
+    assert (ran.returncode, ran.leftovers) == (0, set())
+
+
+def test_the_phases_are_the_life_of_the_process(tmp_path: Path) -> None:
+    began = time.perf_counter()
+    ran = run_payload(tmp_path, "blas", BLAS)
+    life = time.perf_counter() - began
+    phases = WORKLOADS["blas"].read(ran.result).phases
+    assert list(phases) == [
+        "start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end",
+    ]  # fmt: skip
+    assert all(seconds >= 0 for seconds in phases.values())
+    clock_tick = 0.01
+    assert life / 2 < sum(phases.values()) < life + clock_tick
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has no packages at all."""
+    directory = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    return str(directory / "bin" / "python")
+
+
+@pytest.mark.parametrize(("kind", "label"), [("blas", "NumPy"), ("cnn", "TensorFlow")])
+def test_a_missing_framework_is_named(
+    tmp_path: Path, bare_python: str, kind: str, label: str
+) -> None:
+    ran = run_payload(tmp_path, kind, WORKLOADS[kind].clean({}), python=bare_python)
+    assert (ran.returncode, ran.result) == (2, None)
+    assert ran.stderr.startswith(f"{label} is not installed in this environment: {bare_python}")
+    assert ran.stderr.count("\n") == 1
+    assert ran.inside["packages"] == {}, "the snapshot is there to explain the failure"
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (b"import missing_part", "NumPy is installed but lacks a part of it: No module named"),
+        (b"raise ImportError('libblas.so.3: no such file\\nAdvice.')", "libblas.so.3: no such"),
+    ],
+)
+def test_a_broken_framework_is_named(tmp_path: Path, broken: bytes, message: str) -> None:
+    (tmp_path / "numpy.py").write_bytes(broken)
+    variables = {"PYTHONPATH": str(tmp_path)}
+    ran = run_payload(tmp_path / "run", "blas", BLAS, variables=variables)
+    assert (ran.returncode, ran.result) == (2, None)
+    assert message in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_an_unknown_workload_is_named(tmp_path: Path) -> None:
+    ran = run_payload(tmp_path, "os", {})
+    assert (ran.returncode, ran.result, ran.inside) == (2, None, {})
+    assert ran.stderr == "unknown workload 'os'; this payload knows blas, cnn\n"
+
+
+@pytest.mark.parametrize("spec", ["", "[]", '{"schema": 1}', '{"schema": 2, "workload": "blas"}'])
+def test_a_spec_that_cannot_be_read_is_named(tmp_path: Path, spec: str) -> None:
+    path = tmp_path / "spec.json"
+    path.write_text(spec)
+    argv = [sys.executable, str(Path(payload.__file__).with_name("main.py")), str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ("recorder.step(); recorder.metric('loss', float('nan'), '1')", 3, "loss is nan"),
+        ("pass", 3, "no step_time was recorded"),
+        ("raise MemoryError('matrix too large')", 1, "matrix too large"),
+        ("import os; os._exit(9)", 9, ""),
+    ],
+)
+def test_a_workload_that_fails_leaves_no_result(
+    tmp_path: Path, body: str, code: int, words: str
+) -> None:
+    program = f"def run(parameters, recorder):\n    recorder.phase('import'); {body}\n".encode()
+    ran = run_payload(tmp_path, "blas", {}, files={"blas.py": program})
+    assert (ran.returncode, ran.result, ran.leftovers) == (code, None, set())
+    assert words in ran.stderr.splitlines()[-1] if words else not ran.stderr

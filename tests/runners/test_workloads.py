@@ -1,0 +1,126 @@
+"""Parameters: what a form sends is understood, and what cannot run is refused in words."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.workloads import WORKLOADS, Parameter, ParameterError, Workload
+
+workloads = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers())
+)
+
+
+def valid(parameter: Parameter) -> st.SearchStrategy[Any]:
+    if parameter.type == "choice":
+        return st.sampled_from(parameter.choices)
+    if parameter.type == "integer":
+        return st.integers(int(parameter.minimum), int(parameter.maximum))
+    return st.floats(parameter.minimum, parameter.maximum)
+
+
+@workloads
+def test_the_defaults_are_complete_and_valid(workload: type[Workload]) -> None:
+    cleaned = workload.clean({})
+    assert list(cleaned) == [parameter.name for parameter in workload.parameters]
+    assert all(parameter.help.endswith(".") for parameter in workload.parameters)
+    assert workload.primary in {metric.name for metric in workload.metrics}
+    assert workload.kind in WORKLOADS
+
+
+@workloads
+@given(data=st.data())
+def test_text_from_a_form_means_the_value_it_shows(
+    workload: type[Workload], data: st.DataObject
+) -> None:
+    values = {parameter.name: data.draw(valid(parameter)) for parameter in workload.parameters}
+    values["burn_in"] %= values["steps"]
+    cleaned = workload.clean(values)
+    assert cleaned == values
+    assert workload.clean({name: str(value) for name, value in values.items()}) == cleaned
+    assert workload.clean(json.loads(json.dumps(cleaned))) == cleaned
+    assert [type(value) for value in workload.clean(cleaned).values()] == [
+        {"integer": int, "number": float, "choice": str}[parameter.type]
+        for parameter in workload.parameters
+    ]
+
+
+@workloads
+@given(data=st.data())
+def test_whatever_is_given_runs_or_is_refused_at_its_name(
+    workload: type[Workload], data: st.DataObject
+) -> None:
+    names = [parameter.name for parameter in workload.parameters]
+    given = data.draw(st.dictionaries(st.sampled_from(names) | st.text(), anything, max_size=4))
+    refused: set[str] = set()
+    try:
+        cleaned = workload.clean(given)
+    except ParameterError as error:
+        refused = set(error.messages)
+    assert refused <= {*given, "burn_in"}
+    if not refused:
+        assert int(cleaned["burn_in"]) < int(cleaned["steps"])
+        for parameter in workload.parameters:
+            value = cleaned[parameter.name]
+            if isinstance(value, str):
+                assert value in parameter.choices
+            else:
+                assert parameter.minimum <= value <= parameter.maximum
+        json.dumps(cleaned, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "messages"),
+    [
+        (
+            {"batch_size": "0"},
+            {"batch_size": "must be from 1 to 65536 images; got '0'"},
+        ),
+        (
+            {"image_size": "32.5"},
+            {"image_size": "must be a whole number of pixels; got '32.5'"},
+        ),
+        ({"steps": 2.5}, {"steps": "must be a whole number; got 2.5"}),
+        ({"steps": True}, {"steps": "must be a whole number; got True"}),
+        ({"steps": "9" * 5000}, {"steps": f"must be a whole number; got '{'9' * 5000}'"}),
+        ({"learning_rate": "fast"}, {"learning_rate": "must be a number; got 'fast'"}),
+        ({"learning_rate": "nan"}, {"learning_rate": "must be from 0 to 1000000; got 'nan'"}),
+        (
+            {"precision": "float16"},
+            {"precision": "must be one of float32, mixed_float16, mixed_bfloat16; got 'float16'"},
+        ),
+        (
+            {"steps": "10", "burn_in": 10},
+            {"burn_in": "must be less than the 10 steps in all; it is 10"},
+        ),
+        (
+            {"batch": 1, "seed": -1},
+            {
+                "batch": "there is no such parameter; there are batch_size, image_size, "
+                "learning_rate, precision, steps, burn_in, threads, seed",
+                "seed": "must be from 0 to 4294967295; got -1",
+            },
+        ),
+    ],
+)
+def test_a_refusal_names_the_parameter_the_limit_and_the_value(
+    given: dict[str, object], messages: dict[str, str]
+) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        WORKLOADS["cnn"].clean(given)
+    assert refusal.value.messages == messages
+    for name, text in messages.items():
+        assert f"{name}: {text}" in str(refusal.value)
+
+
+@workloads
+def test_the_command_is_the_same_program_for_every_workload(workload: type[Workload]) -> None:
+    assert workload.argv("/opt/my python", "/jobs/1/payload", "/jobs/1/runs/0-ä b") == [
+        "/opt/my python",
+        "/jobs/1/payload/main.py",
+        "/jobs/1/runs/0-ä b/spec.json",
+    ]

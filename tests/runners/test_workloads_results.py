@@ -1,0 +1,135 @@
+"""Results are read with suspicion: a number that cannot be used never gets through."""
+
+import copy
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.errors import Refused
+from runners.workloads import WORKLOADS, Result, SanityError
+
+CNN = WORKLOADS["cnn"]
+GOOD: dict[str, Any] = {
+    "schema": 1,
+    "metrics": {
+        "step_time": {"value": 0.02, "unit": "s"},
+        "loss": {"value": 0, "unit": "1"},
+    },
+    "series": {"step_time": {"unit": "s", "values": [0.03, 0.02]}},
+    "phases": {"start": 0.0, "import": 1.5},
+    "facts": {"burn_in": 1},
+}
+
+
+def test_a_good_result_is_read_as_it_is() -> None:
+    assert CNN.read(json.dumps(GOOD).encode()) == Result(
+        measurements={"step_time": (0.02, "s"), "loss": (0.0, "1")},
+        series={"step_time": ("s", [0.03, 0.02])},
+        phases={"start": 0.0, "import": 1.5},
+        facts={"burn_in": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "the run left no result"),
+        (b"", "the result is not JSON"),
+        (b'{"schema": 1, "metrics"', "the result is not JSON"),
+        (b"\xff\xfe\xfa", "the result is not JSON"),
+        (b"[" * 100_000, "the result is not JSON"),
+        (b"[1]", "the result is a JSON list, not an object"),
+        (b'{"schema": NaN}', "the result holds NaN, which is not a number"),
+        (b'{"schema": -Infinity}', "the result holds -Infinity, which is not a number"),
+        (b'{"schema": 2}', "the result has schema 2; schema 1 is known"),
+    ],
+)
+def test_what_is_no_result_is_said_in_words(content: bytes | None, words: str) -> None:
+    with pytest.raises(SanityError) as refusal:
+        CNN.read(content)
+    assert str(refusal.value).startswith(words)
+    assert isinstance(refusal.value, Refused)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("metrics", None, "the result has no table of metrics"),
+        ("series", [], "the result has no table of series"),
+        ("facts", 1, "the result has no table of facts"),
+        ("metrics.step_time", 0.02, "'step_time' in metrics is 0.02, not a value with a unit"),
+        ("metrics.step_time.value", "0.02", "step_time is '0.02', which is not a number"),
+        ("metrics.step_time.value", True, "step_time is True, which is not a number"),
+        ("metrics.step_time.value", 10**400, "step_time is not a finite number"),
+        ("metrics.step_time.value", 0, "step_time is 0 s; it must be above zero"),
+        ("metrics.step_time.value", -1.5, "step_time is -1.5 s; it must be above zero"),
+        ("metrics.step_time.unit", "ms", "step_time is in 'ms', and 's' was declared"),
+        ("metrics.step_time.unit", "", "step_time has no unit"),
+        (
+            "metrics.gflops",
+            {"value": 1, "unit": "Gflop/s"},
+            "the metric 'gflops' is not one that this workload declares",
+        ),
+        ("series.step_time.values", 1, "the series 'step_time' is not a list of numbers"),
+        ("series.step_time.values", [1, None], "step_time at step 1 is None, which is not"),
+        ("phases.import", "1", "phase 'import' is '1', which is not a number"),
+    ],
+)
+def test_what_is_wrong_with_a_result_is_said_in_words(path: str, value: Any, words: str) -> None:
+    document = copy.deepcopy(GOOD)
+    *parents, name = path.split(".")
+    table = document
+    for parent in parents:
+        table = table[parent]
+    table[name] = value
+    with pytest.raises(SanityError) as refusal:
+        CNN.read(json.dumps(document).encode())
+    assert str(refusal.value).startswith(words)
+
+
+def test_a_result_without_the_compared_metric_is_none() -> None:
+    document = {**GOOD, "metrics": {"loss": {"value": 1, "unit": "1"}}}
+    with pytest.raises(SanityError, match="the result has no step_time, the metric that is"):
+        CNN.read(json.dumps(document).encode())
+
+
+def test_a_number_too_large_for_a_float_is_refused() -> None:
+    with pytest.raises(SanityError, match="step_time is not a finite number"):
+        CNN.read(json.dumps(GOOD).replace("0.02", "1e999", 1).encode())
+
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+documents = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["schema", "metrics", "step_time", "value", "unit", "values"]), inner
+        )
+    ),
+)
+
+
+@given(st.sampled_from([*GOOD, "metrics.step_time", "series.step_time"]), documents)
+def test_whatever_a_program_writes_every_number_read_is_finite(path: str, value: Any) -> None:
+    document = copy.deepcopy(GOOD)
+    *parents, name = path.split(".")
+    (document[parents[0]] if parents else document)[name] = value
+    try:
+        result = CNN.read(json.dumps(document).encode())
+    except SanityError:
+        return
+    assert result.measurements["step_time"][0] > 0
+    numbers = [value for value, _ in result.measurements.values()]
+    numbers += [value for _, values in result.series.values() for value in values]
+    assert all(math.isfinite(number) for number in [*numbers, *result.phases.values()])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with pytest.raises(SanityError):
+        CNN.read(content)
