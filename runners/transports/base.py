@@ -1,10 +1,40 @@
 """The seam to a machine: run a command there. Everything else is made of that."""
 
+import io
+import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, ClassVar, Self
+from typing import BinaryIO, Self
+
+from runners.errors import Refused, TryAgain
+
+MIB = 1024 * 1024
+MEMORY_LIMIT = 64 * MIB  # of one answer that no stream takes
+STDERR_LIMIT = MIB  # what is kept of what a command complains of
+FETCH_LIMIT = 256 * MIB  # of one directory
+FILE_LIMIT = 32 * MIB  # larger files stay on the cluster
+
+MISSING = 66  # sysexits.h EX_NOINPUT: what our own commands say of a missing path
+
+# One command each: a connection may break at any byte, so nothing takes its place before its
+# length is right. Messages are in English because `_checked` reads them.
+WRITE = """export LC_ALL=C
+cat >"$1.part" || exit
+[ "$(wc -c <"$1.part")" -eq "$2" ] || exit
+mv -f "$1.part" "$1"
+"""
+READ = f"""[ -e "$1" ] || exit {MISSING}
+exec tail -c "+$2" "$1"
+"""
+SEND = """export LC_ALL=C
+mkdir -p "$1" && exec tar -xf - --no-same-owner -C "$1"
+"""
+FETCH = f"""[ -d "$1" ] || exit {MISSING}
+cd "$1" && find . -type f -size "-$2k" -print0 |
+    tar -cf - --null --no-recursion --hard-dereference -T -
+"""
 
 
 @dataclass(frozen=True)
@@ -20,9 +50,8 @@ class Transport(ABC):
     """A machine that runs commands. Commands are argument lists: no shell reads them.
 
     Every call ends: with the command, with its time-out, or with the connection (TryAgain).
+    Paths are absolute.
     """
-
-    label: ClassVar[str]
 
     @abstractmethod
     def run(
@@ -35,12 +64,54 @@ class Transport(ABC):
     ) -> Completed:
         """Run a command and wait for its end, at most `timeout` seconds.
 
-        With `stdout`, output is streamed there and `Completed.stdout` is empty. Raises TryAgain;
-        Refused if the output is larger than MEMORY_LIMIT and there is no stream to take it.
+        With `stdout`, output is streamed there and `Completed.stdout` is empty. A program that
+        cannot be started is return code 127, as in a shell. Raises TryAgain; Refused if the
+        output exceeds MEMORY_LIMIT bytes and no stream takes it; ValueError for a NUL in argv.
         """
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to close
+    def close(self) -> None:  # noqa: B027 - some have nothing to close
         """End the connection; the next command opens a new one."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Put a file in its place, wholly or not at all."""
+        script = ["sh", "-c", WRITE, "write", path, str(len(content))]
+        _checked(self.run(script, stdin=content), f"writing {path}")
+
+    def read(self, path: str, *, offset: int = 0) -> bytes:
+        """The file from byte `offset` on. FileNotFoundError if there is none."""
+        done = self.run(["sh", "-c", READ, "read", path, str(offset + 1)])
+        if done.returncode == MISSING:
+            raise FileNotFoundError(path)
+        return _checked(done, f"reading {path}").stdout
+
+    def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
+        """Write files, by their names below `directory`, in one transfer. `*.sh` may be run."""
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                member.mode = 0o755 if name.endswith(".sh") else 0o644
+                tar.addfile(member, io.BytesIO(content))
+        archive.seek(0)
+        script = ["sh", "-c", SEND, "send", directory]
+        _checked(self.run(script, stdin=archive, timeout=timeout), f"sending to {directory}")
+
+    def fetch(self, directory: str, *, timeout: float = 300) -> dict[str, bytes]:
+        """All regular files below `directory` by their names there, in one transfer.
+
+        Files larger than FILE_LIMIT are left out. FileNotFoundError if there is no such
+        directory; Refused if all together exceed FETCH_LIMIT.
+        """
+        archive = _Bounded(FETCH_LIMIT)
+        script = ["sh", "-c", FETCH, "fetch", directory, str(FILE_LIMIT // 1024)]
+        done = self.run(script, stdout=archive, timeout=timeout)
+        if done.returncode == MISSING:
+            raise FileNotFoundError(directory)
+        if done.returncode != 1:  # 1: "file changed as we read it", and what was read is there
+            _checked(done, f"fetching {directory}")
+        archive.seek(0)
+        return _unpack(archive)
 
     def __enter__(self) -> Self:
         return self
@@ -52,3 +123,51 @@ class Transport(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Bounded(io.BytesIO):
+    """Bytes in memory, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def write(self, content: bytes) -> int:  # type: ignore[override]
+        if self.tell() + len(content) > self.limit:
+            raise Refused(f"The answer is larger than {self.limit // MIB} MiB.")
+        return super().write(content)
+
+
+def collector(stdout: BinaryIO | None) -> BinaryIO:
+    """Where a command's output goes: the caller's stream, or memory up to MEMORY_LIMIT."""
+    return _Bounded(MEMORY_LIMIT) if stdout is None else stdout
+
+
+def collected(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
+    """What `Completed.stdout` is to hold."""
+    return sink.getvalue() if stdout is None and isinstance(sink, io.BytesIO) else b""
+
+
+def _unpack(archive: BinaryIO) -> dict[str, bytes]:
+    """Names and contents of the regular files; names that lead out of the directory are none."""
+    files = {}
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            for member in tar:
+                name = member.name.removeprefix("./")
+                content = tar.extractfile(member) if member.isreg() else None
+                if content and not name.startswith("/") and ".." not in name.split("/"):
+                    files[name] = content.read()
+    except tarfile.TarError as error:
+        raise TryAgain(f"What came back is no whole archive: {error}", kind="unreachable") from None
+    return files
+
+
+def _checked(done: Completed, doing: str) -> Completed:
+    """The result of one of our own commands, if it did what it should."""
+    if done.returncode == 0:
+        return done
+    words = done.stderr.decode(errors="replace").strip()
+    if "No space left on device" in words or "Disk quota exceeded" in words:
+        raise TryAgain(f"The cluster's disk is full ({doing}): {words}", kind="disk full")
+    raise Refused(f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}")

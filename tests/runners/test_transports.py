@@ -1,0 +1,200 @@
+"""What every transport promises, on this machine and over a real SSH connection."""
+
+import io
+import os
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runners.errors import Refused, TryAgain
+from runners.transports import Completed, Local, Transport
+from runners.transports import base as transports_base
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+
+
+@pytest.fixture(params=["local", "ssh"])
+def transport(request: pytest.FixtureRequest) -> Transport:
+    return Local() if request.param == "local" else request.getfixturevalue("ssh")
+
+
+def running(token: str) -> bool:
+    """Whether a process other than this one has the token in its command line."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if token.encode() in (entry / "cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def test_a_command_gives_its_output_and_code(transport):
+    done = transport.run(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert done == Completed(7, b"out\n", b"err\n")
+
+
+def test_an_unknown_program_is_code_127(transport):
+    done = transport.run(["no-such-program-here"])
+    assert done.returncode == 127
+    assert b"no-such-program-here" in done.stderr
+
+
+@given(arguments=st.lists(text, max_size=5))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_nothing_typed_reaches_a_shell_unquoted(transport, arguments):
+    done = transport.run(["sh", "-c", 'printf "%s\\0" "$@"', "sh", *arguments, "end"])
+    assert done.stdout.decode().split("\0")[:-1] == [*arguments, "end"]
+
+
+@pytest.mark.parametrize("argument", ["$(touch x)", "`id`", "a\nb", 'it\'s "so"', "Größe 3×", "!"])
+def test_typed_text_arrives_as_typed(transport, argument):
+    assert transport.run(["printf", "%s", argument]).stdout.decode() == argument
+
+
+def test_a_nul_is_refused_before_anything_is_run(transport):
+    with pytest.raises(ValueError, match="(?i)nul"):
+        transport.run(["echo", "a\0b"])
+
+
+def test_input_arrives_and_need_not_be_read(transport):
+    assert transport.run(["cat"], stdin=b"x" * 300_000).stdout == b"x" * 300_000
+    assert transport.run(["true"], stdin=io.BytesIO(b"x" * 5_000_000)).returncode == 0
+
+
+def test_much_output_on_both_streams_blocks_nothing(transport):
+    script = "head -c 5000000 /dev/zero >&2; head -c 5000000 /dev/zero; head -c 9 /dev/zero >&2"
+    done = transport.run(["sh", "-c", script])
+    assert len(done.stdout) == 5_000_000
+    assert len(done.stderr) == 1 << 20
+
+
+def test_output_larger_than_memory_allows_is_refused_or_streamed(transport, monkeypatch, tmp_path):
+    monkeypatch.setattr(transports_base, "MEMORY_LIMIT", 1_000_000)
+    command = ["head", "-c", "20000000", "/dev/zero"]
+    with pytest.raises(Refused, match="larger than"):
+        transport.run(command)
+    with (tmp_path / "stream").open("wb") as stream:
+        done = transport.run(command, stdout=stream)
+    assert done.stdout == b""
+    assert (tmp_path / "stream").stat().st_size == 20_000_000
+
+
+def test_a_slow_command_ends_with_its_time_out_and_does_not_run_on(transport):
+    token = f"{time.time_ns()}"
+    began = time.monotonic()
+    with pytest.raises(TryAgain, match=r"sh.* in 1 s") as caught:
+        transport.run(["sh", "-c", f": {token}; sleep 60; :"], timeout=1)
+    assert caught.value.kind == "time-out"
+    assert time.monotonic() - began < 5
+    while running(token):
+        assert time.monotonic() - began < 15
+    assert transport.run(["echo", "back"]).stdout == b"back\n"
+
+
+def test_secrets_of_this_process_do_not_reach_commands(transport, monkeypatch):
+    monkeypatch.setenv("TARE_SECRET", "hush")
+    assert b"hush" not in transport.run(["env"]).stdout
+
+
+def test_a_file_is_written_whole_and_read_from_an_offset(transport, tmp_path):
+    path = str(tmp_path / "a name with 'quotes', $(x) and ü")
+    transport.write(path, b"first")
+    transport.write(path, b"0123456789")
+    assert transport.read(path) == b"0123456789"
+    assert transport.read(path, offset=7) == b"789"
+    assert transport.read(path, offset=10) == b""
+    assert [entry.name for entry in tmp_path.iterdir()] == [Path(path).name]
+
+
+def test_a_broken_transfer_leaves_the_old_file(transport, tmp_path, monkeypatch):
+    path = str(tmp_path / "file")
+    transport.write(path, b"old")
+    run = transport.run
+    monkeypatch.setattr(transport, "run", lambda argv, stdin: run(argv, stdin=stdin[:2]))
+    with pytest.raises(Refused):
+        transport.write(path, b"newer")
+    assert Path(path).read_bytes() == b"old"
+
+
+def test_a_missing_file_or_directory_is_told(transport, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        transport.read(str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError):
+        transport.fetch(str(tmp_path / "none"))
+
+
+def test_a_directory_travels_there_and_back(transport, tmp_path):
+    directory = str(tmp_path / "new dir" / "job")
+    files = {
+        "job.sh": b"#!/bin/sh\n",
+        "runs/0-a/spec.json": b"{}",
+        "ü $(x)\n": b"\0\xff" * 100_000,
+        "a" * 200: b"",
+    }
+    transport.send(directory, files)
+    assert (Path(directory) / "job.sh").stat().st_mode & 0o777 == 0o755
+    assert (Path(directory) / "runs/0-a/spec.json").stat().st_mode & 0o777 == 0o644
+    os.link(f"{directory}/job.sh", f"{directory}/started")
+    os.symlink("/etc/passwd", f"{directory}/link")
+    os.mkfifo(f"{directory}/fifo")
+    assert transport.fetch(directory) == {**files, "started": b"#!/bin/sh\n"}
+
+
+def test_large_files_stay_on_the_cluster(transport, tmp_path, monkeypatch):
+    monkeypatch.setattr(transports_base, "FILE_LIMIT", 8192)
+    (tmp_path / "small").write_bytes(b"s" * 4096)
+    (tmp_path / "large").write_bytes(b"l" * 20_000)
+    assert list(transport.fetch(str(tmp_path))) == ["small"]
+    monkeypatch.setattr(transports_base, "FETCH_LIMIT", 5000)
+    with pytest.raises(Refused, match="larger than"):
+        transport.fetch(str(tmp_path))
+
+
+def test_a_cut_archive_is_worth_trying_again(transport, tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    run = transport.run
+
+    def cut(argv, *, stdout, timeout):
+        done = run(argv, timeout=timeout)
+        stdout.write(done.stdout[:30_000])
+        return Completed(0, b"", b"")
+
+    monkeypatch.setattr(transport, "run", cut)
+    with pytest.raises(TryAgain, match="archive"):
+        transport.fetch(str(tmp_path))
+
+
+def test_names_in_an_archive_lead_nowhere(transport, monkeypatch):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in ("../../evil", "/etc/evil", "./good"):
+            tar.addfile(tarfile.TarInfo(name))
+
+    def answer(argv, *, stdout, timeout):
+        stdout.write(archive.getvalue())
+        return Completed(0, b"", b"")
+
+    monkeypatch.setattr(transport, "run", answer)
+    assert list(transport.fetch("/anywhere")) == ["good"]
+
+
+@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, words):
+    failed = Completed(2, b"", f"tar: job.sh: Cannot write: {words}".encode())
+    monkeypatch.setattr(transport, "run", lambda *args, **kwargs: failed)
+    with pytest.raises(TryAgain, match=words) as caught:
+        transport.send("/work/jobs/1", {"job.sh": b""})
+    assert caught.value.kind == "disk full"
+
+
+def test_a_directory_that_may_not_be_written_is_an_answer(transport):
+    with pytest.raises(Refused, match=r"Sending to /proc/none failed: .*/proc/none"):
+        transport.send("/proc/none", {"job.sh": b""})
