@@ -80,7 +80,13 @@ def _decisive(arms: Arms, verdict: Verdict, margin: float, better: Better) -> li
 
 
 def _tail(samples: Sequence[Sample], margin: float, better: Better) -> Iterator[str]:
-    """Runs slower than the median of their arm by the margin and by 5 robust SDs."""
+    """Runs slower than the median of their arm by the margin and by 5 robust SDs.
+
+    Below 5 runs the robust SD is a matter of luck (at n = 3 one clean pair in six would be
+    stamped), and the verdict is provisional anyway.
+    """
+    if len(samples) < FEWEST:
+        return
     costs = logs(samples) if better == "lower" else [-log for log in logs(samples)]
     centre = median(costs)
     robust_sd = MAD_TO_SD * median(abs(cost - centre) for cost in costs)

@@ -1,0 +1,220 @@
+"""`make demo`: everything under one supervisor, and the main job for real."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from dashboard.standalone import children
+from dashboard.standalone.postgres import Postgres
+from dashboard.standalone.valkey import Valkey
+
+BASE = Path(__file__).resolve().parent.parent.parent
+VAR = BASE / "var"
+LOGS = VAR / "log"
+PYTHON = Path(sys.prefix) / "bin" / "python"
+LOGIN = "demo"
+
+
+@dataclass
+class Service:
+    """A child to keep alive: started again when it dies, a little later each time."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    child: subprocess.Popen[bytes] | None = None
+    once: bool = False
+    failures: int = 0
+    resume_at: float = 0.0
+
+    def look(self) -> None:
+        if self.child is None:
+            if time.monotonic() >= self.resume_at:
+                self.child = self.start()
+            return
+        if self.child.poll() is None:
+            return
+        if self.once and self.child.returncode == 0:
+            return
+        self.failures += 1
+        say(f"{self.name} ended with exit code {self.child.returncode}; its log is "
+            f"var/log/{self.name}. Starting it again.")
+        self.child = None
+        self.resume_at = time.monotonic() + min(2**self.failures, 30)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - this is what the terminal is for
+
+
+def main() -> int:
+    """Start everything, print where it is, and keep it running until Ctrl-C."""
+    os.chdir(BASE)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    postgres, valkey = Postgres(VAR / "postgres"), Valkey(VAR / "valkey")
+    services: list[Service] = []
+    try:
+        with _only_one():
+            _run(postgres, valkey, services)
+    except KeyboardInterrupt:
+        say("\nStopping.")
+    except RuntimeError as error:
+        say(f"Tare cannot start: {error}")
+        return 1
+    finally:
+        _stop_all(services, postgres, valkey)
+    return 0
+
+
+def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
+    port = _port()
+    postgres.start()
+    valkey.start()
+    password = secrets.token_urlsafe(9)
+    environment = _environment(postgres.url, valkey.url)
+    _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
+    web = Service("web", lambda: _web(port, environment))
+    services.append(web)
+    web.look()
+    assert web.child
+    children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
+    say(f"Log in as {LOGIN} with the password {password} (a new one at every start).")
+    say(f"Tare is ready: http://localhost:{port}/")
+    for name in ("worker", "clock"):
+        services.append(Service(name, _command(name, environment, name)))
+    if os.geteuid() == 0:
+        services.append(Service("lab", _lab, once=False))
+        services.append(Service("demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True))
+        say("A cluster of its own starts on this machine: Slurm, Apptainer and udocker. The first "
+            "time its images are built, which takes some minutes; the pages show how far it is.")
+    else:
+        services.append(Service("demo", _command("demo", environment, "demo", "--here"), once=True))
+        say("Without root there is no cluster here: runs go to this machine itself, without a "
+            "scheduler. (As root, `make demo` brings up a real Slurm cluster.)")
+    say("Ctrl-C ends it; results stay in var/.")
+    while True:
+        for service in services:
+            service.look()
+        for name, server in (("PostgreSQL", postgres), ("Valkey", valkey)):
+            if server.poll() is not None:
+                say(f"{name} ended with exit code {server.poll()}. Starting it again.")
+                server.start()
+        time.sleep(0.2)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _stop_all(services: list[Service], postgres: Postgres, valkey: Valkey) -> None:
+    """Ask all at once, then wait for each: the slowest decides how long it takes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    living = [service.child for service in services if service.child]
+    for child in living:
+        if child.poll() is None:
+            child.terminate()
+    for child in living:
+        children.end(child, seconds=1)
+    valkey.stop()
+    postgres.stop()
+
+
+def _only_one() -> IO[str]:
+    """Hold a lock file, so that two demos never share one data folder."""
+    lock = (VAR / "demo.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RuntimeError("it is running from this folder already.") from None
+    return lock
+
+
+def _port() -> int:
+    wanted = os.environ.get("TARE_PORT", "8000")
+    if not wanted.isdigit() or not 0 < int(wanted) < 65536:
+        raise RuntimeError(f"TARE_PORT is {wanted!r}; it must be a port number.")
+    if children.listens(int(wanted)):
+        raise RuntimeError(
+            f"port {wanted} is taken. Choose another one: TARE_PORT=8001 make demo"
+        )
+    return int(wanted)
+
+
+def _environment(database_url: str, redis_url: str) -> dict[str, str]:
+    """Return the children's environment; keys are made once and kept in var/environment."""
+    path = VAR / "environment"
+    kept = dict(
+        line.split("=", 1) for line in (path.read_text().splitlines() if path.exists() else [])
+    )
+    settings = {
+        "SECRET_KEY": kept.get("SECRET_KEY") or secrets.token_urlsafe(48),
+        "CREDENTIAL_KEYS": kept.get("CREDENTIAL_KEYS")
+        or base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "DATABASE_URL": os.environ.get("DATABASE_URL", database_url),
+        "REDIS_URL": os.environ.get("REDIS_URL", redis_url),
+    }
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return os.environ | settings | {"PYTHONUNBUFFERED": "1"}
+
+
+def _manage(command: str, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [PYTHON, "manage.py", command], env=environment, stdout=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"manage.py {command} failed; what it said stands above.")
+
+
+def _command(
+    name: str, environment: dict[str, str], *argv: str
+) -> Callable[[], subprocess.Popen[bytes]]:
+    return lambda: children.start(
+        [PYTHON, "manage.py", *argv], log=LOGS / name, env=environment
+    )
+
+
+def _web(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return children.start(
+        [
+            *(PYTHON, "-m", "gunicorn", "dashboard.wsgi"),
+            *("--bind", f"127.0.0.1:{port}", "--threads", "4", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
+            *("--graceful-timeout", "1", "--keep-alive", "5"),
+        ],
+        log=LOGS / "web",
+        env=environment,
+    )
+
+
+def _lab() -> subprocess.Popen[bytes]:
+    return children.start(
+        [BASE / "lab" / "lab", "up", "--foreground", "--dir", VAR / "lab"], log=LOGS / "lab"
+    )
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz/", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""The demo experiment, and the lab's facts turned into catalogue rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from experiments import lifecycle
+from experiments.models import (
+    Cluster,
+    Credential,
+    Environment,
+    Experiment,
+    Image,
+    Partition,
+    Runtime,
+    StagedImage,
+    User,
+    Workload,
+)
+
+QUESTION = "What does a container cost here?"
+LAB = "lab"
+HERE = "this machine"
+# The lab's nodes share two cores: more than one job at a time would measure the other job.
+ONE_AT_A_TIME = 1
+POLL_SECONDS = 1.5
+MARGIN = 0.05
+REPEATS = 5
+RUNTIMES = {"apptainer": "Apptainer", "udocker": "udocker"}
+# Which staged forms become environments, with udocker's execution mode.
+FORMS = (
+    ("sif", "apptainer", "Apptainer SIF", ""),
+    ("sandbox", "apptainer", "Apptainer sandbox", ""),
+    ("udocker", "udocker", "udocker P1", "P1"),
+)
+DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
+
+
+@transaction.atomic
+def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
+    """Write the lab of `facts` (its lab.json) into the catalogue; safe to repeat."""
+    credential, _ = Credential.objects.update_or_create(
+        name=LAB,
+        defaults={
+            "user_name": facts["user"],
+            "private_key": Path(facts["private_key"]).read_text(),
+            "owner": owner,
+        },
+    )
+    cluster, _ = Cluster.objects.update_or_create(
+        name=LAB,
+        defaults={
+            "transport": "ssh",
+            "host": facts["host"],
+            "port": facts["port"],
+            "host_key": facts["host_key"],
+            "credential": credential,
+            "scheduler": "slurm",
+            "work_directory": f"{facts['work_directory']}/tare",
+            "max_live_jobs": ONE_AT_A_TIME,
+            "poll_seconds": POLL_SECONDS,
+            "enabled": True,
+            "owner": owner,
+            "retry_at": None,
+        },
+    )
+    for partition in facts["partitions"]:
+        Partition.objects.update_or_create(
+            cluster=cluster,
+            name=partition["name"],
+            defaults={
+                "nodes": partition["nodes"],
+                "gpus_per_node": partition["gpus_per_node"],
+                "gpu_model": f"{partition['gpu_model']} (stand-in)",
+                "cpus_per_node": partition["cpus_per_node"],
+                "cpus_per_run": 2,
+                "memory_mb": 4000,
+                "time_limit_minutes": partition["time_limit_seconds"] // 60,
+            },
+        )
+    for kind in RUNTIMES:
+        runtime = facts["runtimes"][kind]
+        Runtime.objects.update_or_create(
+            cluster=cluster,
+            kind=kind,
+            executable=runtime["executable"],
+            defaults={"version": runtime["version"]},
+        )
+    return cluster
+
+
+@transaction.atomic
+def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> list[Environment]:
+    """Write one built image, its staged forms and the matching bare-metal environment."""
+    image, _ = Image.objects.update_or_create(
+        digest=made["image"]["digest"],
+        defaults={
+            "reference": made["image"]["reference"],
+            "recipe": made["image"]["recipe"],
+            "operating_system": made["image"]["os"],
+            "python_version": made["image"]["python"],
+            "framework": _framework(made["image"]["packages"]),
+            "packages": made["image"]["packages"],
+            "size_bytes": made["image"]["bytes"],
+            "owner": owner,
+        },
+    )
+    suffix = "" if "tensorflow" in image.framework else f" ({image.framework})"
+    environments = [
+        _environment(cluster, f"bare metal{suffix}", owner, python=made["bare_metal"]["python"])
+    ]
+    staged = {form["format"]: form for form in made["staged"]}
+    for format_, kind, name, mode in FORMS:
+        form = staged.get(format_)
+        if form is None:
+            continue
+        row, _ = StagedImage.objects.update_or_create(
+            image=image,
+            cluster=cluster,
+            format=format_,
+            defaults={
+                "path": form["path"],
+                "sha256": form["sha256"].removeprefix("sha256:"),
+                "size_bytes": form["bytes"],
+                "state": StagedImage.State.READY,
+            },
+        )
+        environments.append(
+            _environment(
+                cluster,
+                name + suffix,
+                owner,
+                python=made["image"]["interpreter"],
+                runtime=cluster.runtimes.get(kind=kind),
+                staged_image=row,
+                mode=mode,
+            )
+        )
+    return environments
+
+
+def launch_demo(
+    cluster: Cluster, environments: Iterable[str], owner: User, *, scale: str = "1x1"
+) -> Experiment:
+    """Make and launch the demo experiment, unless an earlier start has done so."""
+    found = Experiment.objects.filter(question=QUESTION, cluster=cluster).first()
+    if found:
+        return found
+    workloads = [
+        Workload.objects.get_or_create(
+            name=kind,
+            defaults={"kind": kind, "owner": owner, "time_limit_seconds": 180},
+        )[0]
+        for kind in ("blas", "cnn")
+    ]
+    rows = list(Environment.objects.filter(cluster=cluster, name__in=environments))
+    with transaction.atomic():
+        experiment = Experiment.objects.create(
+            question=QUESTION,
+            cluster=cluster,
+            partition=cluster.partitions.order_by("-time_limit_minutes").first(),
+            baseline=next(row for row in rows if row.name == "bare metal"),
+            scales=[scale],
+            repeats=REPEATS,
+            margin=MARGIN,
+            visibility=Experiment.Visibility.PUBLIC,
+            owner=owner,
+        )
+        experiment.workloads.set(workloads)
+        experiment.environments.set(rows)
+        lifecycle.launch(experiment, owner)
+    return experiment
+
+
+def _environment(cluster: Cluster, name: str, owner: User, **columns: Any) -> Environment:
+    return Environment.objects.update_or_create(
+        cluster=cluster, name=name, defaults={"owner": owner, **columns}
+    )[0]
+
+
+def _framework(packages: Mapping[str, str]) -> str:
+    for name in ("tensorflow-cpu", "tensorflow", "numpy"):
+        if name in packages:
+            return f"{name} {packages[name]}"
+    return ""

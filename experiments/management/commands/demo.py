@@ -1,0 +1,79 @@
+"""`manage.py demo`: registers the lab as it comes up, builds its images, launches the demo."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from experiments import demo
+from experiments.models import Cluster, User
+from experiments.tasks import ring
+
+IMAGE = "tensorflow"
+
+
+class Command(BaseCommand):
+    help = "Fill the catalogue with the cluster of this machine and launch the demo experiment."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--lab", type=Path, help="The lab's folder; it may still be starting.")
+        parser.add_argument("--here", action="store_true", help="This machine, without a cluster.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = User.objects.get(username="demo")
+        if options["here"]:
+            raise CommandError("Not yet.")
+        folder: Path = options["lab"]
+        cluster = demo.register_lab(wait_for_lab(folder), owner)
+        self._build(folder, cluster)
+        facts = json.loads((folder / "lab.json").read_text())
+        demo.register_image(cluster, facts["images"][IMAGE], owner)
+        demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
+        ring(cluster.pk)
+
+    def _build(self, folder: Path, cluster: Cluster) -> None:
+        """Build the image unless it is in the cache, and tell the cluster's page how far it is."""
+        tell(cluster, "Building the TensorFlow image and the bare-metal environment", None)
+        child = subprocess.Popen(
+            [settings.BASE_DIR / "lab" / "lab", "build", IMAGE, "--dir", folder]
+        )
+        while child.poll() is None:
+            tell(cluster, *progress(folder / "build.json"))
+            time.sleep(1)
+        if child.returncode:
+            tell(cluster, "The image could not be built; see var/log/demo.", None)
+            raise CommandError(f"lab build ended with exit code {child.returncode}.")
+        tell(cluster, "", None)
+
+
+def wait_for_lab(folder: Path) -> dict[str, Any]:
+    """Return lab.json once its sshd answers."""
+    while True:
+        try:
+            facts: dict[str, Any] = json.loads((folder / "lab.json").read_text())
+            socket.create_connection((facts["host"], facts["port"]), timeout=2).close()
+        except (OSError, ValueError):
+            time.sleep(0.2)
+        else:
+            return facts
+
+
+def progress(path: Path) -> tuple[str, int | None]:
+    """Return what `build.json` says is being done, and how far it is in percent."""
+    try:
+        build = json.loads(path.read_text())
+        percent = round(100 * (build["step"] - 1) / build["steps"])
+        return f"Building images: {build['label']} ({build['step']} of {build['steps']})", percent
+    except (OSError, ValueError, KeyError):
+        return "Building images", None
+
+
+def tell(cluster: Cluster, what: str, percent: int | None) -> None:
+    Cluster.objects.filter(pk=cluster.pk).update(preparing=what, preparing_percent=percent)
