@@ -4,7 +4,8 @@ Figures carry the light theme's colours on a transparent ground. For another the
 before it draws: `layout.font.color` and `.family`; `gridcolor` of each axis; `marker.color` and
 `line.color` of each trace with `meta.environment` (its index; 0 is also `meta.role` "baseline"),
 but `marker.line.color`, a thin rim, to the page's ground; `fillcolor` of shapes named "band" and
-`line.color` of those named "reference"; `font.color` of annotations named "muted".
+`line.color` of those named "reference"; the colours of traces with `meta.role` "muted" and the
+`font.color` of annotations named "muted" to its quiet colour.
 A point's `customdata` is the uid of its run.
 """
 

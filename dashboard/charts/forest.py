@@ -24,8 +24,8 @@ from dashboard.charts.style import (
 from experiments.statistics import Pair, Verdict, numbers
 from experiments.statistics.values import Interval
 
-ROW_HEIGHT = 36
-STAMP_HEIGHT = 13
+ROW_HEIGHT = 38
+STAMP_HEIGHT = 14
 STAMPS_A_LINE = 2
 COLUMNS = {"ratio [95 % CI]": 14, "data": 190, "verdict": 268}
 """Text to the right of the plot, and how many pixels from it each column begins."""
@@ -49,17 +49,14 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
     A hollow symbol has no interval.
     """
-    places, headings = _places(rows)
+    places, headings, end = _places(rows)
     pairs = [row.pair for row in rows]
     low, high = _range(pairs, margin)
-    stamp_lines = max((-(-len(pair.stamps) // STAMPS_A_LINE) for pair in pairs), default=0)
-    row_height = ROW_HEIGHT + STAMP_HEIGHT * max(stamp_lines - 1, 0)
-    end = len(rows) + len(headings)
     return {
         "data": list(_traces(places, pairs, marks)),
         "layout": layout(
-            height=end * row_height + 120,
-            margin={"r": RIGHT, "t": 44, "b": 76},
+            height=end + 44 + 68,
+            margin={"r": RIGHT, "t": 44, "b": 68},
             xaxis=axis(
                 _title(pairs),
                 type="log",
@@ -67,7 +64,7 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
                 **_ticks(low, high),
             ),
             yaxis=axis(
-                range=[end - 0.4, -0.6],
+                range=[end, 0],
                 tickvals=places,
                 ticktext=[label(pair.environment, longest=28) for pair in pairs],
                 showgrid=False,
@@ -109,15 +106,26 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
     }
 
 
-def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]]]:
-    """The y of each row and of each heading, counted downwards."""
+def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]], int]:
+    """The middle of each row, of each heading, and the end of all, in pixels from the top."""
     places: list[int] = []
     headings: list[tuple[int, str]] = []
+    end = 0
     for i, row in enumerate(rows):
         if i == 0 or row.group != rows[i - 1].group:
-            headings.append((len(places) + len(headings), row.group))
-        places.append(len(places) + len(headings))
-    return places, headings
+            headings.append((end + ROW_HEIGHT // 2 + 4, row.group))
+            end += ROW_HEIGHT
+        height = ROW_HEIGHT + STAMP_HEIGHT * max(len(_stamp_lines(row.pair)) - 1, 0)
+        places.append(end + height // 2)
+        end += height
+    return places, headings, end
+
+
+def _stamp_lines(pair: Pair) -> list[str]:
+    return [
+        " · ".join(pair.stamps[start : start + STAMPS_A_LINE])
+        for start in range(0, len(pair.stamps), STAMPS_A_LINE)
+    ]
 
 
 def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Iterator[dict[str, Any]]:
@@ -131,7 +139,7 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
         shared = {"type": "scatter", "meta": meta(index), "cliponaxis": True}
         for width, intervals in (
             (2, [(y, pair.ci95) for y, pair in mine]),
-            (7, [(y, pair.ci90) for y, pair in mine]),
+            (6, [(y, pair.ci90) for y, pair in mine]),
         ):
             yield {
                 **shared,
@@ -148,7 +156,7 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
             "marker": {
                 "symbol": [symbol(index) + "-open" * (pair.ci95 is None) for _, pair in mine],
                 "color": colour(index),
-                "size": 13,
+                "size": 11,
                 "line": {"width": 1.5, "color": "#ffffff"},
             },
             "text": [_hover(pair) for _, pair in mine],
@@ -184,11 +192,9 @@ def _words(y: int, pair: Pair) -> Iterator[dict[str, Any]]:
     yield _beside(numbers.ratio(pair.ratio, pair.ci95), "ratio [95 % CI]", y, font=mono)
     yield _beside(pair.size, "data", y, name="muted")
     verdict = f"<b>{pair.verdict}</b>" if pair.verdict != Verdict.NO_INFERENCE else pair.verdict
-    lines = [
-        " · ".join(pair.stamps[start : start + STAMPS_A_LINE])
-        for start in range(0, len(pair.stamps), STAMPS_A_LINE)
-    ]
-    small = "".join(f'<br><span style="font-size:10px">{line}</span>' for line in lines)
+    small = "".join(
+        f'<br><span style="font-size:10px">{line}</span>' for line in _stamp_lines(pair)
+    )
     yield _beside(verdict + small, "verdict", y)
 
 

@@ -158,6 +158,7 @@ def _node_in_legend(node: str, index: int) -> dict[str, Any]:
         "y": [None],
         "name": f"node {label(node) or 'unknown'}",
         "showlegend": True,
+        "meta": {"role": "muted"},
         "marker": {
             "symbol": "circle" + NODE_FILLS[index % len(NODE_FILLS)],
             "color": MUTED,

@@ -7,12 +7,13 @@ from statistics import median
 from typing import Any
 
 from dashboard.charts.style import (
-    LEVEL,
     MUTED,
     Figure,
     axis,
     band,
+    colour,
     layout,
+    meta,
     note,
     with_unit,
 )
@@ -25,9 +26,12 @@ FAR = 3.0
 
 
 def step_trace(
-    values: Sequence[float], *, burn_in: int, unit: str, metric: str = "step time"
+    values: Sequence[float], *, burn_in: int, unit: str, metric: str = "step time", mark: int = 0
 ) -> Figure:
-    """Each step and the medians of ten; the first `burn_in` steps are shaded as warm-up."""
+    """Each step and the medians of ten; the first `burn_in` steps are shaded as warm-up.
+
+    `mark` is the index of the run's environment, whose colour the medians take.
+    """
     steady = values[burn_in:] or values
     factor, unit = numbers.si(steady, unit)
     shown = [value * factor for value in values]
@@ -47,6 +51,7 @@ def step_trace(
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": "step",
+                "meta": {"role": "muted"},
                 "x": list(range(1, len(shown) + 1)),
                 "y": shown,
                 "line": {"width": 0.5, "color": MUTED},
@@ -54,7 +59,7 @@ def step_trace(
                 "opacity": 0.7,
                 "hovertemplate": f"step %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
             },
-            _medians(shown[burn_in:], burn_in, unit),
+            _medians(shown[burn_in:], burn_in, unit, mark),
         ],
         "layout": layout(
             height=320,
@@ -84,7 +89,7 @@ def step_trace(
     }
 
 
-def _medians(steady: Sequence[float], burn_in: int, unit: str) -> dict[str, Any]:
+def _medians(steady: Sequence[float], burn_in: int, unit: str, mark: int) -> dict[str, Any]:
     """A level for every ten steps after the warm-up, the last one for what is left."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -98,8 +103,9 @@ def _medians(steady: Sequence[float], burn_in: int, unit: str) -> dict[str, Any]
         "type": "scatter",
         "mode": "lines",
         "name": f"median of {BLOCK}",
+        "meta": meta(mark),
         "x": x,
         "y": y,
-        "line": {"width": 3, "color": LEVEL},
+        "line": {"width": 3, "color": colour(mark)},
         "hovertemplate": f"median %{{y:.4g}} {unit}<extra></extra>",
     }

@@ -35,7 +35,6 @@ COLOURS = (
 """Dark grey, then Okabe and Ito's: the light theme's `--env-0` to `--env-7`."""
 
 INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.10)"
-LEVEL = "#0072b2"
 MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
@@ -64,7 +63,7 @@ def with_unit(metric: str, unit: str) -> str:
 
 def axis(title: str = "", **options: Any) -> dict[str, Any]:
     return {
-        "title": {"text": title, "standoff": 12},
+        "title": {"text": title, "standoff": 12, "font": {"size": 13}},
         "gridcolor": LINE,
         "zeroline": False,
         "showline": False,
