@@ -1,5 +1,6 @@
 """The seam to whatever starts a container. Pure: argument lists only, quoted by others."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -40,6 +41,7 @@ class Runtime(ABC):
     def version(self, executable: str) -> list[str]:
         """A command that prints the version; `executable` may be empty."""
 
-    @abstractmethod
     def parse_version(self, text: str) -> str:
         """The version in what that command printed, empty if there is none."""
+        found = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)
+        return found[0] if found else ""

@@ -197,11 +197,11 @@ def scan_host_key(host: str, port: int, timeout: float = 10) -> str:
         transport.banner_timeout = timeout
         try:
             transport.start_client(timeout=timeout)
+            key = transport.get_remote_server_key()
         except (SSHException, EOFError, OSError) as error:
             raise TryAgain(
                 f"{host} port {port} does not speak SSH: {_words(error)}.", kind="unreachable"
             ) from None
-        key = transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
 

@@ -1,0 +1,165 @@
+"""Slurm, 20.11 or newer, by its fixed-field outputs (its JSON changes shape between versions)."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Literal
+
+from runners.errors import Refused, TryAgain
+from runners.jobs import JobSpec
+from runners.schedulers.base import Failure, LastWord, Scheduler, Status
+from runners.transports.base import Completed
+
+# Options in the submitter's variables would win over the script's own lines.
+SUBMIT = 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"'
+
+# What Slurm says when it has not answered, or takes nothing now but may later.
+NOT_NOW = re.compile(
+    r"unable to contact slurm controller|socket timed out|zero bytes were transmitted"
+    r"|connection (refused|timed out|reset)|resource temporarily unavailable"
+    r"|temporarily unable to accept|slurm backup controller in standby"
+    r"|communication (failure|error)|MaxSubmitJob"
+    r"|unable to connect|problem talking to the database|persist_conn",
+    re.IGNORECASE,
+)
+FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id", re.IGNORECASE)
+NOT_FOUND = 127
+
+WAITING = {
+    *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
+    "RESV_DEL_HOLD",
+}
+# Every state in which a job has ended, and what that means if it left no exit code.
+ENDED: dict[str, Failure | Literal[""]] = {
+    "COMPLETED": "",
+    "FAILED": "failed",
+    "TIMEOUT": "time-out",
+    "DEADLINE": "time-out",
+    "OUT_OF_MEMORY": "out of memory",
+    "NODE_FAIL": "node failure",
+    "BOOT_FAIL": "node failure",
+    "LAUNCH_FAILED": "node failure",
+    "RECONFIG_FAIL": "node failure",
+    "CANCELLED": "cancelled outside",
+    "PREEMPTED": "cancelled outside",
+    "REVOKED": "cancelled outside",
+}
+
+
+class Slurm(Scheduler):
+    """Slurm's commands and what they print."""
+
+    label = "Slurm"
+    job_id = "$SLURM_JOB_ID"
+    facts = 'scontrol show job -o "$SLURM_JOB_ID"'
+
+    def header(self, job: JobSpec) -> list[str]:
+        wanted = job.resources
+        options = [
+            f"--job-name={job.name}",
+            f"--chdir={job.directory}",
+            # By id: a second copy of the job must not touch the first one's output.
+            "--output=scheduler-%j.out",
+            f"--nodes={wanted.nodes}",
+            "--ntasks-per-node=1",
+            f"--cpus-per-task={wanted.cpus_per_node}",
+            f"--time={-(-wanted.time_limit_seconds // 60)}",  # minutes, rounded up
+            "--no-requeue",
+            "--export=NONE",
+        ]
+        if wanted.gpus_per_node:
+            options.append(f"--gres={wanted.gres}:{wanted.gpus_per_node}")
+        if wanted.memory_mb is not None:
+            options.append(f"--mem={wanted.memory_mb}M")
+        for name in ("partition", "account", "qos"):
+            if value := getattr(wanted, name):
+                options.append(f"--{name}={value}")
+        lines = [f"#SBATCH {shlex.quote(option)}" for option in options]
+        lines += [f"#SBATCH {directive}" for directive in wanted.directives]
+        for line in lines:
+            if len(line.splitlines()) > 1:
+                raise ValueError(f"a directive is one line, this is not: {line!r}")
+        return [
+            *lines,
+            "# --export=NONE keeps the submitter's variables out, but would starve srun here.",
+            "unset SLURM_EXPORT_ENV",
+        ]
+
+    def submit(self, job: JobSpec) -> list[str]:
+        return ["bash", "-c", SUBMIT, "sbatch", f"{job.directory}/job.sh"]
+
+    def parse_submit(self, done: Completed) -> str:
+        if done.returncode != 0:
+            raise _no(done, Refused)
+        printed = done.stdout.decode(errors="replace")
+        ids = re.findall(r"^(\d+)(?:;.*)?$", printed, re.MULTILINE)
+        if not ids:
+            raise Refused(f"sbatch printed no job id: {printed.strip()}")
+        return str(ids[-1])
+
+    def find(self, job: JobSpec) -> list[str]:
+        return ["squeue", "--noheader", "--states=all", f"--name={job.name}", "--format=%i|%T|%r"]
+
+    def parse_find(self, done: Completed) -> str | None:
+        return min((row[0] for row in _rows(done, 3)), key=int, default=None)
+
+    def status(self, ids: Sequence[str]) -> list[str]:
+        # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
+        jobs = ",".join([*ids, ids[0]])
+        return ["squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%r"]
+
+    def parse_status(self, done: Completed) -> dict[str, Status]:
+        return {
+            job_id: Status("queued" if state in WAITING else "running", _said(reason), state)
+            for job_id, state, reason in _rows(done, 3)
+            if state not in ENDED
+        }
+
+    def cancel(self, ids: Sequence[str]) -> list[str]:
+        return ["scancel", *ids]
+
+    def parse_cancel(self, done: Completed) -> None:
+        if done.returncode != 0 and not FORGOTTEN.search(_words(done)):
+            raise _no(done, Refused)
+
+    def last_word(self, ids: Sequence[str]) -> list[str] | None:
+        # Not -X: it leaves out jobs that never became eligible. Steps are told by their ids.
+        fields = "JobIDRaw,State,ExitCode,NodeList,Reason"
+        jobs = ",".join(ids)
+        return ["sacct", "--parsable2", "--noheader", f"--jobs={jobs}", f"--format={fields}"]
+
+    def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+        found = {}
+        for job_id, state, exit_code, node, reason in _rows(done, 5):
+            name = state.partition(" ")[0]  # "CANCELLED by 1000" says who
+            if job_id.isdigit() and name in ENDED:
+                found[job_id] = LastWord(state, exit_code, _said(reason), node, ENDED[name])
+        return found
+
+
+def _rows(done: Completed, fields: int) -> list[list[str]]:
+    """Lines of squeue or sacct, the last field being free text; none if the job is forgotten."""
+    if done.returncode != 0:
+        if FORGOTTEN.search(_words(done)):
+            return []
+        raise _no(done, TryAgain)
+    lines = done.stdout.decode(errors="replace").splitlines()
+    rows = (line.strip().split("|", fields - 1) for line in lines)
+    return [row for row in rows if len(row) == fields]
+
+
+def _no(done: Completed, otherwise: type[TryAgain] | type[Refused]) -> TryAgain | Refused:
+    """What a failed command means, in Slurm's words."""
+    words = _words(done)
+    if otherwise is TryAgain or done.returncode == NOT_FOUND or NOT_NOW.search(words):
+        return TryAgain(f"Slurm does not answer: {words}", kind="busy")
+    return Refused(words)
+
+
+def _words(done: Completed) -> str:
+    printed = done.stderr.decode(errors="replace").strip()
+    return printed or f"return code {done.returncode}"
+
+
+def _said(reason: str) -> str:
+    return "" if reason == "None" else reason
