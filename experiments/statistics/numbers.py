@@ -19,6 +19,8 @@ def si(values: Iterable[float | None], unit: str) -> tuple[float, str]:
     larger; any other unit stays as it is.
     """
     largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    if unit == "1":
+        return 1.0, ""  # a plain number, such as a loss
     prefixes = SMALL_PREFIXES if unit == "s" else PREFIXES if unit in SCALABLE_UP else ()
     if not prefixes or largest == 0:
         return 1.0, unit
@@ -28,6 +30,7 @@ def si(values: Iterable[float | None], unit: str) -> tuple[float, str]:
 
 
 def fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals and a real minus sign; beyond a million as 1.23e+07."""
     # An interval from two runs may end at 1e80; nobody wants its 80 digits.
     text = f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.2e}"
     if float(text) == 0:

@@ -18,6 +18,7 @@ from experiments.statistics import numbers
         ([3.2e9], "B", (1e-9, "GB")),
         ([1.5e13], "FLOP/s", (1e-12, "TFLOP/s")),
         ([118000.0], "images/s", (1, "images/s")),
+        ([0.693], "1", (1, "")),
     ],
 )
 def test_one_prefix_is_chosen_for_a_column(values, unit, expected):
