@@ -1,4 +1,4 @@
-"""What the lab needs of the machine it runs on: root, a cache folder, locks, a few Debian packages."""
+"""What the lab needs of the machine it runs on: root, a cache, locks, Debian packages."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ def require_root() -> None:
 
 
 def cache() -> Path:
-    """The folder that all labs of this machine share. Nothing in it changes once it has its name."""
+    """The folder that all labs of this machine share. What has its name there is complete."""
     base = os.environ.get("TARE_CACHE")
     if not base:
-        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tare")
+        base = os.path.join(
+            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tare"
+        )
     folder = Path(base).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -97,9 +99,14 @@ def tail(log: Path, lines: int = 20) -> str:
 
 
 def install_packages(commands: dict[str, str], log: Path) -> None:
-    """Installs by apt what is missing of `commands` (name of a command or a file -> its package)."""
-    missing = sorted({package for name, package in commands.items() if not shutil.which(name) and
-                      not os.path.exists(name)})
+    """Installs by apt what is missing of `commands` (a command or a file -> its package)."""
+    missing = sorted(
+        {
+            package
+            for name, package in commands.items()
+            if not shutil.which(name) and not os.path.exists(name)
+        }
+    )
     if not missing:
         return
     if not shutil.which("apt-get"):
@@ -107,7 +114,11 @@ def install_packages(commands: dict[str, str], log: Path) -> None:
     with timed(f"installing {', '.join(missing)}"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run(["apt-get", "update", "-q"], log, env=environment)
-        run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing], log, env=environment)
+        run(
+            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing],
+            log,
+            env=environment,
+        )
 
 
 def debian_mirror() -> str:
@@ -117,10 +128,14 @@ def debian_mirror() -> str:
     fields = "$(ORIGIN)\t$(LABEL)\t$(REPO_URI)"
     done = subprocess.run(
         ["apt-get", "indextargets", "--format", fields, "Created-By: Packages"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     for line in done.stdout.splitlines():
         origin, label, address = line.split("\t")
         if (origin, label) == ("Debian", "Debian"):
             return address.rstrip("/")
-    raise LabError("this machine's apt sources name no Debian mirror: set TARE_DEBIAN_MIRROR to one")
+    raise LabError(
+        "this machine's apt sources name no Debian mirror: set TARE_DEBIAN_MIRROR to one"
+    )

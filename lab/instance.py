@@ -7,7 +7,6 @@ import ctypes
 import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -29,13 +28,14 @@ PR_SET_PDEATHSIG = 1
 
 
 class Instance:
-    """The lab in `directory`. It keeps its keys, its users' files and Slurm's state between starts."""
+    """The lab in `directory`, which keeps keys, users' files and Slurm's state between starts."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
         self.facts_path = self.directory / "lab.json"
         self.log = self.directory / "log" / "start.log"
         self.pid_path = self.directory / "pid"
+        self.port: int = self.facts().get("port", 0)
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         return host.locked(self.directory / "lock")
@@ -63,13 +63,13 @@ class Instance:
         return bool(init) and os.path.exists(f"/proc/{init}/root/run/tare-lab.started")
 
     def start(self, port: int | None, *, with_caller: bool) -> subprocess.Popen[bytes]:
-        """Starts every daemon and waits until the last one is up; `with_caller`: not to outlive it."""
+        """Starts every daemon and waits for the last one; `with_caller`: not to outlive it."""
         root = rootfs.cluster()
         for name in ("log", "home", "scratch", "keys"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         software = host.cache() / "software"
         software.mkdir(exist_ok=True)
-        base, port_lock = claim_ports(port, self.facts().get("port"))
+        self.port, port_lock = claim_ports(port, self.port)
         binds = {
             host.CLUSTER: "/opt/tare-lab",
             self.directory / "log": "/var/log/lab",
@@ -85,7 +85,7 @@ class Instance:
         argv += ["--", "/opt/tare-lab/start.sh"]
 
         def tie_to_caller() -> None:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
         with self.log.open("wb") as log:
             process = subprocess.Popen(
@@ -93,19 +93,19 @@ class Instance:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": PATH, "LANG": "C.UTF-8", "LAB_PORT": str(base)},
+                env={"PATH": PATH, "LANG": "C.UTF-8", "LAB_PORT": str(self.port)},
                 pass_fds=[port_lock],
-                start_new_session=not with_caller,
+                start_new_session=True,
                 preexec_fn=tie_to_caller if with_caller else None,
             )
         os.close(port_lock)  # the cluster holds it now, for as long as any of it lives
         host.write_atomically(self.pid_path, f"{process.pid} {start_time(process.pid)}\n")
         while not self.started():
             if process.poll() is not None:
-                raise host.LabError(f"the cluster did not start; {self.log} ends with:\n"
-                                    f"{host.tail(self.log)}")
+                raise host.LabError(
+                    f"the cluster did not start; {self.log} ends with:\n{host.tail(self.log)}"
+                )
             time.sleep(0.02)
-        self.port = base
         return process
 
     def stop(self) -> bool:
@@ -132,7 +132,7 @@ class Instance:
         home = "/root" if user == "root" else f"/home/{user}"
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
         return [
-            *("nsenter", f"--target={init}", "--mount", "--pid", "--uts", "--ipc", "--wd=/", "--"),
+            *("nsenter", f"--target={init}", "--mount", "--pid", "--uts", "--ipc", "--"),
             *become,
             *("/usr/bin/env", "-i", f"PATH={PATH}", f"HOME={home}", f"USER={user}", "LANG=C.UTF-8"),
             *argv,
@@ -140,20 +140,24 @@ class Instance:
 
     def output(self, argv: Sequence[str], user: str = "root", timeout: float = 60) -> str:
         """What `argv` prints inside the cluster; LabError with its own words if it fails."""
-        done = subprocess.run(self.command(argv, user), capture_output=True, text=True,
-                              timeout=timeout, check=False)
+        done = subprocess.run(
+            self.command(argv, user), capture_output=True, text=True, timeout=timeout, check=False
+        )
         if done.returncode:
             raise host.LabError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
     def test(self) -> None:
         """The readiness test, through the real sshd with the researcher's own key."""
-        self.output([
-            *("timeout", "60", "ssh", "-F", "none", "-i", "/var/lib/tare-lab/keys/id_ed25519"),
-            *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
-            *("-o", "UserKnownHostsFile=/dev/null", "-p", str(self.port), f"{USER}@127.0.0.1"),
-            "/opt/tare-lab/ready.sh",
-        ], timeout=70)
+        self.output(
+            [
+                *("timeout", "60", "ssh", "-F", "none", "-i", "/var/lib/tare-lab/keys/id_ed25519"),
+                *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
+                *("-o", "UserKnownHostsFile=/dev/null", "-p", str(self.port), f"{USER}@127.0.0.1"),
+                "/opt/tare-lab/ready.sh",
+            ],
+            timeout=70,
+        )
 
     # --- what others need to know
 
@@ -168,10 +172,16 @@ class Instance:
         """How to reach the cluster and what it offers, asked of the cluster itself."""
         init = self.init()
         inside = Path(f"/proc/{init}/root")
-        versions = dict(line.split(" ", 1) for line in
-                        (inside / "etc/tare-lab/versions").read_text().splitlines())
-        executables = {"apptainer": "/usr/bin/apptainer", "udocker": "/usr/local/bin/udocker",
-                       "podman": "/usr/bin/podman", "charliecloud": "/usr/bin/ch-run"}
+        versions = dict(
+            line.split(" ", 1)
+            for line in (inside / "etc/tare-lab/versions").read_text().splitlines()
+        )
+        executables = {
+            "apptainer": "/usr/bin/apptainer",
+            "udocker": "/usr/local/bin/udocker",
+            "podman": "/usr/bin/podman",
+            "charliecloud": "/usr/bin/ch-run",
+        }
         host_key = (inside / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
         return {
             "schema": 1,
@@ -180,16 +190,20 @@ class Instance:
             "user": USER,
             "host_key": " ".join(host_key),
             "private_key": str(self.directory / "keys" / "id_ed25519"),
-            "passphrase_key": {"private_key": str(self.directory / "keys" / "id_passphrase"),
-                               "passphrase": PASSPHRASE},
+            "passphrase_key": {
+                "private_key": str(self.directory / "keys" / "id_passphrase"),
+                "passphrase": PASSPHRASE,
+            },
             "home": f"/home/{USER}",
             "work_directory": WORK,
             "os": versions["os"],
             "python": {"executable": "/usr/bin/python3", "version": versions["python"]},
             "scheduler": {"kind": "slurm", "version": versions["slurm"]},
             "partitions": self.partitions(),
-            "runtimes": {kind: {"executable": path, "version": versions[kind]}
-                         for kind, path in executables.items()},
+            "runtimes": {
+                kind: {"executable": path, "version": versions[kind]}
+                for kind, path in executables.items()
+            },
             "images": {},
         }
 
@@ -199,19 +213,22 @@ class Instance:
         for row in rows:
             marked, nodes, gres, cpus, memory, limit, name = row.split("|")
             _, model, gpus = gres.partition("(")[0].split(":")
-            found.append({
-                "name": name, "default": marked.endswith("*"), "nodes": int(nodes),
-                "cpus_per_node": int(cpus), "memory_mb_per_node": int(memory),
-                "gpus_per_node": int(gpus), "gpu_model": model, "time_limit_seconds": seconds(limit),
-            })
+            found.append(
+                {
+                    "name": name,
+                    "default": marked.endswith("*"),
+                    "nodes": int(nodes),
+                    "cpus_per_node": int(cpus),
+                    "memory_mb_per_node": int(memory),
+                    "gpus_per_node": int(gpus),
+                    "gpu_model": model,
+                    "time_limit_seconds": seconds(limit),
+                }
+            )
         return found
 
     def write_facts(self, facts: dict[str, Any]) -> None:
         host.write_atomically(self.facts_path, json.dumps(facts, indent=2) + "\n", 0o600)
-
-    def remove(self) -> None:
-        """Forgets everything that this lab kept on the disk."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def seconds(limit: str) -> int:
@@ -224,7 +241,7 @@ def seconds(limit: str) -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot: tells it from a later one of the same number."""
+    """When a process began, in ticks since boot: tells it from a later one of its number."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -241,7 +258,7 @@ def ends(pid: int, within_seconds: float) -> bool:
     return True
 
 
-def claim_ports(wanted: int | None, last: int | None) -> tuple[int, int]:
+def claim_ports(wanted: int | None, last: int) -> tuple[int, int]:
     """A base port whose block is free, and a lock on it that other labs respect.
 
     Raises LabError when the block that was asked for is taken.
@@ -258,7 +275,9 @@ def claim_ports(wanted: int | None, last: int | None) -> tuple[int, int]:
         except BlockingIOError:
             pass
         os.close(lock)
-    raise host.LabError(f"port {wanted} or one of those after it is taken: give another --port, or none")
+    raise host.LabError(
+        f"port {wanted} or one of those after it is taken: give another --port, or none"
+    )
 
 
 def is_free(port: int) -> bool:

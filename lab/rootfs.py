@@ -1,8 +1,7 @@
-"""Root file systems made from Debian packages by mmdebstrap, each built once and kept in the cache."""
+"""Root file systems made from Debian packages, each built once and kept in the cache."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,7 +16,17 @@ TOOLS = {
     "unshare": "util-linux",
 }
 # What prepare.sh puts into the root file system; the rest of cluster/ is read at each start.
-PREPARED = ("enter.sh", "prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf", "slurmdbd.conf")
+PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf", "slurmdbd.conf")
+ENTER = [
+    "unshare",
+    "--mount",
+    "--pid",
+    "--uts",
+    "--ipc",
+    "--fork",
+    "--kill-child",
+    str(host.CLUSTER / "enter.sh"),
+]
 
 
 def packages(path: Path) -> list[str]:
@@ -26,37 +35,46 @@ def packages(path: Path) -> list[str]:
 
 
 def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
-    """Makes `folder` a Debian with the packages `wanted`; LabError names the package that is gone."""
+    """Makes `folder` a Debian with these packages; LabError names one that is gone."""
     host.install_packages(TOOLS, log)
-    if not os.path.exists("/var/lib/apt/lists/lock") or not host_has_lists():
+    if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         host.run(["apt-get", "update", "-q"], log)
     mirror = host.debian_mirror()
     suites = [RELEASE] + (["sid"] if any(name.endswith("/sid") for name in wanted) else [])
     # A mirror may be an old snapshot whose Release files have expired.
-    options = ['Acquire::Check-Valid-Until "false"', 'Apt::Install-Recommends "false"',
-               f'APT::Default-Release "{RELEASE}"']
-    argv = ["mmdebstrap", "--variant=minbase", *(f"--aptopt={option}" for option in options),
-            f"--include={','.join(wanted)}", RELEASE, str(folder),
-            *(f"deb {mirror} {suite} main" for suite in suites)]
+    options = [
+        'Acquire::Check-Valid-Until "false"',
+        'Apt::Install-Recommends "false"',
+        f'APT::Default-Release "{RELEASE}"',
+    ]
+    argv = [
+        "mmdebstrap",
+        "--variant=minbase",
+        *(f"--aptopt={option}" for option in options),
+        f"--include={','.join(wanted)}",
+        RELEASE,
+        str(folder),
+        *(f"deb {mirror} {suite} main" for suite in suites),
+    ]
     with log.open("ab") as file:
         done = subprocess.run(argv, stdout=file, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         text = log.read_text(errors="replace")
-        gone = re.findall(r"E: (?:Unable to locate package (\S+)|Package '([^']+)' has no|"
-                          r"(?:Version|Release) '[^']+' for '([^']+)' was not)", text)
+        gone = re.findall(
+            r"E: (?:Unable to locate package (\S+)|Package '([^']+)' has no|"
+            r"(?:Version|Release) '[^']+' for '([^']+)' was not)",
+            text,
+        )
         names = sorted({name for match in gone for name in match if name})
         if names:
-            raise host.LabError(f"the mirror {mirror} has no package {', '.join(names)} any more; "
-                                f"see {log}")
+            raise host.LabError(
+                f"the mirror {mirror} has no package {', '.join(names)} any more; see {log}"
+            )
         raise host.LabError(f"mmdebstrap failed; {log} ends with:\n{host.tail(log)}")
 
 
-def host_has_lists() -> bool:
-    return any(Path("/var/lib/apt/lists").glob("*Packages*"))
-
-
 def cluster() -> Path:
-    """The cluster's root file system, built now if the cache has none for this list and these scripts."""
+    """The cluster's root file system, built now if the cache has none for this recipe."""
     wanted = packages(host.HERE / "packages.txt")
     name = host.digest((host.CLUSTER / file for file in PREPARED), RELEASE, *wanted)
     folder = host.cache() / f"rootfs-{name}"
@@ -78,10 +96,16 @@ def build(folder: Path, wanted: list[str]) -> None:
     marker.parent.mkdir()
     marker.touch()
     with host.timed("preparing the cluster's users, udocker and database"):
-        host.run([*ENTER, str(partial), "--bind", str(host.CLUSTER), "/opt/tare-lab", "--",
-                  "/opt/tare-lab/prepare.sh"], log)
+        host.run(
+            [
+                *ENTER,
+                str(partial),
+                "--bind",
+                str(host.CLUSTER),
+                "/opt/tare-lab",
+                "--",
+                "/opt/tare-lab/prepare.sh",
+            ],
+            log,
+        )
     partial.rename(folder)
-
-
-ENTER = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
-         str(host.CLUSTER / "enter.sh")]

@@ -46,6 +46,11 @@ for folder in dev/shm tmp run; do
   mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"
 done
 chmod 755 "$root/run"
+# Apptainer mounts SIF files through FUSE as the user, and the host may keep its device for root.
+if [ -c "$root/dev/fuse" ]; then
+  mknod -m 666 "$root/run/fuse" c 10 229
+  mount --bind "$root/run/fuse" "$root/dev/fuse"
+fi
 
 # A host behind a proxy has its own names and its own certificate authority.
 cp -L --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"

@@ -1,0 +1,138 @@
+"""The command `lab/lab`: brings the one-machine cluster up and down."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lab import host, images, rootfs, software
+from lab.instance import PR_SET_PDEATHSIG, Instance
+
+Verb = Callable[[Instance, argparse.Namespace], int]
+
+
+def up(lab: Instance, options: argparse.Namespace) -> int:
+    lab.directory.mkdir(parents=True, exist_ok=True)
+    if options.foreground:
+        end_with_caller()
+    with lab.lock():
+        if lab.started() and lab.facts_path.exists():
+            host.say(f"already running on port {lab.port}; see {lab.facts_path}")
+            return 0
+        lab.stop()
+        process = start(lab, options)
+    if not options.foreground:
+        return 0
+    try:
+        return process.wait()
+    finally:
+        lab.stop()
+
+
+def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """Starts the cluster, proves that it works, and says how to reach it."""
+    rootfs.cluster()
+    began = time.monotonic()
+    if lab.facts_path.exists():
+        host.say("starting again, with the keys, files and jobs of the last time")
+    host.say("starting sshd, munge, MariaDB, slurmdbd, slurmctld and two slurmd ...")
+    try:
+        process = lab.start(options.port, with_caller=options.foreground)
+        host.say("running a step on both nodes and a batch job, over SSH ...")
+        lab.test()
+        facts = lab.describe()
+        lab.write_facts(facts)
+        software.stage_built(lab)
+    except BaseException:
+        lab.stop()
+        raise
+    parts = {
+        facts["os"]: "",
+        "Slurm": facts["scheduler"]["version"],
+        "Python": facts["python"]["version"],
+    }
+    parts |= {kind: runtime["version"] for kind, runtime in facts["runtimes"].items()}
+    host.say(", ".join(f"{name} {version}".strip() for name, version in parts.items()))
+    took = time.monotonic() - began
+    host.say(
+        f"a cluster of two nodes is up on port {lab.port} ({took:.1f} s); see {lab.facts_path}"
+    )
+    return process
+
+
+def end_with_caller() -> None:
+    """Whatever ends the caller ends this process too, and with it the cluster."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+
+
+def down(lab: Instance, options: argparse.Namespace) -> int:
+    if not lab.directory.is_dir():
+        host.say("nothing was running")
+        return 0
+    with lab.lock():
+        host.say("stopped" if lab.stop() else "nothing was running")
+    return 0
+
+
+def status(lab: Instance, options: argparse.Namespace) -> int:
+    if not lab.started():
+        print(f"no lab is running in {lab.directory}")
+        return 1
+    print(f"port {lab.port}")
+    print(lab.output(["sinfo", "-N", "-o", "%N %P %T %G %C %m"]), end="")
+    return 0
+
+
+def build(lab: Instance, options: argparse.Namespace) -> int:
+    if not lab.started():
+        raise host.LabError(f"no lab is running in {lab.directory}: `up` comes first")
+    software.build(lab, options.image or list(images.IMAGES))
+    return 0
+
+
+def execute(lab: Instance, options: argparse.Namespace) -> int:
+    argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    return subprocess.run(lab.command(argv, options.user), check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    default = Path(__file__).resolve().parent.parent / "var" / "lab"
+
+    def verb(name: str, function: Verb, text: str) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=text)
+        added.set_defaults(function=function)
+        added.add_argument(
+            "--dir", type=Path, default=default, help="the lab's folder (%(default)s)"
+        )
+        return added
+
+    added = verb("up", up, "start the cluster, test it, write DIR/lab.json")
+    added.add_argument("--port", type=int, help="sshd's port; the twelve after it are used too")
+    added.add_argument("--foreground", action="store_true", help="stay, and end with the caller")
+    verb("down", down, "end the cluster; its files stay")
+    verb("status", status, "say whether it runs, and Slurm's nodes")
+    added = verb("build", build, "build and stage the images and their bare metal twins")
+    added.add_argument("image", nargs="*", choices=[*images.IMAGES, []], metavar="numpy|tensorflow")
+    added = verb("exec", execute, "run a command inside, without SSH")
+    added.add_argument("--user", default="root")
+    added.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    options = parser.parse_args()
+    try:
+        host.require_root()
+        return options.function(Instance(options.dir), options)
+    except host.NeedsRoot as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 3
+    except host.LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1

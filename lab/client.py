@@ -1,0 +1,171 @@
+"""The lab for those who use it: what `lab.json` says, and a function that brings it up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("lab")
+
+
+@dataclass(frozen=True)
+class Partition:
+    name: str
+    default: bool
+    nodes: int
+    cpus_per_node: int
+    memory_mb_per_node: int
+    gpus_per_node: int
+    gpu_model: str
+    time_limit_seconds: int
+
+
+@dataclass(frozen=True)
+class Runtime:
+    executable: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A form of an image on the cluster; `path` is a container's name for udocker."""
+
+    format: str
+    path: str
+    sha256: str
+    bytes: int
+    mode: str = ""
+
+
+@dataclass(frozen=True)
+class BareMetal:
+    python: str
+    python_version: str
+    lock_sha256: str
+    packages: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Image:
+    reference: str
+    digest: str
+    recipe: str
+    os: str
+    python: str
+    python_version: str
+    packages: dict[str, str]
+    bytes: int
+    archive: str
+
+
+@dataclass(frozen=True)
+class Software:
+    """One image, its twin on bare metal from the same lock file, and its staged forms."""
+
+    bare_metal: BareMetal
+    image: Image
+    staged: tuple[Staged, ...]
+
+    def form(self, format: str, mode: str = "") -> Staged:  # noqa: A002
+        """The staged form of this format, and of udocker's mode where one is given."""
+        return next(
+            form for form in self.staged if form.format == format and mode in ("", form.mode)
+        )
+
+
+@dataclass(frozen=True)
+class Lab:
+    directory: Path
+    host: str
+    port: int
+    user: str
+    host_key: str
+    private_key: Path
+    passphrase_key: Path
+    passphrase: str
+    home: str
+    work_directory: str
+    slurm_version: str
+    python_version: str
+    partitions: tuple[Partition, ...]
+    runtimes: dict[str, Runtime]
+    images: dict[str, Software]
+
+    def execute(
+        self, argv: Sequence[str], *, user: str = "root", timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command inside the cluster without SSH, for what an administrator would do."""
+        return run_lab(
+            "exec", "--dir", str(self.directory), "--user", user, "--", *argv, timeout=timeout
+        )
+
+
+def load(directory: Path) -> Lab:
+    """What the lab in `directory` says. Raises FileNotFoundError before its first `up`."""
+    facts: dict[str, Any] = json.loads((directory / "lab.json").read_text())
+    return Lab(
+        directory=directory,
+        host=facts["host"],
+        port=facts["port"],
+        user=facts["user"],
+        host_key=facts["host_key"],
+        private_key=Path(facts["private_key"]),
+        passphrase_key=Path(facts["passphrase_key"]["private_key"]),
+        passphrase=facts["passphrase_key"]["passphrase"],
+        home=facts["home"],
+        work_directory=facts["work_directory"],
+        slurm_version=facts["scheduler"]["version"],
+        python_version=facts["python"]["version"],
+        partitions=tuple(Partition(**row) for row in facts["partitions"]),
+        runtimes={kind: Runtime(**row) for kind, row in facts["runtimes"].items()},
+        images={name: software(row) for name, row in facts["images"].items()},
+    )
+
+
+def software(row: dict[str, Any]) -> Software:
+    return Software(
+        bare_metal=BareMetal(**row["bare_metal"]),
+        image=Image(**row["image"]),
+        staged=tuple(Staged(**form) for form in row["staged"]),
+    )
+
+
+def ensure_lab(directory: Path, *, images: Sequence[str] = (), port: int | None = None) -> Lab:
+    """The lab in `directory`, running, with these images staged; brought up and built if need be.
+
+    Raises RuntimeError with the lab's own words when that fails.
+    """
+    choice = [] if port is None else ["--port", str(port)]
+    checked("up", "--dir", str(directory), *choice)
+    if set(images) - set(load(directory).images):
+        checked("build", "--dir", str(directory), *images)
+    return load(directory)
+
+
+def stop_lab(directory: Path) -> None:
+    """Ends the lab's processes; its folder stays."""
+    checked("down", "--dir", str(directory))
+
+
+def checked(*arguments: str) -> None:
+    done = run_lab(*arguments, timeout=1800)
+    if done.returncode:
+        raise RuntimeError(f"lab {' '.join(arguments)}: {done.stdout}{done.stderr}")
+
+
+def run_lab(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
+    """One call of `lab/lab`. What it starts must not hold the caller's pipes open."""
+    return subprocess.run(
+        [str(SCRIPT), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )

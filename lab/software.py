@@ -1,0 +1,82 @@
+"""Builds the images that the cache lacks, and stages them on a running cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+from lab import host, images
+from lab.instance import USER, Instance
+from lab.progress import Progress
+
+OWNER = "20001:20001"  # the researcher's numbers; see cluster/prepare.sh
+
+
+def build(lab: Instance, names: list[str]) -> None:
+    """Builds what the cache lacks, and stages it all on the running lab. Raises LabError."""
+    progress = Progress(lab, names)
+    try:
+        for name in names:
+            with host.locked(host.cache() / f"{name}.lock"):
+                if not images.folder(name).is_dir():
+                    images.Build(lab, name, progress).run()
+            with lab.lock():
+                stage(lab, name)
+    except host.LabError as error:
+        progress.finish(str(error))
+        raise
+    progress.finish()
+
+
+def stage(lab: Instance, name: str) -> None:
+    """Gives the researcher udocker's containers, and adds the image to lab.json.
+
+    SIF file, sandbox and bare metal environment are read from the cache by every lab; udocker
+    writes into its containers. So each lab has folders of its own, but the files in them are
+    root's, and shared. The caller holds the lab's lock.
+    """
+    folder = images.folder(name)
+    facts = json.loads((folder / "manifest.json").read_text())
+    containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
+    for mode in images.MODES:
+        identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
+        link = containers / images.container_name(name, mode)
+        if link.is_symlink() and os.readlink(link) == str(identity):
+            continue
+        if link.is_symlink():
+            shutil.rmtree(link.resolve(), ignore_errors=True)
+            link.unlink()
+        copy = containers / str(identity)
+        shutil.rmtree(copy, ignore_errors=True)
+        copy_tree((folder / "udocker" / "containers" / "image").resolve(), copy)
+        os.symlink(str(identity), link)
+        subprocess.run(["chown", "-h", OWNER, str(link)], check=True)
+        lab.output(["udocker", "setup", f"--execmode={mode}", link.name], user=USER)
+    known = lab.facts()
+    known["images"][name] = facts
+    lab.write_facts(known)
+
+
+def stage_built(lab: Instance) -> None:
+    """Stages what the cache already has for this cluster."""
+    for name in images.IMAGES:
+        if images.folder(name).is_dir():
+            stage(lab, name)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Hard links, or copies where the two are on different disks, in the researcher's folders."""
+    linked = subprocess.run(
+        ["cp", "-al", str(source), str(target)], capture_output=True, check=False
+    )
+    if linked.returncode:
+        shutil.rmtree(target, ignore_errors=True)
+        subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+    for chosen in (["-type", "d"], ["-maxdepth", "1", "-type", "f"]):
+        subprocess.run(
+            ["find", str(target), *chosen, "-exec", "chown", OWNER, "{}", "+"], check=True
+        )
