@@ -16,7 +16,7 @@ Kind = Literal[
 ]
 
 
-class TryAgain(Exception):  # noqa: N818 - it reads as what to do
+class TryAgain(Exception):
     """The other side did not answer or cannot now. Never changes a state; worth trying later."""
 
     def __init__(self, message: str, *, kind: Kind) -> None:
@@ -24,5 +24,5 @@ class TryAgain(Exception):  # noqa: N818 - it reads as what to do
         self.kind = kind
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """The other side answered no; the message holds its own words. Trying again is no use."""

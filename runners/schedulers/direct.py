@@ -10,9 +10,11 @@ from runners.schedulers.base import Scheduler, Status
 from runners.transports.base import Completed
 
 # A job's id is its process id and the kernel's start time of that process (field 22 of
-# /proc/PID/stat, two of them before the name's end), for process ids come round again.
+# /proc/PID/stat, counted here after the name in parentheses): process ids come round again.
 # Processes in state Z have ended.
-STARTED = """started() { sed -n 's/.*) \\([^Z]\\)/\\1/p' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+STARTED = """started() {
+    sed 's/.*) //; /^Z/d' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20
+}
 alive() { [ -n "${1#*-}" ] && [ "$(started "${1%-*}")" = "${1#*-}" ]; }
 """
 
@@ -24,12 +26,12 @@ SUBMIT = (
 setsid env -i HOME="$HOME" LOGNAME="$LOGNAME" PATH="$PATH" USER="$USER" \\
     bash -l ./job.sh </dev/null >>scheduler.out 2>&1 &
 id=$!-$(started $!)
-echo "$id" >direct.id.part && mv direct.id.part direct.id
+echo "$id" >scheduler.id.part && mv scheduler.id.part scheduler.id
 echo "$id"
 """
 )
 
-FIND = STARTED + """id=$(cat "$1/direct.id" 2>/dev/null) && alive "$id" && echo "$id"; :"""
+FIND = STARTED + """id=$(cat "$1/scheduler.id" 2>/dev/null) && alive "$id" && echo "$id"; :"""
 
 # The job's working directory is its own: `started` is there once it has the machine.
 STATUS = (

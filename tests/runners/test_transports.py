@@ -60,7 +60,7 @@ def test_typed_text_arrives_as_typed(transport, argument):
 
 
 def test_a_nul_is_refused_before_anything_is_run(transport):
-    with pytest.raises(ValueError, match="(?i)nul"):
+    with pytest.raises(ValueError, match=r"(?i)nul"):
         transport.run(["echo", "a\0b"])
 
 

@@ -1,0 +1,151 @@
+"""What a job's directory says, once it is fetched. Pure: files in, values out.
+
+A job can be killed at any point, so everything may be missing; what is there is whole, except for
+the journal's last line.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runners.schedulers import Failure, LastWord
+
+TAIL = 20_000  # characters of output that are kept
+OUT_OF_MEMORY = re.compile(r"oom[-_ ]?kill|out of memory|exceeded .*memory limit", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What one run left. Times are seconds since the epoch, by the node's clock."""
+
+    began: float | None
+    ended: float | None
+    exit_code: int | None  # of the program; 128 + n: ended by signal n
+    failure: str  # why the program was not even started, if it was not
+    command: str
+    output_tail: str
+    runtime_version: str  # as the runtime printed it
+    result: bytes | None
+    snapshot: dict[str, Any]  # from inside the wall
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one job left."""
+
+    started_by: str | None  # the scheduler's id of the copy that won
+    exit_code: int | None  # None: it was killed before its end
+    runs: dict[str, RunRecord]  # by uid, in the order in which they were to be run
+    journal: list[dict[str, Any]]
+    snapshot: dict[str, str]  # from outside the walls: text by name
+    output_tail: str  # of the script and of the scheduler, for what went wrong around the runs
+    time_limit_reached: bool  # noticed by the script itself, where there is no scheduler
+    bad_checksums: list[str]  # names that are missing or differ from what the script listed
+
+
+def read_record(files: Mapping[str, bytes]) -> Record:
+    """Read what Transport.fetch brought back."""
+    journal, _ = parse_journal(files.get("journal.ndjson", b""))
+    times = {(line.get("event"), line.get("run")): line.get("time") for line in journal}
+    directories = {name.split("/")[1] for name in files if re.match(r"runs/\d+-[^/]+/", name)}
+    in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
+    outputs = [name for name in files if re.fullmatch(r"job\.out|scheduler.*\.out", name)]
+    snapshot = {name: name.removeprefix("snapshot/") for name in sorted(files) if "/" in name}
+    return Record(
+        started_by=_text(files, "started") or None,
+        exit_code=_number(files, "exit_code"),
+        runs={name.partition("-")[2]: _read_run(files, f"runs/{name}", times) for name in in_order},
+        journal=journal,
+        snapshot={short: _text(files, name) for name, short in snapshot.items() if name != short},
+        output_tail="\n".join(_text(files, name)[-TAIL:] for name in sorted(outputs)).strip(),
+        time_limit_reached="time-limit" in files,
+        bad_checksums=_bad_checksums(files),
+    )
+
+
+def parse_journal(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines of a journal and the bytes that they take: read on from there next time."""
+    whole = content[: content.rfind(b"\n") + 1]
+    lines = []
+    for line in whole.splitlines():
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            continue  # a disk that was full for a while leaves a stump
+        if isinstance(parsed, dict):
+            lines.append(parsed)
+    return lines, len(whole)
+
+
+def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, str]:
+    """Why a job did not come to its end, and in whose words; for a record without exit code 0."""
+    if record.time_limit_reached:
+        return "time-out", "the time limit was reached"
+    if last_word is None or not last_word.kind:
+        if record.exit_code:
+            return "failed", f"the job script ended with exit code {record.exit_code}"
+        said = f" (the scheduler says {last_word.native})" if last_word else ""
+        return "lost", f"the job left no exit code{said}"
+    words = " ".join(filter(None, [last_word.native, last_word.exit_code, last_word.reason]))
+    if last_word.kind == "failed" and OUT_OF_MEMORY.search(record.output_tail):
+        # Where the kernel or slurmstepd kills single processes, Slurm only knows FAILED 0:9.
+        return "out of memory", f"{words}; the output speaks of memory"
+    return last_word.kind, words
+
+
+def _read_run(
+    files: Mapping[str, bytes], directory: str, times: Mapping[tuple[Any, Any], Any]
+) -> RunRecord:
+    uid = directory.rpartition("/")[2].partition("-")[2]
+    return RunRecord(
+        began=times.get(("run began", uid)),
+        ended=times.get(("run ended", uid)),
+        exit_code=_number(files, f"{directory}/exit_code"),
+        failure=_text(files, f"{directory}/failure"),
+        command=_text(files, f"{directory}/command"),
+        output_tail=_text(files, f"{directory}/output.txt")[-TAIL:],
+        runtime_version=_text(files, f"{directory}/runtime_version"),
+        result=files.get(f"{directory}/result.json"),
+        snapshot=_object(files, f"{directory}/inside.json"),
+    )
+
+
+def _text(files: Mapping[str, bytes], name: str) -> str:
+    """A file as text; databases take no NUL, whatever a program printed."""
+    return (
+        files.get(name, b"")
+        .decode(errors="replace")
+        .replace("\0", "\N{REPLACEMENT CHARACTER}")
+        .strip()
+    )
+
+
+def _number(files: Mapping[str, bytes], name: str) -> int | None:
+    text = _text(files, name)
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else None
+
+
+def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(files.get(name, b"{}"))
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _bad_checksums(files: Mapping[str, bytes]) -> list[str]:
+    bad = []
+    for line in files.get("sha256sums", b"").decode(errors="surrogateescape").splitlines():
+        digest, _, name = line.partition("  ")
+        if digest.startswith("\\"):  # how sha256sum writes a name with a line break or backslash
+            digest = digest[1:]
+            name = re.sub(
+                r"\\(.)", lambda found: {"n": "\n", "r": "\r"}.get(found[1], found[1]), name
+            )
+        name = name.removeprefix("./")
+        if name not in files or hashlib.sha256(files[name]).hexdigest() != digest:
+            bad.append(name)
+    return bad

@@ -1,0 +1,136 @@
+"""The job script and all that travels with it. Pure: a JobSpec in, files out.
+
+Whatever a person typed is quoted here, once, or refused. The one exception are the set-up lines of
+clusters and environments: administrators write them, and they are shell by design. They are kept
+as quoted text and evaluated in the run that needs them, so that an error in one ends one run.
+"""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from runners.jobs import JobSpec, RunSpec
+from runners.payload import payload_files
+from runners.runtimes import RUNTIMES
+from runners.schedulers import Scheduler
+from runners.workloads import WORKLOADS
+
+TEMPLATE = Path(__file__).with_name("job.sh.template")
+
+
+def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
+    """Everything that the job's directory has to hold before it is submitted, by name."""
+    files = {"job.sh": render(job, scheduler).encode()}
+    files |= {f"payload/{name}": content for name, content in payload_files().items()}
+    for run in job.runs:
+        spec = {
+            "schema": 1,
+            "run": run.uid,
+            "environment": run.environment.label,
+            "workload": run.workload,
+            "parameters": dict(run.parameters),
+        }
+        text = json.dumps(spec, ensure_ascii=False, indent=2)
+        files[f"runs/{run.directory_name}/spec.json"] = text.encode()
+    return files
+
+
+def render(job: JobSpec, scheduler: Scheduler) -> str:
+    """The text of `job.sh`. ValueError if something cannot be said safely in a script."""
+    _check(job)
+    facts = f"fact scheduler {scheduler.facts}" if scheduler.facts else ""
+    parts = {
+        "header": "\n".join(scheduler.header(job)),
+        "directory": quote(job.directory),
+        "job_id": f'"{scheduler.job_id}"',
+        "facts": facts,
+        "runs": _runs(job),
+    }
+    return re.sub(r"@(\w+)@", lambda found: parts[found[1]], TEMPLATE.read_text())
+
+
+def quote(text: str) -> str:
+    """One word of bash, on one line, that stands for exactly this text. ValueError for a NUL.
+
+    Line breaks are escaped: schedulers refuse scripts with carriage returns, and a reader should
+    see them.
+    """
+    if "\0" in text:
+        raise ValueError("a NUL cannot be passed to a program")
+    if text.isprintable():
+        text.encode()  # a lone surrogate is a ValueError too
+        return shlex.quote(text)
+    return "$'" + "".join(_escaped(character) for character in text) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return "\\" + character
+    if character.isprintable():
+        return character
+    if character == "\n":
+        return "\\n"
+    return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+def _runs(job: JobSpec) -> str:
+    blocks = [_run(job, run, number) for number, run in enumerate(job.runs, start=1)]
+    pause = f"\n\ncool_down {job.cooldown_seconds}\n\n" if job.cooldown_seconds else "\n\n"
+    return pause.join(blocks)
+
+
+def _run(job: JobSpec, run: RunSpec, number: int) -> str:
+    environment = run.environment
+    runtime = RUNTIMES[environment.runtime]()
+    directory = job.run_directory(run)
+    wall = runtime.wrap(
+        [],
+        environment,
+        directory=directory,
+        binds=[job.directory],
+        gpus=job.resources.gpus_per_node > 0,
+    )
+    program = WORKLOADS[run.workload].argv(
+        environment.python, f"{job.directory}/payload", directory
+    )
+    variables = {
+        "HOME": directory,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        **dict(environment.variables),
+    }
+    setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
+    label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
+    return "\n".join(
+        [
+            f"# Run {number} of {len(job.runs)}: {run.workload}, {runtime.label} {label}",
+            f"setup={quote(setup)}",
+            f"image={quote(environment.image_path)}",
+            f"present={_array(runtime.present(environment))}",
+            f"version={_array(runtime.version(environment.executable))}",
+            f"wall={_array(wall)}",
+            f"variables={_array([f'{name}={value}' for name, value in variables.items()])}",
+            f"program={_array(program)}",
+            f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
+        ]
+    )
+
+
+def _array(words: list[str]) -> str:
+    return "(" + " ".join(quote(word) for word in words) + ")"
+
+
+def _check(job: JobSpec) -> None:
+    """ValueError for what no quoting can make safe."""
+    for uid in (job.uid, job.name, *(run.uid for run in job.runs)):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", uid):
+            raise ValueError(f"an id holds letters, digits and -._ only, not {uid!r}")
+    if not job.directory.startswith("/") or set(":,") & set(job.directory):
+        # Runtimes separate the parts of a bind by colons and commas, without any quoting.
+        raise ValueError(f"a job's directory is absolute, without : and , but {job.directory!r}")
+    for run in job.runs:
+        for name, _ in run.environment.variables:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"a variable cannot be called {name!r}")
