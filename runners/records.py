@@ -49,17 +49,24 @@ class Record:
 def read_record(files: Mapping[str, bytes]) -> Record:
     """Read what Transport.fetch brought back."""
     journal, _ = parse_journal(files.get("journal.ndjson", b""))
-    times = {(line.get("event"), line.get("run")): line.get("time") for line in journal}
+    times = {
+        (str(line.get("event")), str(line.get("run"))): float(line["time"])
+        for line in journal
+        if isinstance(line.get("time"), int | float)
+    }
     directories = {name.split("/")[1] for name in files if re.match(r"runs/\d+-[^/]+/", name)}
     in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
     outputs = [name for name in files if re.fullmatch(r"job\.out|scheduler.*\.out", name)]
-    snapshot = {name: name.removeprefix("snapshot/") for name in sorted(files) if "/" in name}
     return Record(
         started_by=_text(files, "started") or None,
         exit_code=_number(files, "exit_code"),
         runs={name.partition("-")[2]: _read_run(files, f"runs/{name}", times) for name in in_order},
         journal=journal,
-        snapshot={short: _text(files, name) for name, short in snapshot.items() if name != short},
+        snapshot={
+            name.removeprefix("snapshot/"): _text(files, name)
+            for name in sorted(files)
+            if name.startswith("snapshot/")
+        },
         output_tail="\n".join(_text(files, name)[-TAIL:] for name in sorted(outputs)).strip(),
         time_limit_reached="time-limit" in files,
         bad_checksums=_bad_checksums(files),
@@ -97,7 +104,7 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
 
 
 def _read_run(
-    files: Mapping[str, bytes], directory: str, times: Mapping[tuple[Any, Any], Any]
+    files: Mapping[str, bytes], directory: str, times: Mapping[tuple[str, str], float]
 ) -> RunRecord:
     uid = directory.rpartition("/")[2].partition("-")[2]
     return RunRecord(

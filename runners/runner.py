@@ -11,7 +11,7 @@ from runners.transports import Transport
 
 # For each journal that has grown: which one, how many bytes are new, and those bytes.
 JOURNALS = """while [ $# -gt 0 ]; do
-    size=$(wc -c <"$1/journal.ndjson" 2>/dev/null) || size=0
+    size=$(2>/dev/null wc -c <"$1/journal.ndjson") || size=0
     if [ "$size" -gt "$2" ]; then
         echo "$# $((size - $2))"
         tail -c "+$(($2 + 1))" "$1/journal.ndjson" | head -c "$((size - $2))"
@@ -58,6 +58,9 @@ class Runner:
             return {}
         pairs = [text for directory, offset in offsets.items() for text in (directory, str(offset))]
         done = self.transport.run(["sh", "-c", JOURNALS, "journals", *pairs])
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip()
+            raise TryAgain(f"The journals cannot be read: {words}", kind="busy")
         directories = list(offsets)
         grown, answer = {}, io.BytesIO(done.stdout)
         while line := answer.readline():

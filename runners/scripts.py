@@ -39,12 +39,11 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
 def render(job: JobSpec, scheduler: Scheduler) -> str:
     """The text of `job.sh`. ValueError if something cannot be said safely in a script."""
     _check(job)
-    facts = f"fact scheduler {scheduler.facts}" if scheduler.facts else ""
     parts = {
         "header": "\n".join(scheduler.header(job)),
         "directory": quote(job.directory),
         "job_id": f'"{scheduler.job_id}"',
-        "facts": facts,
+        "facts": scheduler.facts,
         "runs": _runs(job),
     }
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], TEMPLATE.read_text())

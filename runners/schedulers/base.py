@@ -44,7 +44,9 @@ class Scheduler(ABC):
     label: ClassVar[str]
     has_partitions: ClassVar[bool] = True
     job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
-    facts: ClassVar[str]  # shell command that prints the scheduler's own record of the job; or ""
+    facts: ClassVar[
+        str
+    ]  # shell command that prints, inside the job, what the scheduler has to say of it
 
     @abstractmethod
     def header(self, job: JobSpec) -> list[str]:
