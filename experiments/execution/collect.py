@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
+from runners.records import Record, RunRecord, read_record
+from runners.runner import Runner
 
 from experiments.execution.links import job_spec
 from experiments.lifecycle import end_runs, move
 from experiments.models import Job, Measurement, Run, Series, Snapshot
-from runners.records import Record, RunRecord, read_record
-from runners.runner import Runner
 from runners.schedulers import LastWord
 from runners.workloads import WORKLOADS, Result, SanityError
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from runners.runner import Runner
+
 from experiments import rules
 from experiments.design import Scale
 from experiments.models import Cluster, Job
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
-from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
 
@@ -64,9 +65,7 @@ def job_spec(job: Job) -> JobSpec:
         directory=job_directory(job),
         runs=runs,
         resources=_resources(job, len(runs)),
-        setup_lines=tuple(
-            line for line in job.cluster.setup_lines.splitlines() if line.strip()
-        ),
+        setup_lines=tuple(line for line in job.cluster.setup_lines.splitlines() if line.strip()),
         cooldown_seconds=job.experiment.cooldown_seconds,
     )
 

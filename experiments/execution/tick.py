@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 from django.utils import timezone
+from runners.records import parse_journal
+from runners.runner import Runner
+from runners.scripts import render
 
 from experiments.execution.collect import collect
 from experiments.execution.lease import Lease, LeaseLost, lease
@@ -18,9 +21,6 @@ from experiments.execution.links import connect, job_directory, job_spec
 from experiments.lifecycle import end_runs, move, record
 from experiments.models import Cluster, Credential, Job, Run
 from runners.errors import Refused, TryAgain
-from runners.records import parse_journal
-from runners.runner import Runner
-from runners.scripts import render
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,9 @@ def _follow(jobs: list[Job], runner: Runner) -> None:
         for line in lines:
             run = runs.get(str(line.get("run")))
             if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
-                began = datetime.fromtimestamp(float(line["time"]), tz=timezone.get_default_timezone())
+                began = datetime.fromtimestamp(
+                    float(line["time"]), tz=timezone.get_default_timezone()
+                )
                 move(run, Run.State.RUNNING, began_at=began, node=str(line.get("node", "")))
         offset = offsets[directory] + consumed
         Job.objects.filter(pk=job.pk).update(journal_offset=offset)

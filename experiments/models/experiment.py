@@ -115,9 +115,7 @@ class Experiment(models.Model):
                 ),
                 name="launched_means_frozen",
             ),
-            models.CheckConstraint(
-                condition=models.Q(repeats__gte=1), name="at_least_one_repeat"
-            ),
+            models.CheckConstraint(condition=models.Q(repeats__gte=1), name="at_least_one_repeat"),
             models.CheckConstraint(
                 condition=models.Q(margin__gt=0, margin__lte=1), name="margin_between_0_and_1"
             ),

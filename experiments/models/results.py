@@ -20,9 +20,7 @@ class Measurement(models.Model):
 
     class Meta:
         ordering = ["metric"]
-        constraints = [
-            models.UniqueConstraint(fields=["run", "metric"], name="one_value_a_metric")
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "metric"], name="one_value_a_metric")]
 
     def __str__(self) -> str:
         return f"{self.metric} = {self.value} {self.unit}"
@@ -39,7 +37,9 @@ class Series(models.Model):
     class Meta:
         ordering = ["metric"]
         verbose_name_plural = "series"
-        constraints = [models.UniqueConstraint(fields=["run", "metric"], name="one_series_a_metric")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "metric"], name="one_series_a_metric")
+        ]
 
     def __str__(self) -> str:
         return f"{self.metric} ({len(self.values)} steps)"

@@ -140,9 +140,7 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True)
     command = models.TextField(blank=True)
     output_tail = models.TextField(blank=True)
-    snapshot = models.ForeignKey(
-        Snapshot, null=True, on_delete=models.PROTECT, related_name="runs"
-    )
+    snapshot = models.ForeignKey(Snapshot, null=True, on_delete=models.PROTECT, related_name="runs")
     phases = models.JSONField(default=dict)
 
     class Meta:

@@ -62,6 +62,7 @@ class Workload:
     parameters: ClassVar[tuple[Parameter, ...]]
     metrics: ClassVar[tuple[Metric, ...]]
     primary: ClassVar[str] = "step_time"
+    most_gpus: ClassVar[int] = 1  # that one run can use, on one node
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:

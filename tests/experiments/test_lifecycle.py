@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
 from django.utils import timezone
 
 from experiments import lifecycle
@@ -15,12 +16,10 @@ from experiments.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
 from tests.factories import (
     ContainerFactory,
-    EnvironmentFactory,
     ExperimentFactory,
     JobFactory,
     RunFactory,
     UserFactory,
-    WorkloadFactory,
 )
 
 pytestmark = pytest.mark.django_db
@@ -194,6 +193,6 @@ def test_a_cell_cannot_be_run_twice_in_one_repeat() -> None:
 
 def test_a_catalogue_row_that_an_experiment_uses_cannot_be_deleted() -> None:
     run = RunFactory()
-    with pytest.raises(IntegrityError), transaction.atomic():
-        type(run.environment).objects.filter(pk=run.environment_id)._raw_delete("default")
-    assert WorkloadFactory() and EnvironmentFactory()
+    for row in (run.environment, run.workload, run.job.cluster):
+        with pytest.raises(ProtectedError):
+            row.delete()

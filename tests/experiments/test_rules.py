@@ -79,7 +79,10 @@ def test_a_comparison_needs_somebody_to_compare_with(asked: dict[str, Any]) -> N
 def test_the_forecast_counts_what_will_run() -> None:
     cluster = ClusterFactory()
     seen = forecast(
-        workloads=[WorkloadFactory(time_limit_seconds=600), WorkloadFactory(time_limit_seconds=1200)],
+        workloads=[
+            WorkloadFactory(time_limit_seconds=600),
+            WorkloadFactory(time_limit_seconds=1200),
+        ],
         environments=[EnvironmentFactory(cluster=cluster) for _ in range(3)],
         scales=["1x1", "1x2"],
         repeats=5,

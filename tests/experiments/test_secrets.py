@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 from django.core import serializers
 from django.core.management import call_command
 from django.db import connection
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django.fixtures import Settings
 
 from experiments.checks import credential_keys_work
 from experiments.models import Credential
@@ -58,7 +58,7 @@ def test_dumped_credentials_can_be_loaded_again() -> None:
     assert not credential.passphrase
 
 
-def test_rotation_moves_to_the_first_key(settings: SettingsWrapper) -> None:
+def test_rotation_moves_to_the_first_key(settings: Settings) -> None:
     credential = CredentialFactory(private_key=KEY)
     before, old = stored(credential), settings.CREDENTIAL_KEYS
     settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode(), *old]
@@ -68,7 +68,7 @@ def test_rotation_moves_to_the_first_key(settings: SettingsWrapper) -> None:
     assert Credential.objects.get().private_key.reveal() == KEY
 
 
-def test_a_wrong_key_fails_closed(settings: SettingsWrapper) -> None:
+def test_a_wrong_key_fails_closed(settings: Settings) -> None:
     CredentialFactory(private_key=KEY)
     settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode()]
     with pytest.raises(WrongKey):
@@ -77,7 +77,7 @@ def test_a_wrong_key_fails_closed(settings: SettingsWrapper) -> None:
 
 @pytest.mark.parametrize("keys", [[], ["not a key"]])
 def test_tare_does_not_start_without_a_usable_key(
-    settings: SettingsWrapper, keys: list[str]
+    settings: Settings, keys: list[str]
 ) -> None:
     settings.CREDENTIAL_KEYS = keys
     (error,) = credential_keys_work()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owner = User.objects.get(username="demo")
         if options["here"]:
-            raise CommandError("Not yet.")
+            self._here(owner)
+            return
         folder: Path = options["lab"]
         cluster = demo.register_lab(wait_for_lab(folder), owner)
         self._build(folder, cluster)
@@ -37,6 +40,29 @@ class Command(BaseCommand):
         demo.register_image(cluster, facts["images"][IMAGE], owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
         ring(cluster.pk)
+
+    def _here(self, owner: User) -> None:
+        """Measure this machine against itself: all that can be done without root and images."""
+        folder: Path = settings.BASE_DIR / "var" / "here"
+        runtimes = {kind: found for kind in demo.RUNTIMES if (found := shutil.which(kind))}
+        python = folder / "bare-metal" / "bin" / "python"
+        cluster = demo.register_here(folder / "work", python, runtimes, owner)
+        tell(cluster, "Installing TensorFlow for the bare-metal environment", None)
+        self._install(folder / "bare-metal")
+        tell(cluster, "", None)
+        demo.launch_demo(
+            cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
+        )
+        ring(cluster.pk)
+
+    def _install(self, folder: Path) -> None:
+        uv = settings.BASE_DIR / ".tools" / "bin" / "uv"
+        lock = settings.BASE_DIR / "lab" / "image" / f"{IMAGE}.lock"
+        python = folder / "bin" / "python"
+        if not python.exists():
+            subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes"]
+        subprocess.run([*install, "--compile-bytecode", "-r", lock], check=True)
 
     def _build(self, folder: Path, cluster: Cluster) -> None:
         """Build the image unless it is in the cache, and tell the cluster's page how far it is."""
