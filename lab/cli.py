@@ -129,7 +129,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         host.require_root()
-        return options.function(Instance(options.dir), options)
+        function: Verb = options.function
+        return function(Instance(options.dir), options)
     except host.NeedsRoot as error:
         print(f"lab: {error}", file=sys.stderr)
         return 3

@@ -48,7 +48,7 @@ class Build:
     def __init__(self, lab: Instance, name: str, progress: Progress) -> None:
         self.lab, self.name, self.progress = lab, name, progress
         self.folder = folder(name)
-        self.partial = folder.with_name(f".{folder.name}")
+        self.partial = self.folder.with_name(f".{self.folder.name}")
         self.inside = f"{SOFTWARE}/{self.partial.name}"
         self.lock = lock_file(name)
         self.facts: dict[str, Any] = {}
