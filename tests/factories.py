@@ -200,7 +200,7 @@ class JobFactory(DjangoModelFactory[Job]):
 
 
 class RunFactory(DjangoModelFactory[Run]):
-    """A run that succeeded; `values={"seconds": 1.2}` gives it measurements."""
+    """A run that succeeded; `values={"step_time": 1.2}` gives it measurements."""
 
     class Meta:
         model = Run
@@ -230,7 +230,7 @@ class MeasurementFactory(DjangoModelFactory[Measurement]):
         model = Measurement
 
     run = factory.SubFactory(RunFactory)
-    metric = "seconds"
+    metric = "step_time"
     value = 1.0
     unit = "s"
 
@@ -240,7 +240,7 @@ class SeriesFactory(DjangoModelFactory[Series]):
         model = Series
 
     run = factory.SubFactory(RunFactory)
-    metric = "step"
+    metric = "step_time"
     unit = "s"
     values = factory.LazyFunction(lambda: [0.30, 0.11, 0.10, 0.10, 0.11, 0.10])
 
@@ -258,7 +258,7 @@ def block(
     repeat: int,
     values: dict[Environment, float],
     *,
-    metric: str = "seconds",
+    metric: str = "step_time",
     **job: Any,
 ) -> Job:
     """Add one finished block: a job with one run in each environment, in the order given."""

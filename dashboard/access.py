@@ -1,0 +1,51 @@
+"""Who may read and who may change an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import get_object_or_404
+
+from dashboard.requests import OpenRequest
+from experiments.models import Experiment
+
+View = Callable[..., HttpResponseBase]
+
+
+def by_link(view: View) -> View:
+    """Let a referee without an account follow the link to a public experiment.
+
+    To somebody who is not logged in, what is private and what does not exist look alike.
+    """
+
+    @wraps(view)
+    def checked(request: OpenRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except Http404:
+            if request.user.is_authenticated:
+                raise
+            return redirect_to_login(request.get_full_path())
+
+    return login_not_required(checked)
+
+
+def readable(request: OpenRequest, pk: int) -> Experiment:
+    rows = Experiment.objects.visible_to(request.user)
+    return get_object_or_404(
+        rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
+    )
+
+
+def editable(request: OpenRequest, pk: int) -> Experiment:
+    """Raises Http404 for what the reader may not see, PermissionDenied for what is not theirs."""
+    experiment = readable(request, pk)
+    if not Experiment.objects.editable_by(request.user).filter(pk=pk).exists():
+        raise PermissionDenied
+    return experiment

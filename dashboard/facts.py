@@ -1,0 +1,104 @@
+"""What one run left behind, in the order in which its page tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.charts import Figure, step_trace
+from experiments.models import Run
+from experiments.snapshots import flatten
+from runners.workloads import WORKLOADS
+
+PHASE_COLOURS = 6
+# PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
+PHASES = ("start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the snapshot; a side that does not know it is empty."""
+
+    name: str
+    outside: str
+    inside: str
+
+
+def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:
+    """Return the facts of both sides of the container wall that hold all of `words`."""
+    outside = dict(flatten(content.get("outside") or {}))
+    inside = dict(flatten(content.get("inside") or {}))
+    rest = {name: content[name] for name in content if name not in ("outside", "inside")}
+    outside |= dict(flatten(rest))
+    facts = [
+        Fact(name, outside.get(name, ""), inside.get(name, ""))
+        for name in sorted(outside.keys() | inside.keys())
+    ]
+    asked = words.lower().split()
+    return [fact for fact in facts if all(word in _text(fact) for word in asked)]
+
+
+def _text(fact: Fact) -> str:
+    return f"{fact.name} {fact.outside} {fact.inside}".lower()
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measurement with what its metric means."""
+
+    metric: str
+    label: str
+    value: float
+    unit: str
+    is_primary: bool
+
+
+def measurements(run: Run) -> list[Number]:
+    """Return the run's measurements in the order in which its workload declares them."""
+    kind = WORKLOADS[run.workload.kind]
+    labels = {metric.name: metric.label for metric in kind.metrics}
+    order = list(labels)
+    primary = run.experiment.primary_metric or kind.primary
+    rows = [
+        Number(row.metric, labels.get(row.metric, ""), row.value, row.unit, row.metric == primary)
+        for row in run.measurements.all()
+    ]
+    return sorted(rows, key=lambda row: order.index(row.metric) if row.metric in order else 99)
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    seconds: float
+    share: float
+    """Of the whole, in per cent."""
+    css: str
+
+
+def phases(run: Run) -> list[Phase]:
+    """Return how the run's time was spent, in order; phases that took no time are left out."""
+    total = sum(run.phases.values())
+    spent = [(name, seconds) for name, seconds in run.phases.items() if seconds > 0]
+    spent.sort(key=lambda phase: PHASES.index(phase[0]) if phase[0] in PHASES else len(PHASES))
+    return [
+        Phase(name, seconds, 100 * seconds / total, f"phase-{index % PHASE_COLOURS}")
+        for index, (name, seconds) in enumerate(spent)
+    ]
+
+
+def traces(run: Run, mark: int) -> dict[str, Figure]:
+    """Return a figure for each series of the run, by a name that can be an element's id."""
+    kind = WORKLOADS[run.workload.kind]
+    labels = {metric.name: metric.label.lower() for metric in kind.metrics}
+    burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
+    return {
+        f"series-{row.pk}": step_trace(
+            row.values,
+            burn_in=burn_in,
+            unit=row.unit,
+            metric=labels.get(row.metric, row.metric.replace("_", " ")),
+            mark=mark,
+        )
+        for row in run.series.all()
+    }

@@ -1,0 +1,313 @@
+"""Forms. What a cluster cannot run is refused here, at the field, in the words of the rules."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.forms.renderers import DjangoTemplates
+from django.http import QueryDict
+
+from experiments import rules
+from experiments.design import Scale
+from experiments.models import (
+    Cluster,
+    Credential,
+    Environment,
+    Experiment,
+    Partition,
+    User,
+    Workload,
+)
+from experiments.rules import Forecast
+from runners.workloads import WORKLOADS, Parameter, ParameterError
+
+
+class Renderer(DjangoTemplates):
+    """Our field template, from the project's own templates; Django's widgets."""
+
+    field_template_name = "forms/field.html"
+
+    @cached_property
+    def engine(self) -> Any:
+        folders = [
+            Path(__file__).parents[1] / "templates",
+            Path(forms.__file__).parent / "templates",
+        ]
+        options = {"APP_DIRS": True, "DIRS": folders, "NAME": "forms", "OPTIONS": {}}
+        return self.backend(options)
+
+
+class Styled(forms.BaseForm):
+    """Gives each widget Bootstrap's class, and leaves checking to the server."""
+
+    default_renderer = Renderer
+    use_required_attribute = False
+    CLASSES: ClassVar = {
+        "select": "form-select",
+        "radio": "form-check-input",
+        "checkbox": "form-check-input",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for field in self.fields.values():
+            kind = getattr(field.widget, "input_type", "text")
+            field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
+
+
+class LoginForm(Styled, AuthenticationForm):
+    """Django's own, in our dress."""
+
+
+class ScalesField(forms.CharField):
+    """Scales as text, `1x1, 1x2`, and as the list that the model keeps."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return [_normal(part.strip()) for part in text.split(",") if part.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(initial != self.to_python(data))
+
+
+def _normal(text: str) -> str:
+    """Return a scale's one spelling, or the text itself for the rules to refuse."""
+    try:
+        return str(Scale.parse(text))
+    except ValueError:
+        return text
+
+
+class PercentField(forms.FloatField):
+    """Shown in per cent, kept as a fraction."""
+
+    widget = forms.TextInput(attrs={"inputmode": "decimal"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return f"{value * 100:.10g}" if isinstance(value, float) else value
+
+    def to_python(self, value: Any) -> Any:
+        number = super().to_python(str(value).replace(",", ".").rstrip("% ") if value else value)
+        return None if number is None else number / 100
+
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value is not None and not 0.0001 <= value <= 1:
+            raise ValidationError("A margin is from 0.01 % to 100 %.")
+
+
+def metric_choices() -> list[tuple[str, str]]:
+    metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
+    named = [(name, f"{name}: {metric.label.lower()}") for name, metric in metrics.items()]
+    return [("", "each workload's own (step_time)"), *named]
+
+
+def clusters_for(user: User) -> QuerySet[Cluster]:
+    """Return the clusters in service whose key, if they have one, `user` may use."""
+    keys = Credential.objects.usable_by(user)
+    return Cluster.objects.filter(Q(credential=None) | Q(credential__in=keys), enabled=True)
+
+
+class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """An experiment's definition. The cluster decides which partitions and environments show."""
+
+    scales = ScalesField(
+        help_text="Nodes x GPUs on each node, with commas between: 1x1, 1x2. No GPU: 1x0.",
+        initial=["1x1"],
+    )
+    margin = PercentField(
+        help_text="The largest difference that you would still call the same. "
+        "It is fixed before the data.",
+        initial=0.02,
+    )
+    primary_metric = forms.ChoiceField(
+        label="Metric", choices=metric_choices, required=False, help_text="The one that decides."
+    )
+
+    class Meta:
+        model = Experiment
+        fields = (
+            "question",
+            "cluster",
+            "partition",
+            "workloads",
+            "environments",
+            "baseline",
+            "scales",
+            "repeats",
+            "margin",
+            "primary_metric",
+            "design",
+            "cooldown_seconds",
+            "visibility",
+        )
+        widgets: ClassVar = {
+            "workloads": forms.CheckboxSelectMultiple,
+            "environments": forms.CheckboxSelectMultiple,
+            "baseline": forms.RadioSelect,
+            "design": forms.RadioSelect,
+            "question": forms.TextInput(
+                attrs={"placeholder": "Does Apptainer slow ResNet-50 down on our A100 nodes?"}
+            ),
+        }
+        labels: ClassVar = {"cooldown_seconds": "Cool-down between runs", "visibility": "Readers"}
+        help_texts: ClassVar = {
+            "repeats": "Runs of each cell. Four blocks are the fewest that a verdict rests on.",
+        }
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
+        self._choose("cluster").queryset = clusters_for(user)
+        self.cluster = self._chosen_cluster()
+        environments = Environment.objects.filter(cluster=self.cluster).select_related(
+            "runtime", "staged_image__image"
+        )
+        self._choose("environments").queryset = environments
+        self._choose("baseline").queryset = environments
+        self._choose("baseline").empty_label = None
+        self._choose("partition").queryset = Partition.objects.filter(cluster=self.cluster)
+        self._choose("workloads").queryset = Workload.objects.all()
+        if not self.is_bound and not self.instance.pk:
+            self._suggest()
+        self.forecast: Forecast | None = None
+        self.waiting: list[str] = []
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def _chosen_cluster(self) -> Cluster | None:
+        """Return the cluster asked for, else the draft's, else the first that may be used."""
+        usable = self._choose("cluster").queryset
+        asked = self["cluster"].value()
+        chosen = usable.filter(pk=asked).first() if str(asked or "").isdigit() else None
+        return chosen or (usable.first() if asked is None else None)
+
+    def _suggest(self) -> None:
+        """Fill in what the cluster makes obvious; what was typed for it already stays."""
+        environments = list(self._choose("environments").queryset)
+        bare = [row for row in environments if row.is_bare_metal] or environments
+        known = {str(row.pk) for row in environments}
+        self.initial["cluster"] = self.cluster and self.cluster.pk
+        if str(self.initial.get("baseline")) not in known and bare:
+            self.initial["baseline"] = bare[0].pk
+            self.initial["environments"] = [bare[0].pk]
+        partitions = list(self._choose("partition").queryset)
+        if str(self.initial.get("partition")) not in {str(row.pk) for row in partitions}:
+            self.initial["partition"] = partitions[0].pk if partitions else None
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("cluster"):
+            return cleaned
+        asked: dict[str, Any] = {
+            "workloads": list(cleaned.get("workloads") or ()),
+            "environments": list(cleaned.get("environments") or ()),
+            "scales": cleaned.get("scales") or [],
+            "repeats": cleaned.get("repeats") or 1,
+            "paired": cleaned.get("design") != Experiment.Design.INDEPENDENT,
+            "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
+        }
+        self.forecast = rules.forecast(**asked)
+        self.waiting = rules.unready(asked["environments"])
+        problems = rules.refusals(
+            cluster=cleaned["cluster"],
+            partition=cleaned.get("partition"),
+            baseline=cleaned.get("baseline"),
+            primary_metric=cleaned.get("primary_metric") or "",
+            **asked,
+        )
+        for name in problems.keys() - self.errors.keys():
+            # What is still empty is not wrong yet: the live preview keeps quiet about it.
+            code = None if cleaned.get(name) else "required"
+            for message in problems[name]:
+                self.add_error(name, ValidationError(message, code=code))
+        return cleaned
+
+    def forgive_what_is_missing(self) -> None:
+        """Keep only the problems of what has been filled in: the rest is being typed."""
+        for errors in self.errors.values():
+            data = errors.as_data()
+            errors.data = [error for error in data if error.code != "required"]
+
+
+def typed(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
+    """Return what was typed so far as initial values, for a form that does not judge it yet."""
+    several = {"workloads", "environments"}
+    return {
+        name: data.getlist(name) if name in several else data[name]
+        for name in form.base_fields
+        if name in data
+    }
+
+
+class WorkloadForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """A workload of one kind: its fields are the kind's own parameters."""
+
+    class Meta:
+        model = Workload
+        fields = ("name", "time_limit_seconds")
+        labels: ClassVar = {"time_limit_seconds": "Time limit"}
+
+    def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = WORKLOADS[kind]
+        self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
+        for parameter in self.kind.parameters:
+            self.fields[parameter.name] = _parameter_field(parameter)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        names = [parameter.name for parameter in self.kind.parameters]
+        given = {name: cleaned[name] for name in names if cleaned.get(name)}
+        try:
+            self.parameters = self.kind.clean(given)
+        except ParameterError as error:
+            for name, message in error.messages.items():
+                self.add_error(name, f"{self.fields[name].label} {message}.")
+        return cleaned
+
+    def save(self, commit: bool = True) -> Workload:
+        self.instance.kind = self.kind.kind
+        self.instance.parameters = self.parameters
+        workload: Workload = super().save(commit)
+        return workload
+
+
+def _parameter_field(parameter: Parameter) -> forms.Field:
+    """A text field, so that what is wrong is said by the workload and not by the browser."""
+    label = parameter.name.replace("_", " ").capitalize()
+    if parameter.type == "choice":
+        choices = [(choice, choice) for choice in parameter.choices]
+        return forms.ChoiceField(
+            label=label, choices=choices, initial=parameter.default, help_text=parameter.help
+        )
+    field = forms.CharField(
+        label=label,
+        initial=parameter.default,
+        required=False,
+        max_length=40,
+        help_text=f"{parameter.help} From {parameter.minimum:.12g} to {parameter.maximum:.12g}; "
+        f"{parameter.default} if left empty.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+    )
+    field.unit = parameter.unit  # type: ignore[attr-defined]
+    return field
+
+
+class KindForm(Styled, forms.Form):
+    """The first step of a new workload."""
+
+    kind = forms.ChoiceField(
+        choices=lambda: [(name, f"{name}: {kind.label}") for name, kind in WORKLOADS.items()]
+    )

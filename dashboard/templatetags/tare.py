@@ -1,0 +1,179 @@
+"""What templates say in one word: states, verdicts, environments, times, sortable headings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.template import Context
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.charts.style import SYMBOLS
+from experiments.statistics import Pair
+
+register = template.Library()
+
+# Paths on a 16 x 16 grid; an open shape is drawn as a line.
+SHAPES = {
+    "circle": '<circle cx="8" cy="8" r="6"/>',
+    "square": '<path d="M2.5 2.5h11v11h-11z"/>',
+    "diamond": '<path d="M8 1l7 7-7 7-7-7z"/>',
+    "triangle-up": '<path d="M8 1.5L15 14H1z"/>',
+    "cross": '<path d="M5.5 1h5v4.5H15v5h-4.5V15h-5v-4.5H1v-5h4.5z"/>',
+    "triangle-down": '<path d="M8 14.5L1 2h14z"/>',
+    "pentagon": '<path d="M8 1l7 5.2L12.3 15H3.7L1 6.2z"/>',
+    "hexagon": '<path d="M4.5 1.5h7L15 8l-3.5 6.5h-7L1 8z"/>',
+    "play": '<path d="M3 1.5l11 6.5-11 6.5z"/>',
+    "back": '<path d="M13 1.5L2 8l11 6.5z"/>',
+    "equals": '<path d="M1.5 3.5h13v3.2h-13zM1.5 9.3h13v3.2h-13z"/>',
+    "ring": '<circle cx="8" cy="8" r="6"/>',
+    "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4v4l3 2"/>',
+    "down": '<path d="M8 2v9M3.5 7L8 11.5 12.5 7M2.5 14.5h11"/>',
+    "x": '<path d="M3 3l10 10M13 3L3 13"/>',
+    "struck": '<path d="M8 2l6 6-6 6-6-6zM2 14L14 2"/>',
+    "dash": '<path d="M2 8h12"/>',
+    "wave": '<path d="M1.5 9.5c2-5 4.5-5 6.5-1.5s4.5 3.5 6.5-1.5"/>',
+}
+LINES = {"ring", "clock", "down", "x", "struck", "dash", "wave"}
+STATES = {
+    "draft": "ring",
+    "planned": "ring",
+    "submitting": "clock",
+    "queued": "clock",
+    "staging": "play",
+    "running": "play",
+    "collecting": "down",
+    "succeeded": "circle",
+    "done": "circle",
+    "ready": "circle",
+    "yes": "circle",
+    "failed": "x",
+    "no": "x",
+    "cancelled": "square",
+    "excluded": "struck",
+}
+VERDICTS = {
+    "EQUIVALENT": "equals",
+    "SLOWER": "play",
+    "FASTER": "back",
+    "INCONCLUSIVE": "wave",
+    "NO INFERENCE": "dash",
+}
+
+
+def shape(name: str) -> SafeString:
+    return format_html(
+        '<svg class="shape{}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>',
+        " line" if name in LINES else "",
+        mark_safe(SHAPES[name]),  # noqa: S308  (the table above)
+    )
+
+
+@register.simple_tag
+def state(value: str, words: Any = None) -> SafeString:
+    """A state as shape, colour and word; other `words`, such as a count, may stand for it."""
+    return format_html(
+        '<span class="state is-{}">{}{}</span>',
+        value,
+        shape(STATES.get(value, "ring")),
+        value if words is None else words,
+    )
+
+
+@register.simple_tag
+def verdict(value: str) -> SafeString:
+    return format_html(
+        '<span class="verdict verdict-{}">{}{}</span>',
+        str(value).lower().replace(" ", "-"),
+        shape(VERDICTS[str(value)]),
+        str(value),
+    )
+
+
+@register.simple_tag
+def environment(name: Any, index: int) -> SafeString:
+    """An environment's name after its symbol: 0 is the baseline."""
+    index = index % len(SYMBOLS)
+    return format_html(
+        '<span class="environment env-{}">{}<span>{}</span></span>',
+        index,
+        shape(SYMBOLS[index]),
+        name,
+    )
+
+
+@register.simple_tag
+def dot(css: str) -> SafeString:
+    """A coloured square for a legend."""
+    return format_html('<i class="{}">{}</i>', css, shape("square"))
+
+
+@register.filter
+def when(value: datetime | None, precision: str = "minutes") -> SafeString:
+    """A time in UTC; the reader's browser turns it into local time."""
+    if value is None:
+        return SafeString('<span class="muted">–</span>')
+    utc = value.astimezone(UTC)
+    words = utc.strftime(
+        "%Y-%m-%d %H:%M:%S UTC" if precision == "seconds" else "%Y-%m-%d %H:%M UTC"
+    )
+    return format_html(
+        '<time datetime="{}" data-when="{}">{}</time>',
+        utc.isoformat(timespec="seconds"),
+        precision,
+        words,
+    )
+
+
+@register.filter
+def ago(value: datetime | None) -> str:
+    """How long ago, in the largest unit: `40 s ago`."""
+    if value is None:
+        return "never"
+    seconds = max(0, int((timezone.now() - value).total_seconds()))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+@register.filter
+def get(mapping: Any, key: Any) -> Any:
+    return mapping.get(key)
+
+
+@register.filter
+def stamps(pair: Pair) -> list[tuple[str, str]]:
+    """The reservations that stand beside a verdict, each with why it is there."""
+    return [(str(stamp), why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]
+
+
+@register.simple_tag(takes_context=True)
+def nav(context: Context, name: str, words: str) -> SafeString:
+    """A link of the top bar, marked on all pages below its address."""
+    address = reverse(name)
+    here = context["request"].path.startswith(address)
+    mark = SafeString(' aria-current="page"') if here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, mark, words)
+
+
+@register.simple_tag(takes_context=True)
+def heading(context: Context, key: str, words: str, css: str = "") -> SafeString:
+    """A column's heading that sorts its list; another click turns the order round."""
+    sort = context["listing"].sort
+    query = context["request"].GET.copy()
+    query.pop("page", None)
+    query["sort"] = f"-{key}" if sort == key else key
+    order = {key: "ascending", f"-{key}": "descending"}.get(sort)
+    mark = format_html(' aria-sort="{}"', order) if order else ""
+    return format_html(
+        '<th scope="col" class="{}"{}><a href="?{}">{}</a></th>',
+        css,
+        mark,
+        query.urlencode(),
+        words,
+    )

@@ -1,0 +1,49 @@
+"""Every address of Tare. Actions are POST; everything else can be linked to."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.urls import path
+
+from dashboard.forms import LoginForm
+from dashboard.views import (
+    catalogue,
+    clusters,
+    comparisons,
+    drafts,
+    experiments,
+    exports,
+    overview,
+    runs,
+)
+
+urlpatterns = [
+    path("", overview.overview, name="overview"),
+    path("search/", overview.search, name="search"),
+    path("healthz/", overview.healthz, name="healthz"),
+    path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path("experiments/", experiments.experiments, name="experiments"),
+    path("experiments/new/", drafts.new, name="experiment_new"),
+    path("experiments/<int:pk>/", experiments.experiment, name="experiment"),
+    path("experiments/<int:pk>/edit/", drafts.edit, name="experiment_edit"),
+    path("experiments/<int:pk>/launch/", drafts.launch, name="experiment_launch"),
+    path("experiments/<int:pk>/clone/", drafts.clone, name="experiment_clone"),
+    path("experiments/<int:pk>/cancel/", experiments.cancel, name="experiment_cancel"),
+    path("experiments/<int:pk>/readers/", experiments.readers, name="experiment_readers"),
+    path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
+    path("experiments/<int:pk>/comparison.csv", exports.comparison_csv, name="comparison_csv"),
+    path("experiments/<int:pk>/comparison.json", exports.comparison_json, name="comparison_json"),
+    path("experiments/<int:pk>/runs.csv", exports.runs_csv, name="runs_csv"),
+    path("experiments/<int:pk>/runs.json", exports.runs_json, name="runs_json"),
+    path("compare/", comparisons.compare, name="compare"),
+    path("jobs/<slug:uid>/retry/", experiments.retry, name="job_retry"),
+    path("runs/", runs.runs, name="runs"),
+    path("runs/<slug:uid>/", runs.run, name="run"),
+    path("runs/<slug:uid>/exclude/", runs.exclude, name="run_exclude"),
+    path("catalogue/", catalogue.catalogue, name="catalogue"),
+    path("catalogue/images/<int:pk>/", catalogue.image, name="image"),
+    path("catalogue/workloads/new/", catalogue.workload_new, name="workload_new"),
+    path("clusters/", clusters.clusters, name="clusters"),
+    path("clusters/<int:pk>/", clusters.cluster, name="cluster"),
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,75 @@
+"""Comparisons: their list, and one of them with its plots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.access import by_link, readable
+from dashboard.charts import Figure, Marks, Row, forest, run_order, strip
+from dashboard.filters import ExperimentFilter, listing
+from dashboard.matrix import matrix
+from dashboard.requests import OpenRequest, Request
+from experiments.comparisons import Comparison, Group, compare_experiment
+from experiments.models import Experiment, Run
+
+SORTS = {"question": "question", "cluster": "cluster__name", "launched": "launched_at"}
+PER_PAGE = 20
+
+
+@require_GET
+def compare(request: Request) -> HttpResponse:
+    """Experiments that have something to compare; each row fetches its verdicts when it is seen."""
+    filters = ExperimentFilter(request, leave_out=("state",))
+    succeeded = Run.objects.filter(experiment=OuterRef("pk"), state=Run.State.SUCCEEDED)
+    visible = Experiment.objects.visible_to(request.user).filter(Exists(succeeded))
+    rows = filters.apply(visible).select_related("cluster", "baseline")
+    found = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
+    return render(request, "comparisons/list.html", {"listing": found, "filter": filters})
+
+
+@by_link
+@require_GET
+def comparison(request: OpenRequest, pk: int) -> HttpResponse:
+    """One comparison; as a fragment, its verdicts alone."""
+    experiment = readable(request, pk)
+    found = compare_experiment(experiment)
+    context: dict[str, Any] = {"experiment": experiment, "comparison": found}
+    if request.htmx:
+        return render(request, "comparisons/verdicts.html", context)
+    context |= _figures(found) | {"tally": matrix(experiment).tally}
+    return render(request, "comparisons/detail.html", context)
+
+
+def _figures(found: Comparison) -> dict[str, Any]:
+    """Return the forest plot of all pairs, and for each group its runs as points."""
+    marks = {row.name: index for index, row in enumerate(found.environments)}
+    rows = [Row(_title(group), pair) for group in found.groups for pair in group.pairs]
+    return {
+        "marks": marks,
+        "forest": forest(rows, margin=found.experiment.margin, marks=marks) if rows else None,
+        "groups": [_group(group, marks, index) for index, group in enumerate(found.groups)],
+    }
+
+
+def _title(group: Group) -> str:
+    return f"{group.workload.name} · {group.scale} · {group.metric.name}"
+
+
+def _group(group: Group, marks: Marks, index: int) -> dict[str, Any]:
+    words: dict[str, Any] = {
+        "unit": group.metric.unit,
+        "metric": group.metric.label.lower(),
+        "marks": marks,
+    }
+    figures: dict[str, Figure] = {}
+    if group.samples:
+        figures = {
+            f"strip-{index}": strip(group.samples, **words),
+            f"order-{index}": run_order(group.samples, **words),
+        }
+    return {"title": _title(group), "group": group, "figures": figures}

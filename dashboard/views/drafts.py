@@ -1,0 +1,102 @@
+"""From a question to a launched experiment."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.access import editable, readable
+from dashboard.forms import ExperimentForm, typed
+from dashboard.requests import Request
+from experiments import lifecycle
+from experiments.models import Experiment
+from experiments.tasks import ring
+
+COPIED = (
+    "question",
+    "cluster",
+    "partition",
+    "baseline",
+    "scales",
+    "repeats",
+    "design",
+    "margin",
+    "primary_metric",
+    "cooldown_seconds",
+)
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    return _form(request, Experiment(owner=request.user))
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: Request, pk: int) -> HttpResponse:
+    return _form(request, _draft(request, pk))
+
+
+def _form(request: Request, experiment: Experiment) -> HttpResponse:
+    """Show, preview, save or launch, as the button pressed says; no button is a preview."""
+    action = request.POST.get("action", "")
+    if request.method == "GET":
+        initial = {"cluster": request.GET["cluster"]} if "cluster" in request.GET else {}
+        return _page(
+            request, ExperimentForm(instance=experiment, initial=initial, user=request.user)
+        )
+    if action == "cluster" or request.htmx.trigger_name == "cluster":
+        initial = typed(ExperimentForm, request.POST)
+        fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
+        return _page(request, fresh, "#fields" if request.htmx else "")
+    form = ExperimentForm(request.POST, instance=experiment, user=request.user)
+    valid = form.is_valid()
+    if action not in {"save", "launch"}:
+        form.forgive_what_is_missing()
+        return _page(request, form, "#consequences" if request.htmx else "")
+    if not valid:
+        return _page(request, form)
+    saved = form.save()
+    return _launch(request, saved) if action == "launch" else redirect(saved)
+
+
+def _page(request: Request, form: ExperimentForm, fragment: str = "") -> HttpResponse:
+    return render(request, f"experiments/form.html{fragment}", {"form": form})
+
+
+@require_POST
+def launch(request: Request, pk: int) -> HttpResponse:
+    return _launch(request, _draft(request, pk))
+
+
+def _launch(request: Request, experiment: Experiment) -> HttpResponse:
+    """Freeze and start; whatever stands against it is said, and the draft stays."""
+    try:
+        lifecycle.launch(experiment, request.user)
+    except lifecycle.NotLaunchable as refusal:
+        messages.error(request, f"Saved, but not launched. {refusal}")
+        return redirect(experiment)
+    ring(experiment.cluster_id)
+    messages.success(request, "Launched. Its plan is frozen and hashed.")
+    return redirect(experiment)
+
+
+def _draft(request: Request, pk: int) -> Experiment:
+    experiment = editable(request, pk)
+    if not experiment.is_draft:
+        raise PermissionDenied("A launched experiment is frozen.")
+    return experiment
+
+
+@require_POST
+def clone(request: Request, pk: int) -> HttpResponse:
+    """Make a draft of one's own with the same definition."""
+    source = readable(request, pk)
+    copied = {name: getattr(source, name) for name in COPIED}
+    draft = Experiment.objects.create(owner=request.user, **copied)
+    draft.workloads.set(source.workloads.all())
+    draft.environments.set(source.environments.all())
+    messages.success(request, "A draft with the same definition. The first one is untouched.")
+    return redirect("experiment_edit", pk=draft.pk)

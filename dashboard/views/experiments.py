@@ -1,0 +1,135 @@
+"""The list of experiments, and one experiment while it runs and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access import by_link, editable, readable
+from dashboard.filters import ExperimentFilter, listing
+from dashboard.matrix import matrix
+from dashboard.requests import OpenRequest, Request
+from experiments import lifecycle
+from experiments.comparisons import compare_experiment
+from experiments.models import Experiment, Job, Run
+from experiments.tasks import ring
+
+TABS = ("runs", "jobs", "plan", "events")
+SORTS = {
+    "question": "question",
+    "cluster": "cluster__name",
+    "owner": "owner__username",
+    "created": "created_at",
+    "launched": "launched_at",
+}
+RUN_SORTS = {
+    "place": "job__block",
+    "workload": "workload__name",
+    "scale": "scale",
+    "environment": "environment__name",
+    "repeat": "repeat",
+    "state": "state",
+    "node": "node",
+    "began": "began_at",
+}
+FAILURES_SHOWN = 5
+
+
+@require_GET
+def experiments(request: Request) -> HttpResponse:
+    filters = ExperimentFilter(request)
+    visible = filters.apply(Experiment.objects.visible_to(request.user))
+    rows = listing(request, visible, sorts=SORTS, default="-created")
+    # Counting the runs of the rows shown, not of all that the filter found.
+    shown = [row.pk for row in rows.page.object_list]
+    counted = Experiment.objects.with_progress().select_related("cluster", "owner").in_bulk(shown)
+    context = {"listing": rows, "filter": filters, "experiments": [counted[pk] for pk in shown]}
+    return render(request, "experiments/list.html", context)
+
+
+@by_link
+@require_GET
+def experiment(request: OpenRequest, pk: int) -> HttpResponse:
+    """One experiment; as a fragment it asks for itself again until all its runs have ended."""
+    row = readable(request, pk)
+    cells = matrix(row)
+    tab = request.GET.get("tab", "runs")
+    context: dict[str, Any] = {
+        "experiment": row,
+        "matrix": cells,
+        "marks": {row.name: mark for row, mark in cells.environments},
+        "tally": cells.tally,
+        "seconds_left": cells.tally.seconds_left(row.launched_at, timezone.now()),
+        "failed": _failed(row)[:FAILURES_SHOWN],
+        "can_edit": Experiment.objects.editable_by(request.user).filter(pk=pk).exists(),
+        "tab": tab if tab in TABS else "runs",
+        "visibilities": Experiment.Visibility.choices,
+    }
+    context |= _tab(request, row, context["tab"])
+    if cells.tally.succeeded and not cells.tally.alive:
+        context["comparison"] = compare_experiment(row)
+    template = "experiments/detail.html" + ("#live" if request.htmx else "")
+    return render(request, template, context)
+
+
+def _failed(row: Experiment) -> QuerySet[Run]:
+    failed = row.runs.filter(state=Run.State.FAILED).select_related("workload", "environment")
+    return failed.order_by("-ended_at", "pk")
+
+
+def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
+    """Return the rows of one tab, a page of them."""
+    if tab == "runs":
+        runs = row.runs.select_related("workload", "environment", "job")
+        return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
+    if tab == "jobs":
+        unfailed = Run.objects.filter(job=OuterRef("pk")).exclude(state=Run.State.FAILED)
+        found = row.jobs.select_related("workload").annotate(has_a_number=Exists(unfailed))
+        return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
+    if tab == "plan":
+        jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
+        return {"listing": listing(request, jobs, sorts={"block": "block"}, default="block")}
+    events = row.events.select_related("actor", "job", "run")
+    return {"listing": listing(request, events, sorts={"at": "at"}, default="-at")}
+
+
+@require_POST
+def cancel(request: Request, pk: int) -> HttpResponse:
+    """End what is alive. Runs that have ended keep their numbers."""
+    row = editable(request, pk)
+    count = lifecycle.cancel(row, request.user)
+    ring(row.cluster_id)
+    plural = "" if count == 1 else "s"
+    messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
+    return redirect(row)
+
+
+@require_POST
+def readers(request: Request, pk: int) -> HttpResponse:
+    """Decide who may read an experiment: also after launch, a referee's link for one."""
+    row = editable(request, pk)
+    if (visibility := request.POST.get("visibility")) in Experiment.Visibility.values:
+        Experiment.objects.filter(pk=pk).update(visibility=visibility)
+        lifecycle.record(row, "readers changed", why=visibility, by=request.user)
+        words = dict(Experiment.Visibility.choices)[visibility]
+        messages.success(request, f"Readers of this experiment: {words}.")
+    return redirect(row)
+
+
+@require_POST
+def retry(request: Request, uid: str) -> HttpResponse:
+    """Plan the next attempt of a failed job, if none of its runs gave a number."""
+    job = get_object_or_404(Job, uid=uid)
+    row = editable(request, job.experiment_id)
+    if lifecycle.retry(job, request.user):
+        ring(job.cluster_id)
+        messages.success(request, f"Attempt {job.attempt} of block {job.block} is planned.")
+    else:
+        messages.error(request, "This job cannot be tried again: one of its runs has ended well.")
+    return redirect(f"{row.get_absolute_url()}?tab=jobs")

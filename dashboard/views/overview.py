@@ -1,0 +1,71 @@
+"""The first page, the search and the health check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.requests import OpenRequest, Request
+from experiments.comparisons import compare_experiment
+from experiments.models import Cluster, Experiment, Run
+
+RECENT = 3
+ALIVE = 20
+FOUND = 20
+
+
+@require_GET
+def overview(request: Request) -> HttpResponse:
+    """What the last experiments said, what runs now, and how the clusters are."""
+    visible = Experiment.objects.visible_to(request.user)
+    alive = _alive(visible)[:ALIVE]
+    context: dict[str, Any] = {"alive": alive, "clusters": Cluster.objects.filter(enabled=True)}
+    if request.htmx:
+        return render(request, "overview.html#live", context)
+    ended = visible.filter(Exists(_succeeded())).order_by("-launched_at")[:RECENT]
+    context["comparisons"] = [compare_experiment(row) for row in ended]
+    context["is_new"] = not visible.exists()
+    return render(request, "overview.html", context)
+
+
+def _alive(visible: QuerySet[Experiment]) -> QuerySet[Experiment]:
+    unfinished = Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL)
+    rows = visible.filter(Exists(unfinished)).values("pk")
+    return (
+        Experiment.objects.filter(pk__in=rows)
+        .with_progress()
+        .select_related("cluster")
+        .order_by("-launched_at")
+    )
+
+
+def _succeeded() -> QuerySet[Run]:
+    return Run.objects.filter(experiment=OuterRef("pk"), state=Run.State.SUCCEEDED)
+
+
+@require_GET
+def search(request: Request) -> HttpResponse:
+    """Experiments by question, runs by the beginning of their uid."""
+    words = request.GET.get("q", "").strip()
+    visible = Experiment.objects.visible_to(request.user)
+    context: dict[str, Any] = {"search_words": words, "experiments": [], "runs": []}
+    if words:
+        context["experiments"] = visible.filter(question__icontains=words)[:FOUND]
+        found = Run.objects.filter(uid__startswith=words.lower(), experiment__in=visible)
+        context["runs"] = found.select_related("experiment", "workload", "environment")[:FOUND]
+    return render(request, "search.html", context)
+
+
+@login_not_required
+@require_GET
+def healthz(request: OpenRequest) -> HttpResponse:
+    """Answer `ok` once the database does."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return HttpResponse("ok", content_type="text/plain")

@@ -1,0 +1,83 @@
+"""Runs: the list, and everything that is known about one of them."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access import by_link, editable
+from dashboard.facts import both_sides, measurements, phases, traces
+from dashboard.filters import RunFilter, listing
+from dashboard.marks import marks
+from dashboard.requests import OpenRequest, Request
+from experiments import lifecycle
+from experiments.models import Experiment, Run
+
+SORTS = {
+    "began": "began_at",
+    "question": "experiment__question",
+    "workload": "workload__name",
+    "environment": "environment__name",
+    "state": "state",
+    "node": "node",
+}
+
+
+@require_GET
+def runs(request: Request) -> HttpResponse:
+    visible = Experiment.objects.visible_to(request.user)
+    rows = Run.objects.filter(experiment__in=visible).select_related(
+        "experiment__cluster", "workload", "environment"
+    )
+    filters = RunFilter(request)
+    found = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
+    return render(request, "runs/list.html", {"listing": found, "filter": filters})
+
+
+@by_link
+@require_GET
+def run(request: OpenRequest, uid: str) -> HttpResponse:
+    """One run; as a fragment, either what changes while it lives or what its snapshot holds."""
+    row = _visible(request, uid)
+    words = request.GET.get("facts", "").strip()
+    mark = marks(row.experiment)[row.environment.name]
+    context = {
+        "run": row,
+        "experiment": row.experiment,
+        "mark": mark,
+        "words": words,
+        "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
+        "measurements": measurements(row),
+        "phases": phases(row),
+        "traces": traces(row, mark),
+        "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
+        "can_edit": Experiment.objects.editable_by(request.user).filter(pk=row.experiment_id),
+    }
+    fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
+    return render(request, f"runs/detail.html{fragment}", context)
+
+
+def _visible(request: OpenRequest, uid: str) -> Run:
+    visible = Experiment.objects.visible_to(request.user)
+    related = ("experiment__baseline", "job__cluster", "workload", "environment", "snapshot")
+    return get_object_or_404(
+        Run.objects.filter(experiment__in=visible).select_related(*related), uid=uid
+    )
+
+
+@require_POST
+def exclude(request: Request, uid: str) -> HttpResponse:
+    """Take a run out of the comparison, with a written cause."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    why = request.POST.get("why", "").strip()
+    if lifecycle.exclude(row, request.user, why):
+        messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
+    else:
+        messages.error(
+            request, "Not excluded: a run that succeeded and a written cause are needed."
+        )
+    return redirect(row)

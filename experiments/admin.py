@@ -1,0 +1,288 @@
+"""Administration: clusters, credentials and the catalogue. What Tare itself writes is read-only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters
+
+from experiments.credentials import fingerprint_of, normalised
+from experiments.models import (
+    Cluster,
+    Credential,
+    Environment,
+    Event,
+    Image,
+    Job,
+    Partition,
+    Run,
+    Runtime,
+    StagedImage,
+    User,
+    Workload,
+)
+from runners.errors import TryAgain
+from runners.runtimes import RUNTIMES
+from runners.transports import fingerprint, scan_host_key
+from runners.workloads import WORKLOADS, ParameterError
+
+admin.site.site_header = "Tare administration"
+admin.site.site_title = "Tare"
+admin.site.index_title = "Clusters, credentials and the catalogue"
+admin.site.register(User, UserAdmin)
+
+
+class Owned(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Whoever makes a row owns it."""
+
+    readonly_fields: ClassVar[Any] = ("owner",)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if not change:
+            obj.owner = request.user
+        super().save_model(request, obj, form, change)
+
+
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that only Tare writes."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Secrets go in and never come out: the inputs are empty whatever is stored."""
+
+    private_key = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 8, "autocomplete": "off", "spellcheck": "false"}),
+        required=False,
+        strip=False,
+        help_text="OpenSSH private key (ed25519, ECDSA or RSA). Left empty, the stored one stays.",
+    )
+    passphrase = forms.CharField(
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        required=False,
+        strip=False,
+        help_text="Of this key, if it has one. It is stored with the key and never shown.",
+    )
+
+    class Meta:
+        model = Credential
+        fields = ("name", "user_name", "users", "groups")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        key, passphrase = cleaned.get("private_key", ""), cleaned.get("passphrase", "")
+        if not key.strip():
+            if self.instance.pk is None:
+                self.add_error("private_key", "A credential is its key: paste it here.")
+            elif passphrase:
+                self.add_error("private_key", "A new passphrase comes with its key.")
+            return cleaned
+        try:
+            self.instance.fingerprint = fingerprint_of(normalised(key), passphrase)
+        except ValueError as problem:
+            self.add_error("private_key", str(problem))
+            return cleaned
+        self.instance.private_key = normalised(key)
+        self.instance.passphrase = passphrase
+        return cleaned
+
+
+@admin.register(Credential)
+@method_decorator(sensitive_post_parameters("private_key", "passphrase"), name="changeform_view")
+class CredentialAdmin(Owned):
+    form = CredentialForm
+    fields = (
+        "name",
+        "user_name",
+        "private_key",
+        "passphrase",
+        "fingerprint",
+        "users",
+        "groups",
+        "owner",
+        "last_used_at",
+    )
+    readonly_fields: ClassVar[Any] = ("fingerprint", "owner", "last_used_at")
+    filter_horizontal = ("users", "groups")
+    list_display = ("name", "user_name", "fingerprint", "owner", "last_used_at")
+
+
+class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
+    model = Partition
+    extra = 0
+    fields = (
+        ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),
+        ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
+        ("account", "qos", "directives"),
+    )
+
+
+class RuntimeInline(admin.StackedInline):  # type: ignore[type-arg]
+    model = Runtime
+    extra = 0
+    fields = (("kind", "executable", "version"), ("options", "setup_lines"))
+
+
+class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
+    def clean_host_key(self) -> str:
+        text = str(self.cleaned_data["host_key"]).strip()
+        if text:
+            try:
+                fingerprint(text)
+            except ValueError as problem:
+                raise ValidationError(str(problem)) from None
+        return text
+
+    def clean_work_directory(self) -> str:
+        path = str(self.cleaned_data["work_directory"])
+        if not path.startswith("/") or "\n" in path:
+            raise ValidationError("The work directory is an absolute path, such as /work/tare.")
+        return path
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("transport") == "ssh" and not cleaned.get("host"):
+            self.add_error("host", "SSH needs a host to log in to.")
+        return cleaned
+
+
+@admin.register(Cluster)
+class ClusterAdmin(Owned):
+    form = ClusterForm
+    inlines = (PartitionInline, RuntimeInline)
+    list_display = ("name", "host", "scheduler", "enabled", "last_seen_at", "last_error_kind")
+    actions = ("show_host_key",)
+    readonly_fields: ClassVar[Any] = (
+        "pinned",
+        "last_seen_at",
+        "last_error_kind",
+        "last_error",
+        "owner",
+    )
+    fieldsets: ClassVar = (
+        (None, {"fields": ("name", "enabled", "owner")}),
+        (
+            "How Tare reaches it",
+            {
+                "fields": (
+                    "transport",
+                    "host",
+                    "port",
+                    "host_key",
+                    "pinned",
+                    "jump_host",
+                    "credential",
+                ),
+                "description": "The action “Show the host key” of the list asks the login node "
+                "for its key. Compare its fingerprint with what the site publishes, then pin it.",
+            },
+        ),
+        ("How it runs jobs", {"fields": ("scheduler", "work_directory", "setup_lines")}),
+        ("Limits", {"fields": ("max_live_jobs", "poll_seconds")}),
+        ("Last visit", {"fields": ("last_seen_at", "last_error_kind", "last_error")}),
+    )
+
+    @admin.display(description="Pinned fingerprint")
+    def pinned(self, cluster: Cluster) -> str:
+        return fingerprint(cluster.host_key) if cluster.host_key else "none yet"
+
+    @admin.action(description="Show the host key that the login node presents")
+    def show_host_key(self, request: HttpRequest, clusters: QuerySet[Cluster]) -> None:
+        for cluster in clusters.exclude(host=""):
+            try:
+                key = scan_host_key(cluster.host, cluster.port)
+            except TryAgain as problem:
+                messages.error(request, f"{cluster}: {problem}")
+            else:
+                messages.info(request, f"{cluster} shows {fingerprint(key)}. To pin: {key}")
+
+
+class StagedImageInline(admin.StackedInline):  # type: ignore[type-arg]
+    model = StagedImage
+    extra = 0
+
+
+@admin.register(Image)
+class ImageAdmin(Owned):
+    inlines = (StagedImageInline,)
+    list_display = ("reference", "short_digest", "framework", "size_bytes", "owner")
+    search_fields = ("reference", "digest")
+
+
+class EnvironmentForm(forms.ModelForm):  # type: ignore[type-arg]
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        cluster, runtime = cleaned.get("cluster"), cleaned.get("runtime")
+        staged = cleaned.get("staged_image")
+        if bool(runtime) != bool(staged):
+            missing = "staged_image" if runtime else "runtime"
+            self.add_error(missing, "A runtime and an image go together; bare metal has neither.")
+            return cleaned
+        for name, row in (("runtime", runtime), ("staged_image", staged)):
+            if row and cluster and row.cluster_id != cluster.pk:
+                self.add_error(name, f"This is on {row.cluster}, not on {cluster}.")
+        if runtime and staged and staged.format not in RUNTIMES[runtime.kind].formats:
+            self.add_error(
+                "staged_image", f"{runtime.get_kind_display()} does not start {staged.format}."
+            )
+        return cleaned
+
+
+@admin.register(Environment)
+class EnvironmentAdmin(Owned):
+    form = EnvironmentForm
+    list_display = ("name", "cluster", "runtime", "staged_image", "owner")
+    list_filter = ("cluster",)
+    list_select_related = ("cluster", "runtime__cluster", "staged_image__image", "owner")
+
+
+class WorkloadForm(forms.ModelForm):  # type: ignore[type-arg]
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("kind") and isinstance(cleaned.get("parameters"), dict):
+            try:
+                cleaned["parameters"] = WORKLOADS[cleaned["kind"]].clean(cleaned["parameters"])
+            except ParameterError as problem:
+                self.add_error("parameters", [f"{n} {m}" for n, m in problem.messages.items()])
+        return cleaned
+
+
+@admin.register(Workload)
+class WorkloadAdmin(Owned):
+    form = WorkloadForm
+    list_display = ("name", "kind", "time_limit_seconds", "owner")
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly):
+    list_display = ("uid", "experiment", "block", "state", "reason", "scheduler_id", "attempt")
+    list_filter = ("state", "cluster")
+    list_select_related = ("experiment",)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = ("uid", "experiment", "workload", "environment", "scale", "repeat", "state")
+    list_filter = ("state",)
+    list_select_related = ("experiment", "workload", "environment")
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly):
+    list_display = ("at", "experiment", "what", "actor", "why")
+    list_select_related = ("experiment", "actor")

@@ -1,0 +1,55 @@
+// Small comforts; every page works without them.
+"use strict";
+
+const minutes = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+});
+const seconds = new Intl.DateTimeFormat(undefined, {
+  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+});
+
+// The page says UTC; the reader's own zone is shown instead, and UTC on hover.
+function showLocalTimes(root) {
+  for (const time of root.querySelectorAll("time[data-when]:not([title])")) {
+    time.title = time.textContent;
+    const form = time.dataset.when === "seconds" ? seconds : minutes;
+    time.textContent = form.format(new Date(time.dateTime));
+  }
+}
+
+showLocalTimes(document);
+document.addEventListener("htmx:afterSwap", (event) => {
+  showLocalTimes(event.detail.target.isConnected ? event.detail.target : document);
+});
+document.addEventListener("htmx:oobAfterSwap", () => showLocalTimes(document));
+
+// Nobody looks, nobody asks.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.target.hasAttribute("data-live")) event.preventDefault();
+});
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest("[data-copy]");
+  if (copy) {
+    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
+    copy.textContent = "Copied";
+  }
+  if (event.target.closest("[data-print]")) window.print();
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+// A second click on a button that is at work does nothing. After this event, so that the
+// button's own name and value are still sent.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post" || form.hasAttribute("hx-post")) return;
+  setTimeout(() => {
+    for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
+  });
+});
+window.addEventListener("pageshow", (event) => {
+  if (!event.persisted) return;
+  for (const button of document.querySelectorAll("button[type=submit]")) button.disabled = false;
+});

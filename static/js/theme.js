@@ -1,0 +1,22 @@
+// Runs before the page is painted: light or dark by the system's wish, unless the reader chose.
+"use strict";
+
+const system = window.matchMedia("(prefers-color-scheme: dark)");
+
+function showTheme() {
+  const theme = localStorage.getItem("theme") ?? (system.matches ? "dark" : "light");
+  if (document.documentElement.dataset.bsTheme === theme) return;
+  document.documentElement.dataset.bsTheme = theme;
+  document.dispatchEvent(new Event("tare:theme"));
+}
+
+showTheme();
+system.addEventListener("change", showTheme);
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-theme-switch]")) return;
+  const wanted = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";
+  if (wanted === (system.matches ? "dark" : "light")) localStorage.removeItem("theme");
+  else localStorage.setItem("theme", wanted);
+  showTheme();
+});
