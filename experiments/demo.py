@@ -32,12 +32,12 @@ POLL_SECONDS = 1.5
 MARGIN = 0.05
 REPEATS = 5
 RUNTIMES = {"apptainer": "Apptainer", "udocker": "udocker"}
-# Which staged forms become environments, with udocker's execution mode.
-FORMS = (
-    ("sif", "apptainer", "Apptainer SIF", ""),
-    ("sandbox", "apptainer", "Apptainer sandbox", ""),
-    ("udocker", "udocker", "udocker P1", "P1"),
-)
+# Which runtime starts which staged form, and what the environment is then called.
+FORMS = {
+    "sif": ("apptainer", "Apptainer SIF"),
+    "sandbox": ("apptainer", "Apptainer sandbox"),
+    "udocker": ("udocker", "udocker"),
+}
 CONTROL_ENVIRONMENTS = ("bare metal", "bare metal, again")
 DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
 
@@ -98,35 +98,33 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
 @transaction.atomic
 def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> list[Environment]:
     """Write one built image, its staged forms and the matching bare-metal environment."""
+    facts = made["image"]
     image, _ = Image.objects.update_or_create(
-        digest=made["image"]["digest"],
+        digest=facts["digest"],
         defaults={
-            "reference": made["image"]["reference"],
-            "recipe": made["image"]["recipe"],
-            "operating_system": made["image"]["os"],
-            "python_version": made["image"]["python"],
-            "framework": _framework(made["image"]["packages"]),
-            "packages": made["image"]["packages"],
-            "size_bytes": made["image"]["bytes"],
+            "reference": facts["reference"],
+            "recipe": facts["recipe"],
+            "operating_system": facts["os"],
+            "python_version": facts["python_version"],
+            "framework": _framework(facts["packages"]),
+            "packages": facts["packages"],
+            "size_bytes": facts["bytes"],
             "owner": owner,
         },
     )
     suffix = "" if "tensorflow" in image.framework else f" ({image.framework})"
-    environments = [
-        _environment(cluster, f"bare metal{suffix}", owner, python=made["bare_metal"]["python"])
-    ]
-    staged = {form["format"]: form for form in made["staged"]}
-    for format_, kind, name, mode in FORMS:
-        form = staged.get(format_)
-        if form is None:
-            continue
-        row, _ = StagedImage.objects.update_or_create(
+    python = made["bare_metal"]["python"]
+    environments = [_environment(cluster, f"bare metal{suffix}", owner, python=python)]
+    for form in made["staged"]:
+        kind, name = FORMS[form["format"]]
+        mode = form.get("mode", "")
+        staged, _ = StagedImage.objects.update_or_create(
             image=image,
             cluster=cluster,
-            format=format_,
+            path=form["path"],
             defaults={
-                "path": form["path"],
-                "sha256": form["sha256"].removeprefix("sha256:"),
+                "format": form["format"],
+                "sha256": form["sha256"],
                 "size_bytes": form["bytes"],
                 "state": StagedImage.State.READY,
             },
@@ -134,11 +132,11 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
         environments.append(
             _environment(
                 cluster,
-                name + suffix,
+                f"{name} {mode}".strip() + suffix,
                 owner,
-                python=made["image"]["interpreter"],
+                python=facts["python"],
                 runtime=cluster.runtimes.get(kind=kind),
-                staged_image=row,
+                staged_image=staged,
                 mode=mode,
             )
         )

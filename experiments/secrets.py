@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import models
+from django.db.models.query_utils import DeferredAttribute
 
 
 class WrongKey(Exception):
@@ -78,13 +79,28 @@ else:
     _TextField = models.TextField
 
 
+# What serialised ciphertext begins with, so that loading it does not seal it again.
+SEALED = "sealed:"
+
+
+class SecretAttribute(DeferredAttribute):
+    """Whatever is assigned becomes a `Secret` at once, before anything could show it."""
+
+    def __set__(self, instance: models.Model, value: Any) -> None:
+        instance.__dict__[self.field.attname] = self.field.to_python(value)
+
+
 class SecretField(_TextField):
     """A column that holds ciphertext; attributes are `Secret`s. A wrong key fails closed."""
+
+    descriptor_class = SecretAttribute
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Secret:
         return Secret(KeyRing(settings.CREDENTIAL_KEYS).open(value) if value else "")
 
     def to_python(self, value: Any) -> Secret:
+        if isinstance(value, str) and value.startswith(SEALED):
+            return Secret(KeyRing(settings.CREDENTIAL_KEYS).open(value.removeprefix(SEALED)))
         return value if isinstance(value, Secret) else Secret(value or "")
 
     def get_prep_value(self, value: Any) -> str:
@@ -93,7 +109,5 @@ class SecretField(_TextField):
 
     def value_to_string(self, obj: models.Model) -> str:
         """Serialisers (dumpdata) get the ciphertext."""
-        return cast(str, self.get_prep_value(self.value_from_object(obj)))
-
-    def value_from_object(self, obj: models.Model) -> Any:
-        return getattr(obj, self.attname)
+        sealed = self.get_prep_value(self.value_from_object(obj))
+        return SEALED + sealed if sealed else ""

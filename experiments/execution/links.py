@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from runners.runner import Runner
@@ -16,12 +18,14 @@ from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
 
 
-def connect(cluster: Cluster) -> Runner:
-    """Open the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
-    return Runner(_transport(cluster), SCHEDULERS[cluster.scheduler]())
+@contextmanager
+def connect(cluster: Cluster) -> Iterator[Runner]:
+    """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
+    with transport_to(cluster) as transport:
+        yield Runner(transport, SCHEDULERS[cluster.scheduler]())
 
 
-def _transport(cluster: Cluster) -> Transport:
+def transport_to(cluster: Cluster) -> Transport:
     return Local() if cluster.transport == "local" else SSH(ssh_address(cluster))
 
 

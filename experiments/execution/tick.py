@@ -159,10 +159,12 @@ def _submit(held: Lease, runner: Runner) -> None:
     planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")
     for job in planned[: max(free, 0)]:
         held.renew()
-        spec = job_spec(job)
-        script = render(spec, runner.scheduler)
-        directory = job_directory(job)
-        if move(job, Job.State.SUBMITTING, script=script, directory=directory):
+        try:
+            script = render(job_spec(job), runner.scheduler)
+        except ValueError as error:  # what cannot be said safely in a script is not sent
+            _refuse(job, f"The job script cannot be written: {error}.")
+            continue
+        if move(job, Job.State.SUBMITTING, script=script, directory=job_directory(job)):
             _send(job, runner)
 
 
@@ -170,16 +172,7 @@ def _send(job: Job, runner: Runner) -> None:
     try:
         scheduler_id = runner.submit(job_spec(job))
     except Refused as refusal:
-        words = str(refusal)
-        if move(
-            job,
-            Job.State.FAILED,
-            why=words,
-            reason="refused",
-            message=words,
-            ended_at=timezone.now(),
-        ):
-            end_runs(job, Run.State.FAILED, reason="not submitted", message=words)
+        _refuse(job, str(refusal))
         return
     move(
         job,
@@ -188,6 +181,13 @@ def _send(job: Job, runner: Runner) -> None:
         scheduler_id=scheduler_id,
         submitted_at=timezone.now(),
     )
+
+
+def _refuse(job: Job, words: str) -> None:
+    """End a job that nobody will run, with the words of whoever refused it."""
+    ended = {"reason": "refused", "message": words, "ended_at": timezone.now()}
+    if move(job, Job.State.FAILED, why=words, **ended):
+        end_runs(job, Run.State.FAILED, reason="not submitted", message=words)
 
 
 def _back_off(cluster: Cluster, error: TryAgain) -> None:

@@ -74,9 +74,7 @@ class StagedImage(models.Model):
     class Meta:
         ordering = ["image", "cluster", "format"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["image", "cluster", "format"], name="staged_once_a_cluster_and_format"
-            )
+            models.UniqueConstraint(fields=["image", "cluster", "path"], name="staged_once_a_path")
         ]
 
     def __str__(self) -> str:

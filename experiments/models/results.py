@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -47,7 +48,11 @@ class Series(models.Model):
 
 class SnapshotManager(models.Manager["Snapshot"]):
     def keep(self, content: dict[str, Any]) -> Snapshot:
-        """Return the row that holds `content`; equal facts are kept once."""
+        """Return the row that holds `content`; equal facts are kept once.
+
+        PostgreSQL's JSON takes no NUL, whatever a program printed.
+        """
+        content = json.loads(json.dumps(content).replace(r"\u0000", r"\ufffd"))
         return self.get_or_create(
             content_hash=content_hash(content), defaults={"content": content}
         )[0]

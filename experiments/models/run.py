@@ -35,7 +35,7 @@ class Job(models.Model):
     LIVE: ClassVar = (State.SUBMITTING, State.QUEUED, State.RUNNING, State.COLLECTING)
     FINAL: ClassVar = (State.DONE, State.FAILED, State.CANCELLED)
     NEXT: ClassVar = {
-        State.PLANNED: {State.SUBMITTING, State.CANCELLED},
+        State.PLANNED: {State.SUBMITTING, State.FAILED, State.CANCELLED},
         State.SUBMITTING: {State.QUEUED, State.FAILED, State.CANCELLED},
         State.QUEUED: {State.RUNNING, State.COLLECTING},
         State.RUNNING: {State.COLLECTING},
