@@ -23,6 +23,8 @@ VARIABLES = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
 class Local(Transport):
     """Runs commands on this machine, each in a session of its own, so that a time-out ends all."""
 
+    label = "this machine"
+
     def run(
         self,
         argv: Sequence[str],

@@ -48,6 +48,8 @@ class SSHAddress:
 class SSH(Transport):
     """Runs commands on another machine. Connects with the first command."""
 
+    label = "SSH"
+
     def __init__(self, address: SSHAddress, *, connect_timeout: float = 10) -> None:
         self.address = address
         self.connect_timeout = connect_timeout
