@@ -11,7 +11,7 @@ from experiments.models import Run
 from experiments.snapshots import flatten
 from runners.workloads import WORKLOADS
 
-PHASE_COLOURS = 6
+PHASE_COLOURS = 8
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
 PHASES = ("start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end")
 
@@ -23,6 +23,10 @@ class Fact:
     name: str
     outside: str
     inside: str
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.outside and self.inside and self.outside != self.inside)
 
 
 def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:

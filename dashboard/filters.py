@@ -40,8 +40,10 @@ def listing(
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
     column = F(sorts[sort.removeprefix("-")])
-    order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
-    ordered = rows.order_by(order, "-pk")
+    if sort.startswith("-"):
+        ordered = rows.order_by(column.desc(nulls_last=True), "-pk")
+    else:
+        ordered = rows.order_by(column.asc(nulls_last=True), "pk")
     return Listing(Paginator(ordered, per_page).get_page(request.GET.get("page")), sort)
 
 

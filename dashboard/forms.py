@@ -56,6 +56,9 @@ class Styled(forms.BaseForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.dress()
+
+    def dress(self) -> None:
         for field in self.fields.values():
             kind = getattr(field.widget, "input_type", "text")
             field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
@@ -108,7 +111,7 @@ class PercentField(forms.FloatField):
 def metric_choices() -> list[tuple[str, str]]:
     metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
     named = [(name, f"{name}: {metric.label.lower()}") for name, metric in metrics.items()]
-    return [("", "each workload's own (step_time)"), *named]
+    return [("", "the workload's own"), *named]
 
 
 def clusters_for(user: User) -> QuerySet[Cluster]:
@@ -155,12 +158,10 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             "environments": forms.CheckboxSelectMultiple,
             "baseline": forms.RadioSelect,
             "design": forms.RadioSelect,
-            "question": forms.TextInput(
-                attrs={"placeholder": "Does Apptainer slow ResNet-50 down on our A100 nodes?"}
-            ),
         }
         labels: ClassVar = {"cooldown_seconds": "Cool-down between runs", "visibility": "Readers"}
         help_texts: ClassVar = {
+            "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
             "repeats": "Runs of each cell. Four blocks are the fewest that a verdict rests on.",
         }
 
@@ -169,14 +170,14 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._choose("cluster").queryset = clusters_for(user)
-        self.cluster = self._chosen_cluster()
-        environments = Environment.objects.filter(cluster=self.cluster).select_related(
+        self.chosen_cluster = self._chosen_cluster(user)
+        environments = Environment.objects.filter(cluster=self.chosen_cluster).select_related(
             "runtime", "staged_image__image"
         )
         self._choose("environments").queryset = environments
         self._choose("baseline").queryset = environments
         self._choose("baseline").empty_label = None
-        self._choose("partition").queryset = Partition.objects.filter(cluster=self.cluster)
+        self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
         self._choose("workloads").queryset = Workload.objects.all()
         if not self.is_bound and not self.instance.pk:
             self._suggest()
@@ -186,19 +187,22 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
     def _choose(self, name: str) -> Any:
         return self.fields[name]
 
-    def _chosen_cluster(self) -> Cluster | None:
-        """Return the cluster asked for, else the draft's, else the first that may be used."""
+    def _chosen_cluster(self, user: User) -> Cluster | None:
+        """Return the cluster asked for, else the draft's, else the one used last."""
         usable = self._choose("cluster").queryset
         asked = self["cluster"].value()
-        chosen = usable.filter(pk=asked).first() if str(asked or "").isdigit() else None
-        return chosen or (usable.first() if asked is None else None)
+        if asked is not None:
+            return usable.filter(pk=asked).first() if str(asked).isdigit() else None
+        mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
+        furnished = usable.filter(environments__isnull=False)
+        return mine.first() or furnished.first() or usable.first()
 
     def _suggest(self) -> None:
         """Fill in what the cluster makes obvious; what was typed for it already stays."""
         environments = list(self._choose("environments").queryset)
         bare = [row for row in environments if row.is_bare_metal] or environments
         known = {str(row.pk) for row in environments}
-        self.initial["cluster"] = self.cluster and self.cluster.pk
+        self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
         if str(self.initial.get("baseline")) not in known and bare:
             self.initial["baseline"] = bare[0].pk
             self.initial["environments"] = [bare[0].pk]
@@ -228,8 +232,9 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             **asked,
         )
         for name in problems.keys() - self.errors.keys():
-            # What is still empty is not wrong yet: the live preview keeps quiet about it.
-            code = None if cleaned.get(name) else "required"
+            # What is still being filled in is not wrong yet: the live preview keeps quiet about it.
+            filled_in = len(asked[name]) > 1 if name == "environments" else cleaned.get(name)
+            code = None if filled_in else "required"
             for message in problems[name]:
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
@@ -265,6 +270,7 @@ class WorkloadForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
         for parameter in self.kind.parameters:
             self.fields[parameter.name] = _parameter_field(parameter)
+        self.dress()
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -297,12 +303,17 @@ def _parameter_field(parameter: Parameter) -> forms.Field:
         initial=parameter.default,
         required=False,
         max_length=40,
-        help_text=f"{parameter.help} From {parameter.minimum:.12g} to {parameter.maximum:.12g}; "
-        f"{parameter.default} if left empty.",
+        help_text=f"{parameter.help} From {_grouped(parameter.minimum)} to "
+        f"{_grouped(parameter.maximum)}; {parameter.default} if left empty.",
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
     field.unit = parameter.unit  # type: ignore[attr-defined]
     return field
+
+
+def _grouped(number: float) -> str:
+    """Return a limit with narrow spaces between its thousands."""
+    return f"{number:,.12g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 class KindForm(Styled, forms.Form):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from experiments.models import Job, Run
 from experiments.statistics import Pair, numbers
@@ -38,13 +38,21 @@ def size(value: int | None) -> str:
     return numbers.quantity(None if value is None else float(value), "B", significant=3)
 
 
-@register.simple_tag
-def spread(pair: Pair, side: str, prefix: tuple[float, str] = (0, "")) -> str:
-    """Mean and standard deviation of the `baseline` or the `environment`."""
-    mean: Any = getattr(pair, f"{side}_mean")
-    sd, n = getattr(pair, f"{side}_sd"), getattr(pair, f"n_{side}")
-    unit = "" if pair.unit == "1" else pair.unit
-    return numbers.spread(mean, sd, n, unit, prefix=prefix)
+@register.filter
+def baseline_spread(pair: Pair) -> SafeString:
+    return _spread(pair.baseline_mean, pair.baseline_sd, pair.n_baseline, pair.unit)
+
+
+@register.filter
+def environment_spread(pair: Pair) -> SafeString:
+    return _spread(pair.environment_mean, pair.environment_sd, pair.n_environment, pair.unit)
+
+
+def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeString:
+    """Mean and standard deviation; what the second one is, and n, on a line below."""
+    text = numbers.spread(mean, sd, n, "" if unit == "1" else unit)
+    value, bracket, rest = text.partition(" (")
+    return format_html('{}<br><small class="muted">{}</small>', value, bracket[1:] + rest)
 
 
 @register.filter

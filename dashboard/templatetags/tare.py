@@ -107,6 +107,15 @@ def environment(name: Any, index: int) -> SafeString:
 
 
 @register.simple_tag
+def point(x: float, index: int) -> SafeString:
+    """An environment's symbol on the strip of a cell, `x` units from its left end."""
+    path = mark_safe(SHAPES[SYMBOLS[index % len(SYMBOLS)]])  # noqa: S308  (the table above)
+    return format_html(
+        '<g transform="translate({} 7.2) scale(0.6)">{}</g>', round(x - 4.8, 1), path
+    )
+
+
+@register.simple_tag
 def dot(css: str) -> SafeString:
     """A coloured square for a legend."""
     return format_html('<i class="{}">{}</i>', css, shape("square"))
@@ -139,6 +148,14 @@ def ago(value: datetime | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit} ago"
     return f"{seconds} s ago"
+
+
+@register.filter
+def roughly(seconds: float) -> str:
+    """A guess, without digits that it cannot know."""
+    if seconds < 90:
+        return "a minute"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @register.filter

@@ -35,12 +35,12 @@ def compare(request: Request) -> HttpResponse:
 @by_link
 @require_GET
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
-    """One comparison; as a fragment, its verdicts alone."""
+    """One comparison; as a fragment, its verdicts in brief."""
     experiment = readable(request, pk)
     found = compare_experiment(experiment)
     context: dict[str, Any] = {"experiment": experiment, "comparison": found}
     if request.htmx:
-        return render(request, "comparisons/verdicts.html", context)
+        return render(request, "comparisons/brief.html", context)
     context |= _figures(found) | {"tally": matrix(experiment).tally}
     return render(request, "comparisons/detail.html", context)
 
