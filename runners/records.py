@@ -121,13 +121,9 @@ def _read_run(
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:
-    """A file as text; databases take no NUL, whatever a program printed."""
-    return (
-        files.get(name, b"")
-        .decode(errors="replace")
-        .replace("\0", "\N{REPLACEMENT CHARACTER}")
-        .strip()
-    )
+    """A file as text. Databases take no NUL, and terminals write line ends of their own."""
+    text = files.get(name, b"").decode(errors="replace").replace("\r\n", "\n")
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").strip()
 
 
 def _number(files: Mapping[str, bytes], name: str) -> int | None:

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from runners.jobs import EnvironmentSpec
 from runners.runtimes.base import Runtime
 
+# Without a terminal, udocker 1.3.17's R modes lose output and end with 1 whatever happened.
+WITH_TERMINAL = """import pty, sys
+status = pty.spawn(sys.argv[1:])
+sys.exit(status >> 8 or status % 128 and 128 + status % 128)"""
+
 
 class UDocker(Runtime):
     """`udocker run` of a container that was made, under its name, when the image was staged."""
@@ -26,6 +31,8 @@ class UDocker(Runtime):
             # Only a default: a mode that `udocker setup` gave to the container wins.
             variable = f"UDOCKER_DEFAULT_EXECUTION_MODE={environment.mode}"
             command = ["/usr/bin/env", variable, *command]
+        if environment.mode.startswith("R"):
+            command = ["python3", "-c", WITH_TERMINAL, *command]
         command.append(f"--workdir={directory}")
         command += [f"--volume={bind}" for bind in (*binds, *environment.binds)]
         return [*command, *environment.options, environment.image_path, *argv]

@@ -48,28 +48,32 @@ CANCEL = (
     STARTED
     + """for id; do
     alive "$id" || continue
-    kill -TERM -- "-${id%-*}"
-    setsid sh -c 'sleep 10; kill -KILL -- "-$1"' sh "${id%-*}" </dev/null >/dev/null 2>&1 &
+    kill -s TERM -- "-${id%-*}"
+    setsid sh -c 'sleep 10; kill -s KILL -- "-$1"' sh "${id%-*}" </dev/null >/dev/null 2>&1 &
 done
 """
 )
 
-# Ends with the job: `tail` watches the process that it is given.
-TIME_LIMIT = """(
+# The pipe is open as long as any process of the job lives, so reading it to its end is waiting
+# for the job; 124 is what `timeout` says when that takes too long.
+TIME_LIMIT = """exec 8> >(
+    exec 9>&-
     trap '' TERM
-    timeout --foreground --signal=ALRM {seconds} tail --pid=$$ -f /dev/null
+    timeout --foreground --signal=ALRM {seconds} cat
     [ $? = 124 ] || exit
     : >time-limit
     kill -TERM -- -$$
-    sleep 10
+    timeout --foreground --signal=ALRM 10 cat
+    [ $? = 124 ] || exit
     kill -KILL -- -$$
-) 9>&- &"""
+)"""
 
 
 class Direct(Scheduler):
     """Starts jobs itself; a lock in the work directory makes them wait for each other."""
 
     label = "none (one job at a time)"
+    has_partitions = False
     job_id = "$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
     facts = "ps -eo pid,user,pcpu,comm --sort=-pcpu"  # nobody keeps others away from the machine
 

@@ -1,103 +1,17 @@
-"""A real SSH server of our own, for the transports."""
+"""Connections to a real SSH server, for the transports."""
 
-import os
-import pwd
-import signal
-import socket
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
 from runners.transports import SSH, SSHAddress
-
-SSHD = Path("/usr/sbin/sshd")
-
-# SHLVL keeps bash from reading this account's .bashrc, which may be slow or print things.
-CONFIGURATION = """
-Port {port}
-ListenAddress 127.0.0.1
-HostKey {directory}/host_key
-PidFile none
-AuthorizedKeysFile {directory}/authorized_keys
-StrictModes no
-UsePAM no
-PermitRootLogin prohibit-password
-PasswordAuthentication no
-MaxSessions 3
-MaxStartups 100
-UseDNS no
-SetEnv SHLVL=2
-"""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def make_key(path: Path, *options: str, passphrase: str = "") -> str:
-    """A private key file with its .pub beside it; returns the private text."""
-    command = ["ssh-keygen", "-q", *(options or ("-t", "ed25519")), "-N", passphrase, "-f", path]
-    subprocess.run(command, check=True)
-    return path.read_text()
-
-
-@dataclass(frozen=True)
-class Server:
-    """An sshd of our own, and how to log in to it as whoever runs the tests."""
-
-    directory: Path
-    address: SSHAddress
-
-    def authorize(self, public_key: str) -> None:
-        with (self.directory / "authorized_keys").open("a") as file:
-            file.write(public_key)
-
-    def but(self, **changes: object) -> SSHAddress:
-        return replace(self.address, **changes)  # type: ignore[arg-type]
+from tests.runners.sshd import Server, serve
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if not SSHD.exists():
-        pytest.fail(f"{SSHD} is missing: apt-get install openssh-server")
-    if os.getuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # sshd insists, Debian makes it at boot
-    directory = tmp_path_factory.mktemp("sshd")
-    make_key(directory / "host_key")
-    private_key = make_key(directory / "user_key")
-    (directory / "authorized_keys").write_text((directory / "user_key.pub").read_text())
-    port = free_port()
-    configuration = directory / "sshd_config"
-    configuration.write_text(CONFIGURATION.format(port=port, directory=directory))
-    with subprocess.Popen(
-        [SSHD, "-D", "-e", "-f", configuration], stderr=(directory / "log").open("wb")
-    ) as process:
-        wait_until_open(port, process, directory / "log")
-        yield Server(
-            directory,
-            SSHAddress(
-                host="127.0.0.1",
-                port=port,
-                user=pwd.getpwuid(os.getuid()).pw_name,
-                host_key=(directory / "host_key.pub").read_text(),
-                private_key=private_key,
-            ),
-        )
-        process.terminate()
-
-
-def wait_until_open(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    while process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            signal.sigtimedwait([], 0.01)
-    pytest.fail(f"sshd does not start: {log.read_text()}")
+    with serve(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import subprocess
 import time
 
 import pytest
-from conftest import free_port, make_key
 
 from runners.errors import TryAgain
 from runners.transports import fingerprint, scan_host_key
 from runners.transports.ssh import load_private_key
+from tests.runners.sshd import free_port, make_key
 
 
 def failure(transport) -> TryAgain:

@@ -1,0 +1,75 @@
+"""The job scripts that are kept in golden/: what a reviewer reads.
+
+After a change that is meant, write them anew with `python -m tests.runners.golden_scripts`.
+"""
+
+from pathlib import Path
+
+from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.schedulers import SCHEDULERS
+from runners.scripts import render
+
+FOLDER = Path(__file__).parent / "golden"
+SIF = EnvironmentSpec(
+    label="NumPy 2.5, SIF",
+    runtime="apptainer",
+    options=("--unsquash",),
+    image_path="/scratch/images/numpy's own.sif",
+    python="/opt/tare/bin/python",
+    binds=("/scratch/data:/data",),
+    variables=(("OMP_PROC_BIND", "close"),),
+    setup_lines=("module load apptainer/1.4",),
+)
+BARE_METAL = EnvironmentSpec(
+    label="bare metal",
+    runtime="bare_metal",
+    python="/scratch/software/numpy/bin/python",
+    setup_lines=("module load gcc", 'export LD_LIBRARY_PATH="$GCC_ROOT/lib64"'),
+)
+UDOCKER = EnvironmentSpec(
+    label="NumPy 2.5, udocker P1",
+    runtime="udocker",
+    executable="/scratch/tools/udocker",
+    mode="P1",
+    image_path="numpy-p1",
+    python="/opt/tare/bin/python",
+)
+
+
+def block(*environments: EnvironmentSpec) -> JobSpec:
+    """One block of blas, in this order."""
+    return JobSpec(
+        uid="5a3f",
+        name="tare-5a3f-1",
+        directory="/scratch/jo's work/jobs/5a3f-1",
+        runs=tuple(
+            RunSpec(f"{position:x}c0de", position, "blas", {"steps": 100}, environment)
+            for position, environment in enumerate(environments)
+        ),
+        resources=Resources(
+            time_limit_seconds=601,
+            gpus_per_node=2,
+            cpus_per_node=8,
+            memory_mb=16_000,
+            partition="gpu",
+            account="physics",
+            qos="short",
+            directives=("--constraint=h100&nvlink", "--exclusive"),
+            gres="gpu:h100",
+        ),
+        setup_lines=("ulimit -s unlimited",),
+        cooldown_seconds=30,
+    )
+
+
+def scripts() -> dict[str, str]:
+    """The text of each golden file, by its name."""
+    return {
+        "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), SCHEDULERS["slurm"]()),
+        "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
+    }
+
+
+if __name__ == "__main__":
+    for name, text in scripts().items():
+        (FOLDER / name).write_text(text)

@@ -1,0 +1,301 @@
+"""Whole jobs, for real, on this machine: local transport, no scheduler, bare metal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runners.errors import TryAgain
+from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.records import Record, name_failure, parse_journal, read_record
+from runners.runner import Runner
+from runners.schedulers import Direct, Slurm, Status
+from runners.scripts import job_files
+from runners.transports import Completed, Local
+from runners.workloads import WORKLOADS
+
+PARAMETERS = WORKLOADS["blas"].clean({"steps": 3, "burn_in": 1, "matrix_size": 64})
+
+
+def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+
+
+@pytest.fixture
+def runner() -> Runner:
+    return Runner(Local(), Direct())
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., EnvironmentSpec]:
+    """Makes environments whose `python` is a shell script."""
+
+    def make(script: str, **changes: object) -> EnvironmentSpec:
+        path = tmp_path / f"program {len(list(tmp_path.iterdir()))}"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        defaults = {"label": 'it\'s "bare" $(metal)\n', "runtime": "bare_metal"}
+        return EnvironmentSpec(**{**defaults, "python": str(path), **changes})  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def block(tmp_path: Path) -> Callable[..., JobSpec]:
+    """Makes jobs below a work directory with an awkward name."""
+
+    def make(*environments: EnvironmentSpec, uid: str = "u1", **changes: int) -> JobSpec:
+        runs = [
+            RunSpec(f"r{position}", position, "blas", PARAMETERS, environment)
+            for position, environment in enumerate(environments)
+        ]
+        cooldown = changes.pop("cooldown_seconds", 0)
+        resources = Resources(**{"time_limit_seconds": 60, **changes})  # type: ignore[arg-type]
+        return JobSpec(
+            uid=uid,
+            name=f"tare-{uid}-1",
+            directory=str(tmp_path / "work $(x) 'dir' ü" / "jobs" / f"{uid}-1"),
+            runs=tuple(runs),
+            resources=resources,
+            cooldown_seconds=cooldown,
+        )
+
+    return make
+
+
+def started(job: JobSpec, text: str = "started") -> Callable[[], bool]:
+    return (Path(job.directory) / text).exists
+
+
+def finished(runner: Runner, job: JobSpec, job_id: str) -> Record:
+    until(lambda: not runner.poll([job_id]))
+    return read_record(runner.collect(job.directory))
+
+
+def events(record: Record) -> list[str]:
+    return [" ".join(filter(None, [line["event"], line.get("run")])) for line in record.journal]
+
+
+def test_a_block_runs_and_leaves_its_record(runner, block):
+    here = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
+    job = block(here)
+    assert runner.find(job) is None
+    job_id = runner.submit(job)
+    record = finished(runner, job, job_id)
+    assert (record.exit_code, record.started_by, record.bad_checksums) == (0, job_id, [])
+    (run,) = record.runs.values()
+    assert run.exit_code == 0, run.output_tail
+    assert run.began < run.ended
+    assert run.snapshot["python"]["executable"] == sys.executable
+    assert WORKLOADS["blas"].read(run.result).measurements["step_time"][0] > 0
+    assert record.snapshot["hostname"] == os.uname().nodename
+    assert set(record.snapshot) >= {"uname", "cpuinfo", "meminfo", "os-release", "scheduler"}
+
+
+def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, program):
+    job = block(
+        program("echo first; exit 7"),
+        program("exit 0", runtime="apptainer", image_path="/none/it's $(x).sif"),
+        program("exit 0", setup_lines=("if then",)),
+        program("kill -9 $$"),
+        program('echo "$HOME" "$PWD" "$PYTHONNOUSERSITE"', setup_lines=("exit_code=1",)),
+        cooldown_seconds=1,
+    )
+    record = finished(runner, job, runner.submit(job))
+    runs = list(record.runs.values())
+    assert [run.exit_code for run in runs] == [7, None, None, 137, 0]
+    assert [run.failure for run in runs] == [
+        *("", "image missing: /none/it's $(x).sif", "set-up failed (exit code 2)", "", "")
+    ]
+    home = job.run_directory(job.runs[4])
+    assert [runs[0].output_tail, runs[4].output_tail] == ["first", f"{home} {home} 1"]
+    assert record.exit_code == 0
+    assert events(record) == [
+        *("job started", "page cache", "run began r0", "run ended r0"),
+        *("cool-down", "run ended r1", "cool-down", "run ended r2", "cool-down"),
+        *("run began r3", "run ended r3", "cool-down", "run began r4", "run ended r4"),
+        "job ended",
+    ]
+
+
+def test_typed_text_reaches_the_program_as_typed(runner, block, program):
+    typed = "a b\n\"q\" 'q' $(id) `id` \\ Größe"
+    job = block(program('printf %s "$TYPED"', variables=(("TYPED", typed),)))
+    files = runner.collect(job.directory) if finished(runner, job, runner.submit(job)) else {}
+    assert files["runs/0-r0/output.txt"].decode() == typed
+
+
+def test_the_command_can_be_run_again_as_it_was_kept(runner, block, program):
+    job = block(program('echo "$# $1"'), gpus_per_node=2)
+    (run,) = finished(runner, job, runner.submit(job)).runs.values()
+    assert (
+        subprocess.check_output(["bash", "-c", run.command], text=True).strip() == run.output_tail
+    )
+
+
+def test_gpus_that_are_asked_for_are_visible(runner, block, program):
+    job = block(program('echo "${CUDA_VISIBLE_DEVICES-none}"'), gpus_per_node=2)
+    (run,) = finished(runner, job, runner.submit(job)).runs.values()
+    assert run.output_tail == "0,1"
+
+
+def test_nothing_of_the_sites_environment_reaches_a_job(runner, block, program, monkeypatch):
+    monkeypatch.setenv("TARE_SECRET", "hush")
+    job = block(program("env"))
+    record = finished(runner, job, runner.submit(job))
+    assert "HOME=" in record.runs["r0"].output_tail
+    assert "hush" not in str(runner.collect(job.directory))
+    assert record.exit_code == 0
+
+
+def test_a_job_is_executed_once(runner, block, program, tmp_path):
+    """A second copy, sent while the first one runs, waits, steps aside and changes nothing."""
+    job = block(program(f"echo ran >>'{tmp_path}/ran'"))
+    first = runner.submit(job)
+    second = runner.submit(job)
+    record = finished(runner, job, second)
+    finished(runner, job, first)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert record.started_by in (first, second)
+    assert runner.find(job) == record.started_by
+    before = runner.collect(job.directory)
+    late = subprocess.run(
+        ["bash", "job.sh"], cwd=job.directory, capture_output=True, text=True, check=False
+    )
+    assert late.returncode == 0
+    assert "steps aside" in late.stdout
+    assert runner.collect(job.directory) == before
+    assert read_record(before).bad_checksums == []
+
+
+def test_two_copies_at_the_very_same_time_agree_on_one(runner, block, program, tmp_path):
+    job = block(program(f"echo ran >>'{tmp_path}/ran'"))
+    copies = 8
+    runner.transport.send(job.directory, job_files(job, Slurm()))  # no lock makes these wait
+    processes = [
+        subprocess.Popen(
+            ["bash", "job.sh"],
+            cwd=job.directory,
+            env={**os.environ, "SLURM_JOB_ID": str(number)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for number in range(copies)
+    ]
+    assert [process.wait() for process in processes] == [0] * copies
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    record = read_record(runner.collect(job.directory))
+    assert record.journal[0]["job"] == record.started_by
+    assert record.bad_checksums == []
+
+
+def test_one_job_at_a_time_has_the_machine(runner, block, program, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    first = block(program(f"cat '{gate}'"), uid="first")
+    second = block(program("true"), uid="second")
+    ids = [runner.submit(first)]
+    until(started(first))
+    ids.append(runner.submit(second))
+    assert runner.poll(ids) == {
+        ids[0]: Status("running", "", "running"),
+        ids[1]: Status("queued", "the machine is taken", "queued"),
+    }
+    assert runner.find(second) == ids[1]
+    gate.write_text("open")
+    assert finished(runner, second, ids[1]).exit_code == 0
+    assert finished(runner, first, ids[0]).runs["r0"].output_tail == "open"
+
+
+def test_a_cancelled_job_says_so(runner, block, program):
+    job = block(program("echo here; exec sleep 60"), program("true"))
+    job_id = runner.submit(job)
+    until(started(job, "runs/0-r0/command"))
+    runner.cancel([job_id])
+    record = finished(runner, job, job_id)
+    assert record.exit_code == 143
+    assert [run.exit_code for run in record.runs.values()] == [143, None]
+    assert events(record)[-3:] == ["terminated", "run ended r0", "job ended"]
+    assert record.bad_checksums == []
+    runner.cancel([job_id])
+
+
+def test_a_job_that_waits_can_be_cancelled(runner, block, program, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    first, second = block(program(f"cat '{gate}'"), uid="first"), block(program("true"), uid="b")
+    ids = [runner.submit(first)]
+    until(started(first))
+    ids.append(runner.submit(second))
+    runner.cancel(ids[1:])
+    assert finished(runner, second, ids[1]).started_by is None
+    gate.write_text("open")
+    assert finished(runner, first, ids[0]).exit_code == 0
+
+
+def test_the_time_limit_is_kept(runner, block, program):
+    job = block(program("exec sleep 60"), time_limit_seconds=1)
+    record = finished(runner, job, runner.submit(job))
+    assert record.runs["r0"].exit_code == 143
+    assert name_failure(record, None) == ("time-out", "the time limit was reached")
+
+
+def test_a_killed_job_leaves_what_it_had_and_is_lost(runner, block, program):
+    job = block(program("echo so far; kill -9 $PPID $(cut -d' ' -f4 /proc/$PPID/stat); sleep 60"))
+    job_id = runner.submit(job)
+    record = finished(runner, job, job_id)
+    assert record.exit_code is None
+    assert record.runs["r0"].output_tail == "so far"
+    assert record.runs["r0"].began
+    assert events(record)[-1] == "run began r0"
+    assert name_failure(record, None)[0] == "lost"
+    os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)  # its sleep, which has the lock
+
+
+def test_journals_are_read_on_from_an_offset_in_one_command(runner, block, program, monkeypatch):
+    jobs = [block(program("true"), uid=uid) for uid in ("u1", "u2", "u3")]
+    for job in jobs[:2]:
+        finished(runner, job, runner.submit(job))
+    commands = []
+    run = runner.transport.run
+    monkeypatch.setattr(
+        runner.transport, "run", lambda argv, **kw: commands.append(argv) or run(argv, **kw)
+    )
+    grown = runner.journals({job.directory: 0 for job in jobs})
+    assert list(grown) == [job.directory for job in jobs[:2]]
+    for job in jobs[:2]:
+        assert grown[job.directory] == (Path(job.directory) / "journal.ndjson").read_bytes()
+    lines, offset = parse_journal(grown[jobs[1].directory])
+    half = len(json.dumps(lines[0])) + 1
+    more = runner.journals({jobs[0].directory: offset, jobs[1].directory: half})
+    assert more == {jobs[1].directory: grown[jobs[1].directory][half:]}
+    assert len(commands) == 2
+    assert runner.journals({}) == {}
+
+
+def test_nothing_is_asked_where_nothing_is_to_be_known(runner, monkeypatch):
+    monkeypatch.setattr(runner.transport, "run", None)
+    assert runner.poll([]) == {}
+    assert runner.last_words([]) == {}
+    assert runner.last_words(["1-1"]) == {}
+    runner.cancel([])
+
+
+def test_a_process_id_that_came_round_again_is_another_job(runner):
+    assert runner.poll([f"{os.getpid()}-1", "999999999-5", "nonsense", "1-"]) == {}
+
+
+def test_a_machine_that_does_not_answer_is_worth_trying_again(runner, monkeypatch):
+    monkeypatch.setattr(runner.transport, "run", lambda *a, **k: Completed(127, b"", b"no sh"))
+    for ask in (lambda: runner.poll(["1-1"]), lambda: runner.journals({"/x": 0})):
+        with pytest.raises(TryAgain, match="no sh"):
+            ask()

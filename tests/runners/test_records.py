@@ -1,0 +1,156 @@
+"""What is read from a job's directory, whole or not."""
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.records import name_failure, parse_journal, read_record
+from runners.schedulers import LastWord
+
+
+def journal(*lines: dict[str, object]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+WHOLE = {
+    "job.sh": b"#!/bin/bash\n",
+    "started": b"42\n",
+    "exit_code": b"0\n",
+    "job.out": b"around\n",
+    "scheduler-42.out": b"slurmstepd: words\n",
+    "journal.ndjson": journal(
+        {"time": 1.5, "event": "job started", "node": "node1"},
+        {"time": 2.5, "event": "run began", "run": "b-b"},
+        {"time": 4.5, "event": "run ended", "run": "b-b", "exit_code": 3},
+        {"time": 5.0, "event": "run ended", "run": "a", "exit_code": None},
+    ),
+    "snapshot/hostname": b"node1\n",
+    "runs/0-b-b/spec.json": b"{}",
+    "runs/0-b-b/command": b"python main.py ",
+    "runs/0-b-b/output.txt": "Größe\r\nNUL: \0 and \xff\n".encode("latin-1"),
+    "runs/0-b-b/exit_code": b"3\n",
+    "runs/0-b-b/result.json": b"{not json",
+    "runs/0-b-b/inside.json": b'{"hostname": "node1"}',
+    "runs/0-b-b/runtime_version": b"apptainer version 1.4.5\n",
+    "runs/10-a/spec.json": b"{}",
+    "runs/10-a/failure": b"image missing: /x.sif\n",
+}
+
+
+def test_a_whole_record_is_read():
+    record = read_record(WHOLE)
+    assert record.started_by == "42"
+    assert record.exit_code == 0
+    assert record.snapshot == {"hostname": "node1"}
+    assert record.output_tail == "around\nslurmstepd: words"
+    assert [line["event"] for line in record.journal][:2] == ["job started", "run began"]
+    assert list(record.runs) == ["b-b", "a"]
+
+    ran, missing = record.runs.values()
+    assert (ran.began, ran.ended, ran.exit_code, ran.failure) == (2.5, 4.5, 3, "")
+    assert ran.command == "python main.py"
+    assert ran.output_tail == "Gr\ufffd\ufffde\nNUL: \ufffd and \ufffd"
+    assert ran.result == b"{not json"
+    assert ran.snapshot == {"hostname": "node1"}
+    assert ran.runtime_version == "apptainer version 1.4.5"
+    assert (missing.began, missing.exit_code) == (None, None)
+    assert missing.failure == "image missing: /x.sif"
+
+
+def test_an_empty_directory_says_nothing():
+    record = read_record({})
+    assert record.started_by is None
+    assert record.exit_code is None
+    assert record.runs == {}
+    assert record.bad_checksums == []
+
+
+@given(st.sets(st.sampled_from(sorted(WHOLE))), st.integers(0, 400))
+def test_any_part_of_a_record_can_be_read(names, cut):
+    """A job can be killed at any point."""
+    files = {name: WHOLE[name] for name in names}
+    if "journal.ndjson" in files:
+        files["journal.ndjson"] = files["journal.ndjson"][:cut]
+    record = read_record(files)
+    assert record.exit_code == (0 if "exit_code" in names else None)
+    assert set(record.runs) <= {"a", "b-b"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(WHOLE)), st.binary(max_size=60)))
+def test_nothing_that_a_file_holds_stops_the_reading(files):
+    read_record(files)
+
+
+def test_a_journal_is_read_on_from_where_it_was_left():
+    content = journal({"event": "a"}, {"event": "b"}) + b'{"event": "c'
+    lines, offset = parse_journal(content)
+    assert [line["event"] for line in lines] == ["a", "b"]
+    lines, more = parse_journal((content + b'"}\n')[offset:])
+    assert lines == [{"event": "c"}]
+    assert offset + more == len(content) + 3
+
+
+@given(st.lists(st.binary(max_size=30)))
+def test_a_journal_of_anything_is_consumed_by_whole_lines(lines):
+    content = b"\n".join(lines)
+    _, offset = parse_journal(content)
+    assert content[:offset] == b"" or content[:offset].endswith(b"\n")
+    assert b"\n" not in content[offset:]
+
+
+def test_a_tampered_file_shows():
+    name = "runs/0-b-b/weird\nname\\x"
+    files = {"result": b"1", "kept": b"2", name: b"3"}
+    listed = [hashlib.sha256(content).hexdigest() for content in files.values()]
+    sums = f"{listed[0]}  ./result\n{listed[1]}  ./kept\n"
+    sums += f"\\{listed[2]}  ./runs/0-b-b/weird\\nname\\\\x\n"
+    assert read_record({**files, "sha256sums": sums.encode()}).bad_checksums == []
+    files["result"] = b"tampered"
+    del files[name]
+    assert read_record({**files, "sha256sums": sums.encode()}).bad_checksums == ["result", name]
+
+
+@pytest.mark.parametrize(
+    ("native", "exit_code", "kind", "output", "named"),
+    [
+        ("TIMEOUT", "0:0", "time-out", "", ("time-out", "TIMEOUT 0:0")),
+        ("NODE_FAIL", "1:0", "node failure", "", ("node failure", "NODE_FAIL 1:0")),
+        ("FAILED", "0:9", "failed", "Killed", ("failed", "FAILED 0:9")),
+        *(
+            (
+                "FAILED",
+                "0:9",
+                "failed",
+                words,
+                ("out of memory", "FAILED 0:9; the output speaks of memory"),
+            )
+            for words in (
+                "slurmstepd-node1: error: StepId=16.batch exceeded memory limit "
+                "(964042752 > 314572800), being killed",
+                "slurmstepd: error: Detected 1 oom-kill event(s) in step 5.batch cgroup.",
+                "slurmstepd: error: Detected 1 oom_kill event in StepId=5.batch.",
+            )
+        ),
+        (
+            "COMPLETED",
+            "0:0",
+            "",
+            "",
+            ("lost", "the job left no exit code (the scheduler says COMPLETED)"),
+        ),
+    ],
+)
+def test_the_last_word_names_the_failure(native, exit_code, kind, output, named):
+    record = read_record({"scheduler-7.out": output.encode()})
+    assert name_failure(record, LastWord(native, exit_code, "", "node1", kind)) == named
+
+
+def test_without_a_last_word_the_record_names_the_failure():
+    assert name_failure(read_record({}), None) == ("lost", "the job left no exit code")
+    ended = read_record({"exit_code": b"143\n"})
+    assert name_failure(ended, None) == ("failed", "the job script ended with exit code 143")
+    late = read_record({"exit_code": b"143\n", "time-limit": b""})
+    assert name_failure(late, None) == ("time-out", "the time limit was reached")

@@ -1,0 +1,141 @@
+"""The job script: what a reviewer reads, and that nothing typed is ever read by a shell."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.payload import payload_files
+from runners.schedulers import SCHEDULERS
+from runners.scripts import job_files, quote, render
+from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts
+
+SHELLCHECK = Path(sys.executable).with_name("shellcheck")
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+
+
+@pytest.mark.parametrize("name", sorted(scripts()))
+def test_golden_scripts_are_what_is_rendered(name):
+    assert (FOLDER / name).read_text() == scripts()[name]
+
+
+def test_every_golden_script_is_rendered():
+    assert {path.name for path in FOLDER.iterdir()} == set(scripts())
+
+
+@pytest.mark.parametrize("name", sorted(scripts()))
+def test_shellcheck_passes_on_golden_scripts(name):
+    done = subprocess.run([SHELLCHECK, FOLDER / name], capture_output=True, text=True)
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+@given(st.lists(text, max_size=8))
+def test_quoted_words_mean_what_was_typed(words):
+    script = "printf '%s\\0' " + " ".join([*map(quote, words), "end"])
+    assert "\r" not in script
+    assert len(script.split("\n")) == 1
+    printed = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, check=True).stdout
+    assert printed.decode().split("\0")[:-1] == [*words, "end"]
+
+
+@pytest.mark.parametrize("typed", ["a\0b", "\ud800"])
+def test_what_no_program_can_be_given_is_refused(typed):
+    with pytest.raises(ValueError, match=r"NUL|surrogates"):
+        quote(typed)
+
+
+@given(label=text, value=text, image=text, parameter=text)
+def test_nothing_typed_reaches_a_shell_unquoted(label, value, image, parameter):
+    """Whatever is typed, bash reads a script with the same words in it and executes none of them.
+
+    The script is not run: its assignments are evaluated where no command can be found.
+    """
+    environment = replace(SIF, label=label, image_path=image, variables=(("TYPED", value),))
+    job = block(environment)
+    run = replace(job.runs[0], parameters={"name": parameter})
+    script = render(replace(job, runs=(run,)), SCHEDULERS["slurm"]())
+    lines = script.split("\n")
+    begin = next(number for number, line in enumerate(lines) if line.startswith("# Run 1 of 1"))
+    end = next(number for number, line in enumerate(lines) if line.startswith("run "))
+    assignments = lines[begin:end]
+    assert [line.partition("=")[0] for line in assignments[1:]] == [
+        *("setup", "image", "present", "version", "wall", "variables", "program")
+    ]
+    shown = '\nprintf "%s\\0" "$image" "${present[@]}" "${wall[@]: -1}" "${variables[@]: -1}"'
+    done = subprocess.run(
+        ["/bin/bash", "-r", "-c", "\n".join(assignments) + shown],
+        capture_output=True,
+        env={"PATH": "/nowhere"},
+    )
+    assert done.stderr == b""
+    words = done.stdout.decode().split("\0")[:-1]
+    assert words == [image, "test", "-e", image, image, f"TYPED={value}"]
+
+
+def test_a_label_stays_in_its_comment():
+    script = render(
+        block(replace(BARE_METAL, label="x\ntouch /tmp/evil\r\n$(id)")), SCHEDULERS["slurm"]()
+    )
+    assert '# Run 1 of 1: blas, Bare metal "x\\ntouch /tmp/evil\\r\\n$(id)"\n' in script
+
+
+def test_placeholders_in_typed_text_are_not_filled_in():
+    script = render(
+        block(replace(BARE_METAL, label="@runs@", python="@job_id@")), SCHEDULERS["slurm"]()
+    )
+    assert 'Bare metal "@runs@"' in script
+    assert "program=(@job_id@ " in script
+
+
+def test_set_up_lines_may_end_as_a_form_sends_them():
+    script = render(block(replace(BARE_METAL, setup_lines=("a\r\nb\r",))), SCHEDULERS["slurm"]())
+    assert r"setup=$'ulimit -s unlimited\na\nb'" in script
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"uid": "a b"}, "an id holds"),
+        ({"name": "a\nb"}, "an id holds"),
+        ({"directory": "relative/jobs/1"}, "absolute"),
+        ({"directory": "/work/a:b/jobs/1"}, "absolute"),
+    ],
+)
+def test_what_cannot_be_said_safely_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        render(replace(block(SIF), **change), SCHEDULERS["slurm"]())
+
+
+def test_a_variable_has_a_name_that_programs_can_read():
+    with pytest.raises(ValueError, match="cannot be called"):
+        render(block(replace(SIF, variables=(("A=B", "c"),))), SCHEDULERS["slurm"]())
+
+
+@pytest.mark.parametrize("directive", ["--comment=a\nrm -rf ~", "a\rb"])
+def test_a_directive_with_a_line_break_is_refused(directive):
+    job = block(SIF)
+    job = replace(job, resources=replace(job.resources, directives=(directive,)))
+    with pytest.raises(ValueError, match="one line"):
+        render(job, SCHEDULERS["slurm"]())
+
+
+def test_everything_that_a_job_needs_travels_with_it():
+    job = block(BARE_METAL, SIF)
+    run = replace(job.runs[1], parameters={"name": "Größe $(x)\n", "steps": 3})
+    files = job_files(replace(job, runs=(job.runs[0], run)), SCHEDULERS["slurm"]())
+    payload = {f"payload/{name}" for name in payload_files()}
+    specs = {"runs/0-0c0de/spec.json", "runs/1-1c0de/spec.json"}
+    assert set(files) == {"job.sh", *payload, *specs}
+    assert json.loads(files["runs/1-1c0de/spec.json"]) == {
+        "schema": 1,
+        "run": "1c0de",
+        "environment": "NumPy 2.5, SIF",
+        "workload": "blas",
+        "parameters": {"name": "Größe $(x)\n", "steps": 3},
+    }

@@ -1,0 +1,236 @@
+"""What Slurm is told and how its answers are read: texts of Slurm 24.11.5, as it printed them."""
+
+from dataclasses import replace
+
+import pytest
+
+from runners.errors import Refused, TryAgain
+from runners.jobs import JobSpec, Resources
+from runners.schedulers import LastWord, Slurm, Status
+from runners.transports import Completed
+
+SLURM = Slurm()
+JOB = JobSpec("u1", "tare-u1-1", "/work/jobs/u1-1", (), Resources(time_limit_seconds=60))
+
+UNREACHABLE = [
+    "slurm_load_jobs error: Socket timed out on send/recv operation\n",
+    "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+    "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+    "sbatch: error: Batch job submission failed: "
+    "Unable to contact slurm controller (connect failure)\n",
+    "scancel: error: Kill job error on job id 1: "
+    "Unable to contact slurm controller (connect failure)\n",
+    "sacct: error: slurm_persist_conn_open: No response to persist_init\n"
+    "sacct: error: Sending PersistInit msg: Resource temporarily unavailable\n"
+    "sacct: error: Problem talking to the database: Resource temporarily unavailable\n",
+    "sacct: error: _open_persist_conn: failed to open persistent connection to "
+    "host:127.0.0.1:27022: Connection refused\n"
+    "sacct: error: Sending PersistInit msg: Connection refused\n"
+    "sacct: error: Problem talking to the database: Connection refused\n",
+]
+
+
+def said(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
+    return Completed(code, stdout.encode(), stderr.encode())
+
+
+def header(**changes: object) -> list[str]:
+    wanted = replace(JOB.resources, **changes)  # type: ignore[arg-type]
+    return SLURM.header(replace(JOB, resources=wanted))
+
+
+# --- Submitting
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(1, 1), (60, 1), (61, 2), (3600, 60), (3601, 61)])
+def test_a_time_limit_is_rounded_up_to_minutes(seconds, minutes):
+    assert f"#SBATCH --time={minutes}" in header(time_limit_seconds=seconds)
+
+
+def test_only_what_is_asked_for_is_in_the_header():
+    plain = "\n".join(header())
+    for option in ("gres", "mem", "partition", "account", "qos"):
+        assert f"--{option}" not in plain
+    asked = header(gpus_per_node=2, gres="gpu:h100", memory_mb=500, partition="p q", qos="x")
+    assert "#SBATCH --gres=gpu:h100:2" in asked
+    assert "#SBATCH --mem=500M" in asked
+    assert "#SBATCH '--partition=p q'" in asked
+    assert "#SBATCH --qos=x" in asked
+
+
+@pytest.mark.parametrize("printed", ["7\n", "7;cluster\n", "Welcome to the cluster\n7\n"])
+def test_the_id_of_a_submitted_job_is_read(printed):
+    assert SLURM.parse_submit(said(printed)) == "7"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sbatch: error: invalid partition specified: nope\n"
+        "sbatch: error: Batch job submission failed: Invalid partition name specified",
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+        "sbatch: error: Memory specification can not be satisfied\n"
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+        "sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information",
+    ],
+)
+def test_a_refusal_is_told_in_sbatchs_words(words):
+    with pytest.raises(Refused) as caught:
+        SLURM.parse_submit(said(stderr=words + "\n", code=1))
+    assert str(caught.value) == words
+
+
+def test_a_submission_without_an_id_is_refused():
+    with pytest.raises(Refused, match="printed no job id: Hello"):
+        SLURM.parse_submit(said("Hello\n"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *UNREACHABLE,
+        "sbatch: error: QOSMaxSubmitJobPerUserLimit\n"
+        "sbatch: error: Batch job submission failed: Job violates "
+        "accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
+        "sbatch: error: Batch job submission failed: Slurm temporarily unable to accept job, "
+        "sleeping and retrying.\n",
+    ],
+)
+def test_a_scheduler_that_cannot_now_is_worth_trying_again(words):
+    with pytest.raises(TryAgain, match=words.split(":")[0]) as caught:
+        SLURM.parse_submit(said(stderr=words, code=1))
+    assert caught.value.kind == "busy"
+
+
+def test_submitting_is_not_swayed_by_the_submitters_variables():
+    assert SLURM.submit(JOB) == [
+        *("bash", "-c", 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"', "sbatch"),
+        "/work/jobs/u1-1/job.sh",
+    ]
+
+
+# --- Asking
+
+
+@pytest.mark.parametrize("ids", [["7"], ["7", "8"]])
+def test_two_ids_are_named_at_least(ids):
+    """squeue fails for one that it has forgotten, and does not for two."""
+    (jobs,) = (word for word in SLURM.status(ids) if word.startswith("--jobs="))
+    assert jobs.count(",") >= 1
+    assert set(jobs.removeprefix("--jobs=").split(",")) == set(ids)
+
+
+def test_live_jobs_are_read():
+    printed = (
+        "10|PENDING|PartitionTimeLimit\n"
+        "11|RUNNING|None\n"
+        "12|COMPLETING|None\n"
+        "13|CONFIGURING|None\n"
+        "14|PENDING|(Nodes required for job are DOWN | DRAINED)\n"
+        "15|SUSPENDED|None\n"
+    )
+    assert SLURM.parse_status(said(printed)) == {
+        "10": Status("queued", "PartitionTimeLimit", "PENDING"),
+        "11": Status("running", "", "RUNNING"),
+        "12": Status("running", "", "COMPLETING"),
+        "13": Status("queued", "", "CONFIGURING"),
+        "14": Status("queued", "(Nodes required for job are DOWN | DRAINED)", "PENDING"),
+        "15": Status("running", "", "SUSPENDED"),
+    }
+
+
+@pytest.mark.parametrize(
+    "state", ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
+)
+def test_a_job_that_has_ended_is_not_live(state):
+    assert SLURM.parse_status(said(f"7|{state}|None\n")) == {}
+
+
+@pytest.mark.parametrize(
+    "answer", [said(), said(stderr="slurm_load_jobs error: Invalid job id specified\n", code=1)]
+)
+def test_forgotten_jobs_are_absent(answer):
+    assert SLURM.parse_status(answer) == {}
+    assert SLURM.parse_find(answer) is None
+
+
+@pytest.mark.parametrize(
+    "words", [*UNREACHABLE, "bash: squeue: command not found", "squeue: error: ?"]
+)
+def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(words):
+    answer = said(stderr=words, code=1)
+    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_last_word):
+        with pytest.raises(TryAgain):
+            parse(answer)
+
+
+def test_a_job_is_found_by_its_name_also_when_it_has_ended():
+    assert "--name=tare-u1-1" in SLURM.find(JOB)
+    assert "--states=all" in SLURM.find(JOB)
+    assert SLURM.parse_find(said("12|COMPLETED|None\n")) == "12"
+
+
+def test_of_two_copies_the_first_is_found():
+    assert SLURM.parse_find(said("101|PENDING|None\n99|RUNNING|None\n")) == "99"
+
+
+# --- Ending
+
+
+def test_cancelling_what_has_ended_is_no_error():
+    SLURM.parse_cancel(said())
+    words = "scancel: error: Kill job error on job id 9999: Invalid job id specified\n"
+    SLURM.parse_cancel(said(stderr=words, code=1))
+
+
+def test_cancelling_without_an_answer_is_worth_trying_again():
+    for words in UNREACHABLE:
+        with pytest.raises(TryAgain):
+            SLURM.parse_cancel(said(stderr=words, code=8))
+
+
+def test_a_refused_cancellation_is_told():
+    words = "scancel: error: Kill job error on job id 1: Access/permission denied"
+    with pytest.raises(Refused, match="permission denied"):
+        SLURM.parse_cancel(said(stderr=words, code=1))
+
+
+@pytest.mark.parametrize(
+    ("printed", "native", "exit_code", "kind"),
+    [
+        ("7|COMPLETED|0:0|node1|None\n7.batch|COMPLETED|0:0|node1|\n", "COMPLETED", "0:0", ""),
+        ("7|FAILED|7:0|node1|None\n7.batch|FAILED|7:0|node1|\n", "FAILED", "7:0", "failed"),
+        ("7|FAILED|0:9|node1|None\n7.batch|CANCELLED by 0|0:9|node1|\n", "FAILED", "0:9", "failed"),
+        ("7|TIMEOUT|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n", "TIMEOUT", "0:0", "time-out"),
+        ("7|OUT_OF_MEMORY|0:125|node1|None\n", "OUT_OF_MEMORY", "0:125", "out of memory"),
+        (
+            "7|NODE_FAIL|1:0|node1|None\n7.batch|CANCELLED||node1|\n",
+            "NODE_FAIL",
+            "1:0",
+            "node failure",
+        ),
+        (
+            "7|CANCELLED by 20001|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n",
+            "CANCELLED by 20001",
+            "0:0",
+            "cancelled outside",
+        ),
+    ],
+)
+def test_the_last_word_is_read(printed, native, exit_code, kind):
+    assert SLURM.parse_last_word(said(printed)) == {
+        "7": LastWord(native, exit_code, "", "node1", kind)
+    }
+
+
+def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
+    """A requeued job has several rows; a database that lags behind still calls a job running."""
+    printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
+    assert SLURM.parse_last_word(said(printed)) == {
+        "7": LastWord("COMPLETED", "0:0", "", "node2", "")
+    }
+
+
+def test_without_accounting_nobody_remembers():
+    words = "Slurm accounting storage is disabled\n"
+    assert SLURM.parse_last_word(said(stderr=words, code=1)) == {}
