@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import factory
+from django.contrib.auth.hashers import make_password
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
@@ -31,13 +33,19 @@ PASSWORD = "a balance with one empty pan"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
+@cache
+def hashed_password() -> str:
+    """PASSWORD, hashed once: hashing is slow on purpose, and everybody in the tests has it."""
+    return make_password(PASSWORD)
+
+
 class UserFactory(DjangoModelFactory[User]):
     class Meta:
         model = User
         skip_postgeneration_save = True
 
     username = factory.Sequence(lambda n: f"person{n}")
-    password = factory.django.Password(PASSWORD)
+    password = factory.LazyFunction(hashed_password)
 
 
 class AdminFactory(UserFactory):

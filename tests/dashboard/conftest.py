@@ -1,0 +1,166 @@
+"""People with different rights, an experiment with results, and a real browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from experiments.models import Environment, Experiment, Run, User, Workload
+from tests.factories import (
+    AdminFactory,
+    ClusterFactory,
+    ContainerFactory,
+    EnvironmentFactory,
+    LaunchedFactory,
+    PartitionFactory,
+    SeriesFactory,
+    UserFactory,
+    WorkloadFactory,
+    block,
+)
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(autouse=True)
+def _plain_static_files(settings: Settings) -> None:
+    """The manifest is made by collectstatic, which tests do without."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@dataclass(frozen=True)
+class People:
+    """Who looks at a page; `anonymous` has not logged in."""
+
+    owner: User
+    other: User
+    admin: User
+
+    def client(self, who: str) -> Client:
+        client = Client()
+        if who != "anonymous":
+            client.force_login(getattr(self, who))
+        return client
+
+
+@pytest.fixture
+def people(db: None) -> People:
+    return People(
+        owner=UserFactory(username="owner"),
+        other=UserFactory(username="other"),
+        admin=AdminFactory(username="admin"),
+    )
+
+
+@pytest.fixture
+def as_owner(people: People) -> Client:
+    return people.client("owner")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster on which an experiment can be asked for."""
+
+    cluster: Any
+    partition: Any
+    bare: Environment
+    container: Environment
+    workload: Workload
+
+
+@pytest.fixture
+def site(people: People) -> Site:
+    cluster = ClusterFactory(name="lab", owner=people.admin)
+    return Site(
+        cluster=cluster,
+        partition=PartitionFactory(cluster=cluster, name="gpu", gpus_per_node=2),
+        bare=EnvironmentFactory(name="bare metal", cluster=cluster),
+        container=ContainerFactory(name="Apptainer", cluster=cluster),
+        workload=WorkloadFactory(name="blas small"),
+    )
+
+
+def measured(site: Site, owner: User, *, blocks: int = 5, **kwargs: Any) -> Experiment:
+    """Return an experiment whose blocks have all ended: the container costs about 10 %."""
+    experiment: Experiment = LaunchedFactory(
+        owner=owner,
+        cluster=site.cluster,
+        partition=site.partition,
+        baseline=site.bare,
+        workloads=[site.workload],
+        environments=[site.bare, site.container],
+        **kwargs,
+    )
+    for repeat in range(1, blocks + 1):
+        drift = 1 + repeat / 1000
+        values = {site.bare: 0.020 * drift, site.container: 0.022 * drift + repeat * 1e-6}
+        block(experiment, repeat, values)
+    return experiment
+
+
+@pytest.fixture
+def results(site: Site, people: People) -> Experiment:
+    return measured(site, people.owner, question="What does it cost?")
+
+
+@pytest.fixture
+def run(results: Experiment) -> Run:
+    found = Run.objects.filter(experiment=results).order_by("pk")[0]
+    SeriesFactory(run=found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    path = (
+        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    )
+    if not path or not Path(path).exists():
+        pytest.fail(
+            "The browser tests need Chromium: apt-get install chromium, or set CHROMIUM to its path."
+        )
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(chromium: str) -> dict[str, Any]:
+    return {"executable_path": chromium, "args": CHROMIUM_ARGUMENTS}
+
+
+@dataclass
+class Complaints:
+    """What the browser's console had to say."""
+
+    lines: list[str]
+
+
+@pytest.fixture
+def complaints(page: Any) -> Iterator[Complaints]:
+    """Fail the test if a page breaks the content security policy or logs an error."""
+    heard = Complaints([])
+
+    def hear(message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            heard.lines.append(f"{page.url}: {message.text}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: heard.lines.append(f"{page.url}: {error}"))
+    yield heard
+    assert heard.lines == []

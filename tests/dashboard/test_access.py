@@ -1,0 +1,161 @@
+"""Who may see and do what: every address, for each kind of reader."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import URLPattern, reverse
+from django.urls.resolvers import get_resolver
+
+from experiments.models import Experiment, Job, Run
+from tests.dashboard.conftest import People, Site, measured
+from tests.factories import ImageFactory
+
+pytestmark = pytest.mark.django_db
+
+FOR_MEMBERS = (
+    "overview",
+    "search",
+    "experiments",
+    "experiment_new",
+    "compare",
+    "runs",
+    "catalogue",
+    "workload_new",
+    "clusters",
+)
+OF_AN_EXPERIMENT = (
+    "experiment",
+    "comparison",
+    "comparison_csv",
+    "comparison_json",
+    "runs_csv",
+    "runs_json",
+)
+ACTIONS_OF_AN_OWNER = ("experiment_launch", "experiment_cancel", "experiment_readers")
+ELSEWHERE = {
+    "healthz",
+    "login",
+    "logout",
+    "run",
+    "image",
+    "cluster",
+    "experiment_edit",
+    "experiment_clone",
+    "run_exclude",
+    "job_retry",
+}
+
+
+def test_every_address_is_in_these_tests() -> None:
+    names = {
+        pattern.name for pattern in get_resolver().url_patterns if isinstance(pattern, URLPattern)
+    }
+    assert names == {*FOR_MEMBERS, *OF_AN_EXPERIMENT, *ACTIONS_OF_AN_OWNER, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("name", FOR_MEMBERS)
+def test_pages_for_members(name: str, people: People) -> None:
+    address = reverse(name)
+    answer = people.client("anonymous").get(address)
+    assert (answer.status_code, answer["Location"]) == (302, f"/login/?next={address}")
+    for who in ("owner", "other", "admin"):
+        assert people.client(who).get(address).status_code == 200
+
+
+@pytest.mark.parametrize("name", OF_AN_EXPERIMENT)
+@pytest.mark.parametrize(
+    ("visibility", "who", "status"),
+    [
+        ("private", "anonymous", 302),
+        ("private", "other", 404),
+        ("private", "owner", 200),
+        ("private", "admin", 200),
+        ("members", "anonymous", 302),
+        ("members", "other", 200),
+        ("public", "anonymous", 200),
+        ("public", "other", 200),
+    ],
+)
+def test_an_experiment_shows_to_its_readers(
+    name: str, visibility: str, who: str, status: int, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=2, visibility=visibility)
+    assert people.client(who).get(reverse(name, args=[experiment.pk])).status_code == status
+    run = experiment.runs.all()[0]
+    assert people.client(who).get(reverse("run", args=[run.uid])).status_code == status
+
+
+def test_private_and_missing_look_alike_to_anonymous_readers(site: Site, people: People) -> None:
+    private = measured(site, people.owner, blocks=1, visibility="private")
+    client = people.client("anonymous")
+    for name in OF_AN_EXPERIMENT:
+        there = client.get(reverse(name, args=[private.pk]))
+        missing = client.get(reverse(name, args=[987654]))
+        assert there.status_code == missing.status_code == 302
+
+
+def test_lists_hide_what_is_private(site: Site, people: People) -> None:
+    experiment = measured(site, people.owner, question="My secret?", visibility="private")
+    run = experiment.runs.all()[0]
+    other = people.client("other")
+    for address in ("/", "/experiments/", "/compare/", "/runs/", "/search/?q=secret"):
+        assert "My secret?" not in other.get(address).content.decode()
+    assert run.uid not in other.get(f"/search/?q={run.uid[:10]}").content.decode()
+    assert "My secret?" in people.client("owner").get("/experiments/").content.decode()
+
+
+@pytest.mark.parametrize("name", ACTIONS_OF_AN_OWNER)
+def test_only_the_owner_acts(name: str, results: Experiment, people: People) -> None:
+    address = reverse(name, args=[results.pk])
+    assert people.client("anonymous").post(address)["Location"].startswith("/login/")
+    assert people.client("other").post(address).status_code == 403
+    assert people.client("owner").get(address).status_code == 405
+
+
+def test_a_stranger_neither_retries_nor_excludes(results: Experiment, people: People) -> None:
+    job, run = results.jobs.all()[0], results.runs.all()[0]
+    Job.objects.filter(pk=job.pk).update(state="failed")
+    other = people.client("other")
+    assert other.post(reverse("job_retry", args=[job.uid])).status_code == 403
+    assert other.post(reverse("run_exclude", args=[run.uid]), {"why": "dislike"}).status_code == 403
+    run.refresh_from_db()
+    assert run.state == Run.State.SUCCEEDED
+
+
+def test_a_clone_belongs_to_whoever_clones(results: Experiment, people: People) -> None:
+    answer = people.client("other").post(reverse("experiment_clone", args=[results.pk]))
+    clone = Experiment.objects.get(owner=people.other)
+    assert answer["Location"] == reverse("experiment_edit", args=[clone.pk])
+    assert clone.is_draft
+    assert clone.question == results.question
+    assert set(clone.environments.all()) == set(results.environments.all())
+    assert (
+        people.client("anonymous").post(reverse("experiment_clone", args=[results.pk])).status_code
+        == 302
+    )
+
+
+def test_a_launched_experiment_is_not_edited(results: Experiment, people: People) -> None:
+    for who in ("owner", "admin", "other"):
+        answer = people.client(who).get(reverse("experiment_edit", args=[results.pk]))
+        assert answer.status_code == 403
+
+
+def test_clusters_and_images_show_to_members_alone(site: Site, people: People) -> None:
+    image = ImageFactory()
+    for name, pk in (("image", image.pk), ("cluster", site.cluster.pk)):
+        address = reverse(name, args=[pk])
+        assert people.client("anonymous").get(address).status_code == 302
+        assert people.client("other").get(address).status_code == 200
+
+
+def test_the_health_check_needs_nobody(client: object, people: People) -> None:
+    answer = people.client("anonymous").get("/healthz/")
+    assert (answer.status_code, answer.content) == (200, b"ok")
+
+
+def test_logging_out_is_a_post(as_owner: object, people: People) -> None:
+    client = people.client("owner")
+    assert client.get("/logout/").status_code == 405
+    client.post("/logout/")
+    assert client.get("/").status_code == 302
