@@ -21,6 +21,7 @@ def run(parameters: dict[str, Any], recorder: Recorder) -> None:
     set_threads(parameters["threads"])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ["KERAS_HOME"] = os.devnull  # no keras.json of the user's changes what is measured
     tensorflow = load("tensorflow", "TensorFlow")
     keras = load("keras", "Keras")
     if int(keras.__version__.split(".")[0]) < 3:
@@ -70,10 +71,9 @@ def prepare(tensorflow: Any, keras: Any, parameters: dict[str, Any]) -> list[str
 def synthetic_batch(tensorflow: Any, parameters: dict[str, Any]) -> tuple[Any, Any]:
     """Images in [0, 1) and their labels, drawn where they are used: nothing is fed or copied."""
     batch, size = parameters["batch_size"], parameters["image_size"]
-    seed = (parameters["seed"], 0)
-    draw = tensorflow.random.stateless_uniform
-    images = draw((batch, size, size, 3), seed)
-    return images, draw((batch,), seed, maxval=CLASSES, dtype=tensorflow.int32)
+    seed, draw = parameters["seed"], tensorflow.random.stateless_uniform
+    images = draw((batch, size, size, 3), (seed, 0))
+    return images, draw((batch,), (seed, 1), maxval=CLASSES, dtype=tensorflow.int32)
 
 
 def build_model(keras: Any, parameters: dict[str, Any]) -> Any:

@@ -37,7 +37,7 @@ class Cnn(Workload):
             type="number",
             default=0.01,
             minimum=0,
-            maximum=1e6,
+            maximum=1e9,
             help="Of stochastic gradient descent with momentum 0.9.",
         ),
         Parameter(
@@ -47,7 +47,7 @@ class Cnn(Workload):
             choices=("float32", "mixed_float16", "mixed_bfloat16"),
             help="Precision of the layers; the weights stay in float32.",
         ),
-        *stepping(steps=300, burn_in=20),
+        *stepping(steps=400, burn_in=40),
     )
     metrics = (
         *TIMES,

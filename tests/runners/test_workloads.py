@@ -88,7 +88,7 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
         ({"steps": True}, {"steps": "must be a whole number; got True"}),
         ({"steps": "9" * 5000}, {"steps": f"must be a whole number; got '{'9' * 5000}'"}),
         ({"learning_rate": "fast"}, {"learning_rate": "must be a number; got 'fast'"}),
-        ({"learning_rate": "nan"}, {"learning_rate": "must be from 0 to 1000000; got 'nan'"}),
+        ({"learning_rate": "nan"}, {"learning_rate": "must be from 0 to 1000000000; got 'nan'"}),
         (
             {"precision": "float16"},
             {"precision": "must be one of float32, mixed_float16, mixed_bfloat16; got 'float16'"},
