@@ -46,9 +46,8 @@ def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]
         process = lab.start(options.port, with_caller=options.foreground)
         host.say("running a step on both nodes and a batch job, over SSH ...")
         lab.test()
-        facts = lab.describe()
+        facts = {**lab.describe(), "images": software.stage_again(lab)}
         lab.write_facts(facts)
-        software.stage_built(lab)
     except BaseException:
         lab.stop()
         raise

@@ -35,7 +35,7 @@ def folder(name: str) -> Path:
         host.HERE / "oci.py",
         host.HERE / "images.py",
     ]
-    return host.cache() / "software" / f"{name}-{host.digest(parts, rootfs.cluster().name)}"
+    return host.cache() / "software" / f"{name}-{host.digest(parts, rootfs.versions())}"
 
 
 def container_name(name: str, mode: str) -> str:
@@ -78,7 +78,7 @@ class Build:
     def base(self) -> None:
         """minbase and Python, the same version as the cluster's; shared by all images."""
         wanted = rootfs.packages(RECIPE / "packages.txt")
-        base = host.cache() / f"base-{host.digest([], rootfs.cluster().name, *wanted)}"
+        base = host.cache() / f"base-{host.digest([], rootfs.versions(), *wanted)}"
         with host.locked(host.cache() / "base.lock"):
             if not base.is_dir():
                 partial = base.with_suffix(".partial")

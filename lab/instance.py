@@ -204,7 +204,6 @@ class Instance:
                 kind: {"executable": path, "version": versions[kind]}
                 for kind, path in executables.items()
             },
-            "images": {},
         }
 
     def partitions(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ TOOLS = {
     "unshare": "util-linux",
 }
 # What prepare.sh puts into the root file system; the rest of cluster/ is read at each start.
-PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf", "slurmdbd.conf")
+PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf")
 ENTER = [
     "unshare",
     "--mount",
@@ -59,18 +59,20 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
     with log.open("ab") as file:
         done = subprocess.run(argv, stdout=file, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
-        text = log.read_text(errors="replace")
-        gone = re.findall(
-            r"E: (?:Unable to locate package (\S+)|Package '([^']+)' has no|"
-            r"(?:Version|Release) '[^']+' for '([^']+)' was not)",
-            text,
-        )
-        names = sorted({name for match in gone for name in match if name})
-        if names:
-            raise host.LabError(
-                f"the mirror {mirror} has no package {', '.join(names)} any more; see {log}"
-            )
+        if names := missing_packages(log.read_text(errors="replace")):
+            raise host.LabError(f"{mirror} has no package {', '.join(names)} any more; see {log}")
         raise host.LabError(f"mmdebstrap failed; {log} ends with:\n{host.tail(log)}")
+
+
+def missing_packages(apt_output: str) -> list[str]:
+    """The packages that apt says it cannot find."""
+    patterns = (
+        r"^E: Unable to locate package (\S+)",
+        r"^E: Package '([^']+)' has no installation candidate",
+        r"^E: (?:Version|Release) '[^']+' for '([^']+)' was not found",
+    )
+    found = (re.findall(pattern, apt_output, re.MULTILINE) for pattern in patterns)
+    return sorted({name for names in found for name in names})
 
 
 def cluster() -> Path:
@@ -83,6 +85,11 @@ def cluster() -> Path:
             if not folder.is_dir():
                 build(folder, wanted)
     return folder
+
+
+def versions() -> str:
+    """The cluster's system, Slurm, Python and runtimes, one a line."""
+    return (cluster() / "etc/tare-lab/versions").read_text()
 
 
 def build(folder: Path, wanted: list[str]) -> None:

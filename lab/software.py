@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 from lab import host, images
 from lab.instance import USER, Instance
@@ -25,22 +26,25 @@ def build(lab: Instance, names: list[str]) -> None:
                 if not images.folder(name).is_dir():
                     images.Build(lab, name, progress).run()
             with lab.lock():
-                stage(lab, name)
+                staged = stage(lab, name)
+                facts = lab.facts()
+                facts["images"][name] = staged
+                lab.write_facts(facts)
     except host.LabError as error:
         progress.finish(str(error))
         raise
     progress.finish()
 
 
-def stage(lab: Instance, name: str) -> None:
-    """Gives the researcher udocker's containers, and adds the image to lab.json.
+def stage(lab: Instance, name: str) -> dict[str, Any]:
+    """Gives the researcher udocker's containers; returns what lab.json says of the image.
 
     SIF file, sandbox and bare metal environment are read from the cache by every lab; udocker
     writes into its containers. So each lab has folders of its own, but the files in them are
     root's, and shared. The caller holds the lab's lock.
     """
     folder = images.folder(name)
-    facts = json.loads((folder / "manifest.json").read_text())
+    facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
     for mode in images.MODES:
         identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
@@ -56,16 +60,13 @@ def stage(lab: Instance, name: str) -> None:
         os.symlink(str(identity), link)
         subprocess.run(["chown", "-h", OWNER, str(link)], check=True)
         lab.output(["udocker", "setup", f"--execmode={mode}", link.name], user=USER)
-    known = lab.facts()
-    known["images"][name] = facts
-    lab.write_facts(known)
+    return facts
 
 
-def stage_built(lab: Instance) -> None:
-    """Stages what the cache already has for this cluster."""
-    for name in images.IMAGES:
-        if images.folder(name).is_dir():
-            stage(lab, name)
+def stage_again(lab: Instance) -> dict[str, Any]:
+    """Stages what the lab had when it last ran, as far as the cache still has it."""
+    last = lab.facts().get("images", {})
+    return {name: stage(lab, name) for name in last if images.folder(name).is_dir()}
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -64,5 +64,6 @@ cd "$root"
 mkdir -p old
 pivot_root . old
 umount -l /old
+mount --make-rshared /
 cd /
 exec "$@"

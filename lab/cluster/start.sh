@@ -28,15 +28,15 @@ wait_for() { # SECONDS COMMAND...
   done
 }
 
+end() { # SECONDS NAME: asks every process of that name to end, and waits
+  pkill -x "$2" || return 0
+  wait_for "$1" eval "! pgrep -x '$2'" || true
+}
+
 stop() {
   trap '' TERM INT
-  kill $(cat /run/slurmd-*.pid /run/slurmctld.pid /run/slurmdbd.pid) 2>/dev/null || true
-  for _ in {1..100}; do
-    pgrep -x 'slurmctld|slurmdbd' >/dev/null || break
-    sleep 0.02
-  done
-  pkill -x mariadbd || true
-  wait_for 3 eval '! pgrep -x mariadbd' || true
+  end 2 'slurmd|slurmctld' # slurmctld saves its state, so that no job number is given twice
+  end 2 'slurmdbd|mariadbd'
   exit 0
 }
 trap stop TERM INT
@@ -72,10 +72,10 @@ configure() {
 }
 
 make_folders() {
-  mkdir -p /run/sshd /run/munge /run/mysqld /var/log/slurm /var/lib/slurm/slurmctld /var/lib/slurm/node{1,2}
+  mkdir -p /run/sshd /run/munge /run/mysqld /run/slurm /var/log/slurm /var/lib/slurm/slurmctld /var/lib/slurm/node{1,2}
   chown munge: /run/munge
   chown mysql: /run/mysqld
-  chown slurm: /var/log/slurm /var/lib/slurm/slurmctld
+  chown slurm: /run/slurm /var/log/slurm /var/lib/slurm/slurmctld
   [ -d /home/researcher ] || cp -a /etc/skel /home/researcher
   mkdir -p /scratch/researcher
   [ "$(stat -c %U /home/researcher)" = researcher ] || chown -R researcher: /home/researcher

@@ -1,0 +1,269 @@
+"""The main job, end to end: a definition goes in, a comparison comes out. Nothing is faked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from experiments import execution, lifecycle
+from experiments.comparisons import compare_experiment
+from experiments.models import Cluster, Environment, Experiment, Job, Run
+from lab.client import Lab
+from tests.factories import ExperimentFactory, WorkloadFactory
+from tests.lab.conftest import finish, tick_until
+
+pytestmark = [pytest.mark.lab, pytest.mark.django_db]
+
+QUICK = {"steps": 20, "burn_in": 2, "matrix_size": 64, "decomposition_size": 16}
+QUICK_CNN = {"steps": 8, "burn_in": 2}
+
+Make = Callable[..., Experiment]
+
+
+@pytest.fixture
+def experiment(registered: Cluster) -> Make:
+    """Make a launched experiment on the lab; the first environment named is the baseline."""
+
+    def make(
+        environments: Sequence[str | Environment],
+        *,
+        kind: str = "blas",
+        parameters: dict[str, Any] | None = None,
+        time_limit_seconds: int = 120,
+        **columns: Any,
+    ) -> Experiment:
+        rows = [
+            registered.environments.get(name=name) if isinstance(name, str) else name
+            for name in environments
+        ]
+        quick = {"blas": QUICK, "cnn": QUICK_CNN}[kind]
+        made: Experiment = ExperimentFactory(
+            cluster=registered,
+            partition=registered.partitions.get(name="gpu"),
+            baseline=rows[0],
+            environments=rows,
+            workloads=[
+                WorkloadFactory(
+                    kind=kind,
+                    parameters=parameters or quick,
+                    time_limit_seconds=time_limit_seconds,
+                )
+            ],
+            **({"repeats": 1} | columns),
+        )
+        lifecycle.launch(made, made.owner)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def program(registered: Cluster) -> Callable[[str], Environment]:
+    """Make a bare-metal environment whose `python` is a shell script on the cluster."""
+
+    def make(script: str) -> Environment:
+        number = registered.environments.count()
+        path = f"{registered.work_directory}/program-{number}"
+        with execution.connect(registered) as runner:
+            runner.transport.run(["mkdir", "-p", registered.work_directory])
+            runner.transport.write(path, f"#!/bin/sh\n{script}\n".encode())
+            runner.transport.run(["chmod", "+x", path])
+        return Environment.objects.create(
+            name=f"program {number}", cluster=registered, python=path, owner=registered.owner
+        )
+
+    return make
+
+
+def names(suffix: str, *kinds: str) -> list[str]:
+    return [f"{kind}{suffix}" for kind in kinds]
+
+
+def test_every_runtime_of_the_lab_measures_blas(registered: Cluster, experiment: Make) -> None:
+    suffix = registered.environments.get(name__startswith="bare metal (").name[len("bare metal") :]
+    forms = ("bare metal", "Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1")
+    made = experiment(names(suffix, *forms), repeats=2)
+    finish(made)
+    assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
+    for job in made.jobs.all():
+        runs = list(job.runs.order_by("position"))
+        assert len({run.node for run in runs}) == 1, "a block stays on one node"
+        began = [run.began_at for run in runs]
+        assert began == sorted(began, key=str), "in the order that was planned"
+        versions = {run.snapshot.content["inside"]["python"]["version"] for run in runs}  # type: ignore[union-attr]
+        assert len(versions) == 1, "bare metal and container differ in the container only"
+    comparison = compare_experiment(made)
+    assert len(comparison.pairs) == 4
+    assert all(pair.ratio for pair in comparison.pairs)
+    for pair in comparison.pairs:
+        differing = [reason for reason in pair.reasons if "differ" in reason.lower()]
+        assert differing == [], pair.environment
+
+
+def test_tensorflow_trains_alike_on_bare_metal_and_in_containers(experiment: Make) -> None:
+    made = experiment(["bare metal", "Apptainer SIF", "udocker P1"], kind="cnn")
+    finish(made)
+    assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
+    losses = {run.measurements.get(metric="loss").value for run in made.runs.all()}
+    assert max(losses) - min(losses) < 1e-6 * max(losses)
+    run = made.runs.get(environment__name="Apptainer SIF")
+    assert run.snapshot
+    inside, outside = run.snapshot.content["inside"], run.snapshot.content["outside"]
+    assert inside["packages"]["tensorflow-cpu"]
+    assert inside["variables"]["CUDA_VISIBLE_DEVICES"], "Slurm's choice of GPU reaches the program"
+    assert "JobId=" in outside["scheduler"]
+    assert "apptainer" in run.snapshot.content["runtime"]
+    assert run.snapshot.content["image"].startswith("sha256:")
+
+
+def test_sbatchs_refusal_is_shown_in_its_own_words(registered: Cluster, experiment: Make) -> None:
+    registered.partitions.filter(name="gpu").update(directives=["--constraint=quantum"])
+    made = experiment(["bare metal", "Apptainer SIF"])
+    finish(made)
+    job = made.jobs.get()
+    assert (job.state, job.reason) == ("failed", "refused")
+    assert "Invalid feature specification" in job.message
+    assert set(made.runs.values_list("reason", flat=True)) == {"not submitted"}
+    registered.partitions.filter(name="gpu").update(directives=[])
+    assert lifecycle.can_retry(job)
+
+
+def test_a_run_that_takes_too_long_ends_and_the_next_one_follows(
+    experiment: Make, program: Callable[[str], Environment]
+) -> None:
+    made = experiment([program("exec sleep 600"), "bare metal"], time_limit_seconds=10, repeats=1)
+    finish(made)
+    slow = made.runs.get(environment__name__startswith="program")
+    assert (slow.state, slow.reason) == ("failed", "time limit")
+    assert made.runs.get(environment__name="bare metal").state == "succeeded"
+    assert made.jobs.get().state == Job.State.DONE
+
+
+def test_a_node_that_fails_is_named(
+    lab: Lab, experiment: Make, program: Callable[[str], Environment]
+) -> None:
+    made = experiment([program("exec sleep 600"), "bare metal"])
+    running = made.runs.filter(state="running", environment__name__startswith="program")
+    tick_until(made.cluster, running.exists)
+    node = running.get().node
+    lab.execute(["scontrol", "update", f"nodename={node}", "state=down", "reason=test"])
+    try:
+        finish(made)
+    finally:
+        lab.execute(["scontrol", "update", f"nodename={node}", "state=resume"])
+    job = made.jobs.get()
+    assert (job.state, job.reason) == ("failed", "node failure")
+    assert "NODE_FAIL" in job.message
+
+
+def test_cancel_reaches_the_cluster(
+    lab: Lab, experiment: Make, program: Callable[[str], Environment]
+) -> None:
+    made = experiment([program("exec sleep 600"), "bare metal"])
+    tick_until(made.cluster, made.jobs.filter(state="running").exists)
+    lifecycle.cancel(made, made.owner)
+    finish(made)
+    assert made.jobs.get().state == Job.State.CANCELLED
+    assert lab.execute(["squeue", "-h", "-n", made.jobs.get().name]).stdout == ""
+
+
+class TestBadDays:
+    """Nothing is lost, the cluster's page says what is wrong, and the next tick goes on."""
+
+    @pytest.mark.parametrize(
+        ("change", "kind", "words"),
+        [
+            ({"port": 1}, "unreachable", "listen"),
+            ({"host": "no-such-host.invalid"}, "host name", "no-such-host.invalid"),
+            (
+                {"host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43},
+                "host key",
+                "SHA256:",
+            ),
+        ],
+    )
+    def test_of_the_way_in(
+        self, experiment: Make, change: dict[str, Any], kind: str, words: str
+    ) -> None:
+        made = experiment(["bare metal", "Apptainer SIF"])
+        before = {name: getattr(made.cluster, name) for name in change}
+        Cluster.objects.update(**change)
+        assert execution.tick(made.cluster.pk) == "try again"
+        made.cluster.refresh_from_db()
+        assert (made.cluster.last_error_kind, words in made.cluster.last_error) == (kind, True)
+        assert set(made.jobs.values_list("state", flat=True)) == {"planned"}
+        Cluster.objects.update(retry_at=None, **before)
+        finish(made)
+        assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+    def test_of_the_key(self, lab: Lab, registered: Cluster) -> None:
+        credential = registered.credential
+        assert credential
+        credential.private_key = lab.passphrase_key.read_text()
+        credential.save()
+        assert execution.tick(registered.pk) == "try again"
+        registered.refresh_from_db()
+        assert registered.last_error_kind == "passphrase"
+        assert lab.passphrase not in registered.last_error
+        credential.passphrase = lab.passphrase
+        credential.save()
+        Cluster.objects.update(retry_at=None)
+        assert execution.tick(registered.pk) == "done"
+
+    def test_of_a_full_disk(self, lab: Lab, experiment: Make) -> None:
+        tiny = "/scratch/tiny"
+        lab.execute(["mkdir", "-p", tiny])
+        lab.execute(["mount", "-t", "tmpfs", "-o", "size=16k,mode=1777", "tmpfs", tiny])
+        made = experiment(["bare metal", "Apptainer SIF"])
+        place = made.cluster.work_directory
+        Cluster.objects.update(work_directory=tiny)
+        assert execution.tick(made.cluster.pk) == "try again"
+        made.cluster.refresh_from_db()
+        assert made.cluster.last_error_kind == "disk full"
+        assert made.jobs.get().state == Job.State.SUBMITTING
+        lab.execute(["umount", tiny])
+        Cluster.objects.update(retry_at=None, work_directory=place)
+        finish(made)
+        assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_odd_names_and_values_reach_the_program_as_typed(
+    registered: Cluster, experiment: Make
+) -> None:
+    """Promise 6: nothing a user types reaches a shell unquoted."""
+    odd = 'it\'s $(touch /tmp/pwned) `id` "quoted" \\ ünïcödé \n newline'
+    python = registered.environments.get(name="bare metal").python
+    environment = Environment.objects.create(
+        name=odd,
+        cluster=registered,
+        python=python,
+        variables={"TF_ODD": odd},
+        owner=registered.owner,
+    )
+    made = experiment(["bare metal", environment])
+    finish(made)
+    run = made.runs.get(environment=environment)
+    assert run.state == Run.State.SUCCEEDED, run.message
+    assert run.snapshot
+    assert run.snapshot.content["inside"]["variables"]["TF_ODD"] == odd
+
+
+def test_a_connection_lost_while_submitting_does_not_double_the_job(experiment: Make) -> None:
+    """Slurm forgets nothing here: the job is found by its name before anything is sent again."""
+    made = experiment(["bare metal", "Apptainer SIF"])
+    execution.tick(made.cluster.pk)
+    job = made.jobs.get()
+    known = job.scheduler_id
+    assert known
+    Job.objects.filter(pk=job.pk).update(
+        state=Job.State.SUBMITTING, scheduler_id="", submitted_at=timezone.now() - timedelta(1)
+    )
+    execution.tick(made.cluster.pk)
+    job.refresh_from_db()
+    assert job.scheduler_id == known
+    finish(made)
+    assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
