@@ -63,11 +63,18 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
 
+class WriteOnly(forms.Textarea):
+    """An input that shows nothing: neither what is stored nor what was typed before an error."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
     """Secrets go in and never come out: the inputs are empty whatever is stored."""
 
     private_key = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 8, "autocomplete": "off", "spellcheck": "false"}),
+        widget=WriteOnly(attrs={"rows": 8, "autocomplete": "off", "spellcheck": "false"}),
         required=False,
         strip=False,
         help_text="OpenSSH private key (ed25519, ECDSA or RSA). Left empty, the stored one stays.",
@@ -91,15 +98,14 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.add_error("private_key", "A credential is its key: paste it here.")
             elif passphrase:
                 self.add_error("private_key", "A new passphrase comes with its key.")
-            return cleaned
+            kept = {name: getattr(self.instance, name) for name in ("private_key", "passphrase")}
+            return cleaned | kept
         try:
             self.instance.fingerprint = fingerprint_of(normalised(key), passphrase)
         except ValueError as problem:
             self.add_error("private_key", str(problem))
             return cleaned
-        self.instance.private_key = normalised(key)
-        self.instance.passphrase = passphrase
-        return cleaned
+        return cleaned | {"private_key": normalised(key)}
 
 
 @admin.register(Credential)

@@ -51,6 +51,7 @@ def _figures(found: Comparison) -> dict[str, Any]:
     rows = [Row(_title(group), pair) for group in found.groups for pair in group.pairs]
     return {
         "marks": marks,
+        "has_samples": any(group.samples for group in found.groups),
         "forest": forest(rows, margin=found.experiment.margin, marks=marks) if rows else None,
         "groups": [_group(group, marks, index) for index, group in enumerate(found.groups)],
     }

@@ -134,7 +134,7 @@ def chromium() -> str:
     )
     if not path or not Path(path).exists():
         pytest.fail(
-            "The browser tests need Chromium: apt-get install chromium, or set CHROMIUM to its path."
+            "The browser tests need Chromium: apt-get install chromium, or set CHROMIUM to a path."
         )
     return path
 

@@ -1,0 +1,205 @@
+"""Administration: secrets go in and never come out, and what cannot work is refused."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import paramiko
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from experiments.models import Cluster, Credential, Environment, Event, Image
+from tests.dashboard.conftest import People, Site
+from tests.factories import ContainerFactory, CredentialFactory, EventFactory, StagedImageFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def as_admin(people: People) -> Client:
+    return people.client("admin")
+
+
+def private_key(passphrase: str | None = None) -> str:
+    file = io.StringIO()
+    paramiko.ECDSAKey.generate().write_private_key(file, password=passphrase)
+    return file.getvalue()
+
+
+def add(client: Client, **fields: Any) -> Any:
+    sent = {"name": "lab key", "user_name": "tare", "private_key": "", "passphrase": ""} | fields
+    return client.post(reverse("admin:experiments_credential_add"), sent)
+
+
+def test_promise_5_a_stored_key_is_never_shown(as_admin: Client, people: People) -> None:
+    key = private_key("open sesame")
+    assert add(as_admin, private_key=key, passphrase="open sesame").status_code == 302
+    stored = Credential.objects.get()
+    assert stored.private_key.reveal().strip() == key.strip()
+    assert stored.passphrase.reveal() == "open sesame"
+    assert stored.fingerprint.startswith("SHA256:")
+    assert stored.owner == people.admin
+    secrets = [line for line in key.splitlines() if len(line) > 30] + ["open sesame"]
+    for name, args in (
+        ("change", [stored.pk]),
+        ("history", [stored.pk]),
+        ("delete", [stored.pk]),
+        ("changelist", []),
+    ):
+        page = as_admin.get(reverse(f"admin:experiments_credential_{name}", args=args))
+        for secret in secrets:
+            assert secret not in page.content.decode()
+
+
+def test_a_key_is_kept_when_its_field_stays_empty(as_admin: Client) -> None:
+    add(as_admin, private_key=private_key())
+    stored = Credential.objects.get()
+    address = reverse("admin:experiments_credential_change", args=[stored.pk])
+    sent = {"name": "renamed", "user_name": "tare", "private_key": "", "passphrase": ""}
+    assert as_admin.post(address, sent).status_code == 302
+    after = Credential.objects.get()
+    assert after.name == "renamed"
+    assert after.private_key == stored.private_key
+    assert after.fingerprint == stored.fingerprint
+
+
+def test_a_key_that_a_browser_mangled_is_mended(as_admin: Client) -> None:
+    key = private_key()
+    add(as_admin, private_key=key.strip().replace("\n", "\r\n"))
+    assert Credential.objects.get().private_key.reveal() == key.strip() + "\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "A credential is its key"),
+        ({"private_key": "ssh-rsa AAAA"}, "cannot be read"),
+        ({"private_key": private_key("x")}, "needs a passphrase"),
+        ({"private_key": private_key("x"), "passphrase": "wrong"}, "does not open"),
+    ],
+)
+def test_a_key_that_opens_nothing_is_refused(
+    fields: dict[str, str], words: str, as_admin: Client
+) -> None:
+    answer = add(as_admin, **fields)
+    page = answer.content.decode()
+    assert words in page
+    assert not Credential.objects.exists()
+    for secret in fields.get("private_key", "").splitlines()[1:-1]:
+        assert secret not in page
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    empty = {
+        f"{prefix}-{name}": "0"
+        for prefix in ("partitions", "runtimes")
+        for name in ("TOTAL_FORMS", "INITIAL_FORMS")
+    }
+    return {
+        "name": "forhlr2",
+        "enabled": "on",
+        "transport": "ssh",
+        "host": "login.example.org",
+        "port": "22",
+        "scheduler": "slurm",
+        "work_directory": "/work/tare",
+        "max_live_jobs": "4",
+        "poll_seconds": "15",
+        **empty,
+        **changes,
+    }
+
+
+def test_whoever_adds_a_cluster_owns_it(as_admin: Client, people: People) -> None:
+    answer = as_admin.post(reverse("admin:experiments_cluster_add"), cluster())
+    assert answer.status_code == 302
+    assert Cluster.objects.get().owner == people.admin
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"host": ""}, "SSH needs a host"),
+        ({"host_key": "SHA256:abc"}, "no ed25519, ECDSA or RSA public key"),
+        ({"work_directory": "tare"}, "absolute path"),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached_is_refused(
+    changes: dict[str, str], words: str, as_admin: Client
+) -> None:
+    page = as_admin.post(reverse("admin:experiments_cluster_add"), cluster(**changes))
+    assert words in page.content.decode()
+    assert not Cluster.objects.exists()
+
+
+def test_a_wrong_host_is_said_in_words(as_admin: Client, people: People) -> None:
+    as_admin.post(reverse("admin:experiments_cluster_add"), cluster(host="127.0.0.1", port="1"))
+    chosen = {"action": "show_host_key", "_selected_action": [Cluster.objects.get().pk]}
+    page = as_admin.post(reverse("admin:experiments_cluster_changelist"), chosen, follow=True)
+    assert "127.0.0.1" in page.content.decode()
+    assert page.status_code == 200
+
+
+def environment(site: Site, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": "new",
+        "cluster": site.cluster.pk,
+        "python": "python3",
+        "binds": "[]",
+        "variables": "{}",
+        **changes,
+    }
+
+
+def test_an_environment_is_made_of_parts_that_fit(as_admin: Client, site: Site) -> None:
+    address = reverse("admin:experiments_environment_add")
+    runtime, staged = site.container.runtime, site.container.staged_image
+    assert runtime is not None
+    assert staged is not None
+    foreign = ContainerFactory()
+    wrong = StagedImageFactory(
+        cluster=site.cluster, image=staged.image, format="udocker", path="it"
+    )
+    for changes, words in (
+        ({"runtime": runtime.pk}, "go together"),
+        ({"runtime": runtime.pk, "staged_image": foreign.staged_image_id}, "This is on"),
+        ({"runtime": runtime.pk, "staged_image": wrong.pk}, "does not start udocker"),
+    ):
+        page = as_admin.post(address, environment(site, **changes))
+        assert words in page.content.decode()
+    fits = environment(site, runtime=runtime.pk, staged_image=staged.pk)
+    assert as_admin.post(address, fits).status_code == 302
+    assert Environment.objects.filter(name="new").exists()
+
+
+def test_a_digest_is_a_digest(as_admin: Client, people: People) -> None:
+    empty = {"staged-TOTAL_FORMS": "0", "staged-INITIAL_FORMS": "0"}
+    sent = {"reference": "a:latest", "digest": "latest", "packages": "{}", "labels": "{}"}
+    page = as_admin.post(reverse("admin:experiments_image_add"), sent | empty).content.decode()
+    assert "64 hex digits" in page
+    assert not Image.objects.exists()
+
+
+def test_what_tare_writes_is_read_only(as_admin: Client) -> None:
+    event = EventFactory()
+    for model in ("event", "run", "job"):
+        assert as_admin.get(reverse(f"admin:experiments_{model}_changelist")).status_code == 200
+        assert as_admin.get(reverse(f"admin:experiments_{model}_add")).status_code == 403
+    address = reverse("admin:experiments_event_delete", args=[event.pk])
+    assert as_admin.post(address, {"post": "yes"}).status_code == 403
+    assert Event.objects.filter(pk=event.pk).exists()
+
+
+def test_a_member_is_no_administrator(people: People) -> None:
+    CredentialFactory()
+    for name in ("credential", "cluster", "image"):
+        address = reverse(f"admin:experiments_{name}_changelist")
+        assert people.client("owner").get(address).status_code == 302
+
+
+def test_administration_leads_back(as_admin: Client) -> None:
+    page = as_admin.get("/admin/").content.decode()
+    assert "Tare administration" in page
+    assert '<a href="/">' in page

@@ -1,0 +1,74 @@
+"""The files: they parse, they are complete, and the comparison can be recomputed from them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from experiments.comparisons import compare_experiment
+from experiments.models import Experiment, Run
+from experiments.statistics import Sample, compare
+
+pytestmark = pytest.mark.django_db
+
+
+def table(client: Client, name: str, experiment: Experiment) -> list[dict[str, str]]:
+    answer: Any = client.get(reverse(name, args=[experiment.pk]))
+    text = b"".join(answer.streaming_content).decode()
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def document(client: Client, name: str, experiment: Experiment) -> dict[str, Any]:
+    answer = client.get(reverse(name, args=[experiment.pk]))
+    assert answer["Content-Type"] == "application/json"
+    found: dict[str, Any] = json.loads(answer.content)
+    return found
+
+
+def test_every_run_is_in_the_export(results: Experiment, as_owner: Client) -> None:
+    failed = results.runs.all()[3]
+    Run.objects.filter(pk=failed.pk).update(state="failed", reason="crashed")
+    failed.measurements.all().delete()
+    rows = table(as_owner, "runs_csv", results)
+    assert {row["run"] for row in rows} == set(results.runs.values_list("uid", flat=True))
+    assert [row["reason"] for row in rows if row["state"] == "failed"] == ["crashed"]
+    assert len(document(as_owner, "runs_json", results)["runs"]) == 10
+
+
+def test_promise_2_the_comparison_is_recomputed_from_the_export(
+    results: Experiment, as_owner: Client
+) -> None:
+    rows = table(as_owner, "runs_csv", results)
+    samples = [
+        Sample(row["run"], row["job"], row["environment"], float(row["step_time (s)"]))
+        for row in rows
+    ]
+    about = document(as_owner, "comparison_json", results)["experiment"]
+    (again,) = compare(
+        samples,
+        baseline="bare metal",
+        environments=["Apptainer"],
+        margin=about["margin"],
+        better="lower",
+        paired=True,
+        unit="s",
+    )
+    (exported,) = table(as_owner, "comparison_csv", results)
+    (shown,) = compare_experiment(results).pairs
+    assert float(exported["ratio"]) == again.ratio == shown.ratio
+    assert (float(exported["ci95_low"]), float(exported["ci95_high"])) == again.ci95
+    assert exported["verdict"] == again.verdict
+
+
+def test_json_says_how_the_rows_are_to_be_read(results: Experiment, as_owner: Client) -> None:
+    about = document(as_owner, "comparison_json", results)["experiment"]
+    assert about["question"] == results.question
+    assert about["plan_hash"] == results.plan_hash
+    assert about["order_seed"] == results.order_seed

@@ -1,0 +1,213 @@
+"""Lists: sorted, filtered and cut by the server, at the same cost however many rows there are."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from experiments.models import Environment, Experiment, Run
+from tests.dashboard.conftest import People, Site, measured
+from tests.factories import (
+    ClusterFactory,
+    ContainerFactory,
+    ExperimentFactory,
+    JobFactory,
+    PartitionFactory,
+    RunFactory,
+    RuntimeFactory,
+    WorkloadFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def queries(client: Client, address: str) -> int:
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        assert client.get(address).status_code == 200
+    return len(captured)
+
+
+def more_rows(site: Site, people: People) -> None:
+    for _ in range(4):
+        measured(site, people.owner, blocks=3)
+        ExperimentFactory(cluster=site.cluster, baseline=site.bare, owner=people.other)
+        WorkloadFactory()
+        ContainerFactory(cluster=site.cluster)
+        cluster = ClusterFactory()
+        PartitionFactory(cluster=cluster)
+        RuntimeFactory(cluster=cluster)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/experiments/",
+        "/runs/",
+        "/compare/",
+        "/clusters/",
+        "/catalogue/?tab=images",
+        "/catalogue/?tab=workloads",
+        "/catalogue/?tab=environments",
+        "/search/?q=cost",
+    ],
+)
+def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
+    address: str, site: Site, people: People, results: Experiment
+) -> None:
+    client = people.client("owner")
+    queries(client, address)  # what is asked once a process
+    few = queries(client, address)
+    more_rows(site, people)
+    assert queries(client, address) == few
+    assert few <= 12
+
+
+@pytest.mark.parametrize("tab", ["runs", "jobs", "plan", "events"])
+def test_an_experiment_asks_as_often_for_many_runs_as_for_few(
+    tab: str, site: Site, people: People
+) -> None:
+    client = people.client("owner")
+    small = measured(site, people.owner, blocks=2)
+    large = measured(site, people.owner, blocks=12)
+    few = queries(client, f"{small.get_absolute_url()}?tab={tab}")
+    assert queries(client, f"{large.get_absolute_url()}?tab={tab}") == few
+
+
+def test_the_overview_asks_as_often_for_many_live_experiments(site: Site, people: People) -> None:
+    client = people.client("owner")
+
+    def alive() -> None:
+        job = JobFactory(experiment=measured(site, people.owner, blocks=0), state="running")
+        RunFactory(job=job, state=Run.State.RUNNING)
+
+    alive()
+    few = queries(client, "/")
+    for _ in range(5):
+        alive()
+    assert queries(client, "/") == few
+
+
+def test_a_page_has_fifty_rows_and_the_next_one_the_rest(
+    as_owner: Client, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=30)
+    page = as_owner.get(experiment.get_absolute_url())
+    assert len(page.context["listing"].page.object_list) == 50
+    assert "1–50 of 60" in page.content.decode()
+    rest = as_owner.get(experiment.get_absolute_url(), {"page": 2})
+    shown = [row.pk for answer in (page, rest) for row in answer.context["listing"].page]
+    assert sorted(shown) == sorted(experiment.runs.values_list("pk", flat=True))
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "99", "last", "1e9", "x"])
+def test_a_page_that_does_not_exist_is_no_error(page: str, as_owner: Client) -> None:
+    assert as_owner.get("/experiments/", {"page": page}).status_code == 200
+
+
+@pytest.mark.parametrize("sort", ["question", "-question", "nonsense", "-", "owner__password"])
+def test_the_address_sorts_by_declared_columns_alone(
+    sort: str, as_owner: Client, people: People
+) -> None:
+    for question in ("b?", "a?", "c?"):
+        ExperimentFactory(question=question, owner=people.owner)
+    listing = as_owner.get("/experiments/", {"sort": sort}).context["listing"]
+    found = [row.question for row in listing.page]
+    expected = {"question": ["a?", "b?", "c?"], "-question": ["c?", "b?", "a?"]}
+    assert found == expected.get(sort, ["c?", "a?", "b?"])
+    assert listing.sort in {"question", "-question", "-created"}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"q": "DOES"}, {"does it?"}),
+        ({"state": "draft"}, {"draft?"}),
+        ({"state": "ended"}, {"does it?"}),
+        ({"state": "alive"}, {"alive?"}),
+        ({"mine": "me"}, {"does it?", "alive?"}),
+        ({"cluster": "nonsense"}, {"does it?", "alive?", "draft?"}),
+        ({"q": "100 % \\ _"}, set()),
+    ],
+)
+def test_experiments_are_filtered(
+    query: dict[str, str], found: set[str], as_owner: Client, site: Site, people: People
+) -> None:
+    measured(site, people.owner, blocks=1, question="does it?")
+    alive = measured(site, people.owner, blocks=0, question="alive?")
+    RunFactory(job=JobFactory(experiment=alive), state=Run.State.PLANNED)
+    ExperimentFactory(question="draft?", cluster=site.cluster, owner=people.other)
+    rows = as_owner.get("/experiments/", query).context["experiments"]
+    assert {row.question for row in rows} == found
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"state": "succeeded"}, 4),
+        ({"state": "failed"}, 0),
+        ({"environment": "apptainer"}, 2),
+        ({"workload": "small"}, 4),
+        ({"q": "what"}, 4),
+        ({"state": "no such"}, 4),
+    ],
+)
+def test_runs_are_filtered(
+    query: dict[str, str], count: int, as_owner: Client, site: Site, people: People
+) -> None:
+    measured(site, people.owner, blocks=2, question="What?")
+    listing = as_owner.get("/runs/", query).context["listing"]
+    assert listing.page.paginator.count == count
+
+
+def test_sorting_keeps_the_filter_and_paging_keeps_both(
+    as_owner: Client, site: Site, people: People
+) -> None:
+    measured(site, people.owner, blocks=30)
+    page = as_owner.get("/runs/", {"state": "succeeded", "sort": "node"}).content.decode()
+    assert "?state=succeeded&amp;sort=-node" in page
+    assert "?state=succeeded&amp;sort=node&amp;page=2" in page
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("/", "What does a container cost?"),
+        ("/experiments/", "Ask the first question"),
+        ("/runs/", "No run yet"),
+        ("/compare/", "Nothing to compare yet"),
+        ("/clusters/", "No cluster yet"),
+        ("/catalogue/", "No image yet"),
+        ("/catalogue/?tab=workloads", "No workload yet"),
+        ("/catalogue/?tab=environments", "No environment yet"),
+        ("/search/?q=nothing", "Nothing found"),
+    ],
+)
+def test_an_empty_page_teaches(address: str, words: str, as_owner: Client) -> None:
+    assert words in as_owner.get(address).content.decode()
+
+
+def test_the_search_finds_questions_and_uids(as_owner: Client, results: Experiment) -> None:
+    run = results.runs.all()[0]
+    assert results.question in as_owner.get("/search/", {"q": "WHAT does"}).content.decode()
+    page = as_owner.get("/search/", {"q": run.uid[:8].upper()}).content.decode()
+    assert run.get_absolute_url() in page
+
+
+def test_a_cluster_out_of_service_says_so(as_owner: Client, site: Site) -> None:
+    ClusterFactory(name="old", enabled=False)
+    bad = ClusterFactory(name="bad", last_error="no route to host", last_error_kind="unreachable")
+    page = as_owner.get("/clusters/").content.decode()
+    assert "off" in page
+    assert "unreachable" in page
+    assert "no route to host" in as_owner.get(f"/clusters/{bad.pk}/").content.decode()
+
+
+def test_environments_are_shown_with_their_image(as_owner: Client, site: Site) -> None:
+    page = as_owner.get("/catalogue/?tab=environments").content.decode()
+    row = Environment.objects.get(pk=site.container.pk)
+    assert row.staged_image is not None
+    assert row.staged_image.image.reference in page
