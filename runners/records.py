@@ -14,7 +14,13 @@ from typing import Any
 from runners.schedulers import Failure, LastWord
 
 TAIL = 20_000  # characters of output that are kept
-OUT_OF_MEMORY = re.compile(r"oom[-_ ]?kill|out of memory|exceeded .*memory limit", re.IGNORECASE)
+# What Slurm and the kernel leave in a job's output, where nobody else remembers how it ended.
+WRITTEN: tuple[tuple[Failure, str], ...] = (
+    ("time-out", r".*CANCELLED AT .* DUE TO TIME LIMIT.*"),
+    ("node failure", r".*CANCELLED AT .* DUE TO NODE FAILURE.*"),
+    ("out of memory", r".*(oom[-_ ]?kill|out of memory|exceeded .*memory limit).*"),
+    ("cancelled outside", r".*CANCELLED AT .*"),
+)
 
 
 @dataclass(frozen=True)
@@ -91,16 +97,22 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
     """Why a job did not come to its end, and in whose words; for a record without exit code 0."""
     if record.time_limit_reached:
         return "time-out", "the time limit was reached"
-    if last_word is None or not last_word.kind:
-        if record.exit_code:
-            return "failed", f"the job script ended with exit code {record.exit_code}"
-        said = f" (the scheduler says {last_word.native})" if last_word else ""
-        return "lost", f"the job left no exit code{said}"
-    words = " ".join(filter(None, [last_word.native, last_word.exit_code, last_word.reason]))
-    if last_word.kind == "failed" and OUT_OF_MEMORY.search(record.output_tail):
-        # Where the kernel or slurmstepd kills single processes, Slurm only knows FAILED 0:9.
-        return "out of memory", f"{words}; the output speaks of memory"
-    return last_word.kind, words
+    if last_word and last_word.kind and last_word.kind != "failed":
+        return last_word.kind, _said(last_word)
+    # Where single processes are killed for their memory, Slurm itself only knows FAILED 0:9.
+    for kind, pattern in WRITTEN:
+        if found := re.search(pattern, record.output_tail, re.IGNORECASE):
+            return kind, found[0].strip()
+    if last_word and last_word.kind:
+        return last_word.kind, _said(last_word)
+    if record.exit_code:
+        return "failed", f"the job script ended with exit code {record.exit_code}"
+    said = f" (the scheduler says {last_word.native})" if last_word else ""
+    return "lost", f"the job left no exit code{said}"
+
+
+def _said(word: LastWord) -> str:
+    return " ".join(filter(None, [word.native, word.exit_code, word.reason]))
 
 
 def _read_run(

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, ClassVar, Self
 
 from runners.errors import Refused, TryAgain
 
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 MEMORY_LIMIT = 64 * MIB  # of one answer that no stream takes
 STDERR_LIMIT = MIB  # what is kept of what a command complains of
 FETCH_LIMIT = 256 * MIB  # of one directory
-FILE_LIMIT = 32 * MIB  # larger files stay on the cluster
+FILE_LIMIT = 8 * MIB  # larger files stay on the cluster
 
 MISSING = 66  # sysexits.h EX_NOINPUT: what our own commands say of a missing path
 
@@ -52,6 +52,8 @@ class Transport(ABC):
     Every call ends: with the command, with its time-out, or with the connection (TryAgain).
     Paths are absolute.
     """
+
+    label: ClassVar[str]
 
     @abstractmethod
     def run(

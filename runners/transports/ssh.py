@@ -81,7 +81,8 @@ class SSH(Transport):
         timer.start()
         sink = collector(stdout)
         try:
-            with connection.open_session(timeout=timeout) as channel:
+            # The timer is to be first: it knows that this is a time-out.
+            with connection.open_session(timeout=timeout + 5) as channel:
                 channel.exec_command(command)
                 feeder = threading.Thread(target=_feed, args=(channel, stdin), daemon=True)
                 feeder.start()

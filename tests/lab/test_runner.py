@@ -82,7 +82,7 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
         yield Cluster(lab, Runner(transport, Slurm()))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def overdue(cluster: Cluster) -> tuple[JobSpec, str]:
     """A job that will run into its time limit while other tests run."""
     job = cluster.job(

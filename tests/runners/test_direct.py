@@ -216,6 +216,20 @@ def test_one_job_at_a_time_has_the_machine(runner, block, program, tmp_path):
     assert finished(runner, first, ids[0]).runs["r0"].output_tail == "open"
 
 
+def test_a_job_outlives_the_connection_that_sent_it(ssh, block, program, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    job = block(program(f"cat '{gate}'"))
+    runner = Runner(ssh, Direct())
+    job_id = runner.submit(job)
+    until(started(job))
+    ssh.close()
+    gate.write_text("open")
+    record = finished(runner, job, job_id)
+    assert (record.exit_code, record.started_by) == (0, job_id)
+    assert record.runs["r0"].output_tail == "open"
+
+
 def test_a_cancelled_job_says_so(runner, block, program):
     job = block(program("echo here; exec sleep 60"), program("true"))
     job_id = runner.submit(job)

@@ -113,42 +113,53 @@ def test_a_tampered_file_shows():
     assert read_record({**files, "sha256sums": sums.encode()}).bad_checksums == ["result", name]
 
 
+CANCELLED = "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-20T13:50:08"
+MEMORY = (
+    "slurmstepd-node1: error: StepId=16.batch exceeded memory limit (964042752 > 314572800), "
+    "being killed"
+)
+
+
 @pytest.mark.parametrize(
-    ("native", "exit_code", "kind", "output", "named"),
+    ("word", "output", "named"),
     [
-        ("TIMEOUT", "0:0", "time-out", "", ("time-out", "TIMEOUT 0:0")),
-        ("NODE_FAIL", "1:0", "node failure", "", ("node failure", "NODE_FAIL 1:0")),
-        ("FAILED", "0:9", "failed", "Killed", ("failed", "FAILED 0:9")),
-        *(
-            (
-                "FAILED",
-                "0:9",
-                "failed",
-                words,
-                ("out of memory", "FAILED 0:9; the output speaks of memory"),
-            )
-            for words in (
-                "slurmstepd-node1: error: StepId=16.batch exceeded memory limit "
-                "(964042752 > 314572800), being killed",
-                "slurmstepd: error: Detected 1 oom-kill event(s) in step 5.batch cgroup.",
-                "slurmstepd: error: Detected 1 oom_kill event in StepId=5.batch.",
-            )
-        ),
+        ("TIMEOUT 0:0 time-out", f"{CANCELLED} ***", ("time-out", "TIMEOUT 0:0")),
+        ("NODE_FAIL 1:0 node failure", "", ("node failure", "NODE_FAIL 1:0")),
+        ("FAILED 0:9 failed", "Killed", ("failed", "FAILED 0:9")),
+        ("FAILED 0:9 failed", f"a\n{MEMORY}\nb", ("out of memory", MEMORY)),
         (
-            "COMPLETED",
-            "0:0",
-            "",
+            "COMPLETED 0:0 ",
             "",
             ("lost", "the job left no exit code (the scheduler says COMPLETED)"),
         ),
     ],
 )
-def test_the_last_word_names_the_failure(native, exit_code, kind, output, named):
+def test_the_last_word_names_the_failure(word, output, named):
+    native, exit_code, kind = word.split(" ", 2)
     record = read_record({"scheduler-7.out": output.encode()})
     assert name_failure(record, LastWord(native, exit_code, "", "node1", kind)) == named
 
 
-def test_without_a_last_word_the_record_names_the_failure():
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        (f"{CANCELLED} DUE TO TIME LIMIT ***", "time-out"),
+        (f"{CANCELLED} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***", "node failure"),
+        (f"{CANCELLED} ***", "cancelled outside"),
+        (MEMORY, "out of memory"),
+        (
+            "slurmstepd: error: Detected 1 oom-kill event(s) in step 5.batch cgroup.",
+            "out of memory",
+        ),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=5.batch.", "out of memory"),
+    ],
+)
+def test_without_accounting_the_output_names_the_failure(written, kind):
+    record = read_record({"exit_code": b"143\n", "scheduler-7.out": f"a\n{written}\n".encode()})
+    assert name_failure(record, None) == (kind, written)
+
+
+def test_without_any_word_the_exit_code_is_told():
     assert name_failure(read_record({}), None) == ("lost", "the job left no exit code")
     ended = read_record({"exit_code": b"143\n"})
     assert name_failure(ended, None) == ("failed", "the job script ended with exit code 143")
