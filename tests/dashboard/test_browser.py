@@ -1,0 +1,215 @@
+"""The main way through Tare in a real browser, under its content security policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from experiments.models import Experiment, Run, Snapshot
+from tests.dashboard.conftest import Complaints, People, Site, measured
+from tests.factories import (
+    PASSWORD,
+    ClusterFactory,
+    EnvironmentFactory,
+    ImageFactory,
+    JobFactory,
+    RunFactory,
+    SeriesFactory,
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("complaints"),
+]
+
+Open = Callable[[str], None]
+
+
+@pytest.fixture
+def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
+    """Log in as the owner; then go wherever an address leads."""
+    page.goto(f"{live_server.url}/login/")
+    page.get_by_label("Username").fill("owner")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"{live_server.url}/")
+    return lambda address: page.goto(live_server.url + address) and None
+
+
+def drawn(page: Page) -> int:
+    """Wait until every chart of the page has its plot, and return how many there are."""
+    count = page.locator("[data-chart]").count()
+    expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(count)
+    return count
+
+
+def test_a_question_becomes_an_experiment(page: Page, open_page: Open, site: Site) -> None:
+    open_page("/experiments/new/")
+    page.get_by_label("Question").fill("What does Apptainer cost?")
+    page.get_by_text("blas small").click()
+    page.get_by_role("checkbox", name="Apptainer").check()
+    consequences = page.locator("#consequences")
+    expect(consequences).to_contain_text("at most 0.2")  # 10 runs of a minute on one GPU
+    page.get_by_label("Scales").fill("1x9")
+    expect(page.locator("#id_scales_error")).to_contain_text("9 GPUs a node asked for; gpu has 2.")
+    page.get_by_label("Scales").fill("1x1")
+    expect(page.locator("#id_scales_error")).to_be_empty()
+    expect(page.get_by_label("Scales")).to_be_focused()
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What does Apptainer cost?")
+    expect(page.get_by_text("0 of 10 runs have ended")).to_be_visible()
+    assert Experiment.objects.get().plan_hash
+
+
+def test_another_cluster_keeps_what_was_typed(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    EnvironmentFactory(name="bare elsewhere", cluster=ClusterFactory(name="elsewhere"))
+    open_page("/experiments/new/")
+    page.get_by_label("Question").fill("Where?")
+    page.get_by_label("Cluster").select_option("elsewhere")
+    expect(page.get_by_text("bare elsewhere")).to_be_visible()
+    expect(page.get_by_label("Question")).to_have_value("Where?")
+
+
+def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experiment) -> None:
+    open_page(f"/experiments/{results.pk}/comparison/")
+    assert drawn(page) == 3
+    expect(page.locator(".verdict", has_text="SLOWER").first).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG").first.click()
+    assert re.fullmatch(r"tare-\d+-forest\.svg", download.value.suggested_filename)
+
+
+def test_a_point_leads_to_its_run(page: Page, open_page: Open, results: Experiment) -> None:
+    open_page(f"/experiments/{results.pk}/comparison/")
+    drawn(page)
+    page.locator("[data-chart=strip-0]").scroll_into_view_if_needed()
+    point = page.locator("[data-chart=strip-0] .scatterlayer .trace .points path").last
+    box = point.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{32}/$"))
+
+
+def test_a_run_is_drawn_and_its_snapshot_searched(page: Page, open_page: Open, run: Run) -> None:
+    snapshot = Snapshot.objects.keep({"inside": {"packages": {"numpy": "2.4.6"}, "cpu": "EPYC"}})
+    Run.objects.filter(pk=run.pk).update(snapshot=snapshot)
+    open_page(run.get_absolute_url())
+    assert drawn(page) == 1
+    page.get_by_label("Search the snapshot").press_sequentially("numpy")
+    expect(page.locator("#facts tbody tr")).to_have_count(1)
+    expect(page.locator("#facts")).to_contain_text("2.4.6")
+
+
+def test_a_live_page_ends_by_itself(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=1)
+    RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    open_page(experiment.get_absolute_url())
+    expect(page.get_by_text("2 of 3 runs have ended")).to_be_visible()
+    experiment.runs.update(state=Run.State.SUCCEEDED)
+    expect(page.get_by_text("3 of 3 runs have ended")).to_be_visible()
+    expect(page.locator("#live[hx-trigger]")).to_have_count(0)
+    expect(page.get_by_role("link", name="Open the comparison")).to_be_visible()
+
+
+def test_times_are_the_readers_own_and_utc_on_hover(
+    new_context: Any, live_server: LiveServer, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=1, visibility="public")
+    page = new_context(timezone_id="Asia/Kolkata", locale="en-GB").new_page()
+    page.goto(live_server.url + experiment.get_absolute_url())
+    launched = page.locator("time").first
+    expect(launched).to_have_text("20 Nov 2026, 17:30")
+    expect(launched).to_have_attribute("title", "2026-11-20 12:00 UTC")
+
+
+def test_the_switch_darkens_page_and_plots_and_is_remembered(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    page.emulate_media(color_scheme="light")
+    open_page(f"/experiments/{results.pk}/comparison/")
+    drawn(page)
+    ink = "document.querySelector('[data-chart=forest] .xtick text').style.fill"
+    light = page.evaluate(ink)
+    page.get_by_role("button", name="Switch between light and dark").click()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.wait_for_function(f"{ink} !== {light!r}")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+
+
+def test_dark_is_the_systems_wish(page: Page, open_page: Open, results: Experiment) -> None:
+    page.emulate_media(color_scheme="dark")
+    open_page("/experiments/")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+
+
+def test_no_page_scrolls_sideways_on_a_phone(
+    page: Page, open_page: Open, results: Experiment, run: Run
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    Run.objects.filter(pk=run.pk).update(
+        message="word" * 200, output_tail="x" * 2000, command="c" * 2000, reason="crashed"
+    )
+    failed = results.runs.all()[1]
+    Run.objects.filter(pk=failed.pk).update(state="failed", message="no space " * 60)
+    Experiment.objects.filter(pk=results.pk).update(question="long" * 60)
+    image = ImageFactory(reference="registry.example.org/" + "deep/" * 30)
+    addresses = [
+        "/",
+        "/experiments/",
+        "/experiments/new/",
+        *(f"{results.get_absolute_url()}?tab={tab}" for tab in ("runs", "jobs", "plan", "events")),
+        f"{results.get_absolute_url()}comparison/",
+        "/compare/",
+        "/runs/",
+        run.get_absolute_url(),
+        "/catalogue/",
+        f"/catalogue/images/{image.pk}/",
+        "/catalogue/?tab=workloads",
+        "/catalogue/?tab=environments",
+        "/catalogue/workloads/new/",
+        "/clusters/",
+        f"/clusters/{results.cluster_id}/",
+        "/search/?q=long",
+    ]
+    for address in addresses:
+        open_page(address)
+        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert over <= 0, f"{address} is {over} px too wide"
+
+
+def test_the_keyboard_reaches_the_content_first(page: Page, open_page: Open) -> None:
+    open_page("/experiments/")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_series_without_steady_state_is_still_drawn(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    run = results.runs.all()[0]
+    SeriesFactory(run=run, values=[0.1])
+    open_page(run.get_absolute_url())
+    assert drawn(page) == 1
+
+
+def test_the_complaints_are_heard(page: Page, complaints: Complaints, open_page: Open) -> None:
+    """The other tests rest on this: a broken policy does not pass in silence."""
+    page.evaluate("document.body.appendChild(document.createElement('script')).text = '1'")
+    page.wait_for_timeout(0)
+    assert any("Content Security Policy" in line for line in complaints.lines)
+    complaints.lines.clear()
