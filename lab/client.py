@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,7 @@ def checked(*arguments: str) -> None:
 def run_lab(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
     """One call of `lab/lab`. What it starts must not hold the caller's pipes open."""
     return subprocess.run(
-        [str(SCRIPT), *arguments],
+        [sys.executable, str(SCRIPT), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -54,6 +54,7 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
         if link.is_symlink():
             shutil.rmtree(link.resolve(), ignore_errors=True)
             link.unlink()
+        host.say(f"giving the researcher udocker's container {link.name} ...")
         copy = containers / str(identity)
         shutil.rmtree(copy, ignore_errors=True)
         copy_tree((folder / "udocker" / "containers" / "image").resolve(), copy)

@@ -57,7 +57,7 @@ version() { # NAME COMMAND...: the first number that the command prints
   echo "$1 $number"
 }
 {
-  (. /etc/os-release && echo "os $PRETTY_NAME")
+  sed -n 's/^PRETTY_NAME="\(.*\)"/os \1/p' /etc/os-release
   version slurm slurmctld -V
   version python python3 --version
   version apptainer apptainer --version

@@ -35,8 +35,8 @@ end() { # SECONDS NAME: asks every process of that name to end, and waits
 
 stop() {
   trap '' TERM INT
-  end 2 'slurmd|slurmctld' # slurmctld saves its state, so that no job number is given twice
-  end 2 'slurmdbd|mariadbd'
+  end 1 'slurmd|slurmctld' # slurmctld saves its state, so that no job number is given twice
+  end 1 'slurmdbd|mariadbd'
   exit 0
 }
 trap stop TERM INT

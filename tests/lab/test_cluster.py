@@ -203,6 +203,7 @@ def test_a_lab_in_the_foreground_ends_with_its_caller(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             "import subprocess, sys; subprocess.run(sys.argv[1:])",
+            sys.executable,
             str(SCRIPT),
             "up",
             "--foreground",
@@ -221,7 +222,8 @@ def test_a_lab_in_the_foreground_ends_with_its_caller(tmp_path: Path) -> None:
 
 def test_a_killed_lab_takes_its_cluster_with_it(tmp_path: Path) -> None:
     lab = subprocess.Popen(
-        [str(SCRIPT), "up", "--foreground", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL
+        [sys.executable, str(SCRIPT), "up", "--foreground", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
     )
     assert until(lambda: (tmp_path / "lab.json").exists(), 60)
     namespace = namespace_of(tmp_path)
@@ -237,7 +239,16 @@ def test_a_taken_port_is_refused_in_words(cluster: Lab, tmp_path: Path) -> None:
 
 def test_without_root_it_says_so_and_exits_with_3(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["unshare", "--user", "--map-user=65534", str(SCRIPT), "up", "--dir", str(tmp_path)],
+        [
+            "unshare",
+            "--user",
+            "--map-user=65534",
+            sys.executable,
+            str(SCRIPT),
+            "up",
+            "--dir",
+            str(tmp_path),
+        ],
         capture_output=True,
         text=True,
         check=False,
