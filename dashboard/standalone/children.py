@@ -45,18 +45,21 @@ def start(
             output.close()
 
 
-def end(
-    child: subprocess.Popen[bytes], *, by: signal.Signals = signal.SIGTERM, seconds: float = 1.5
-) -> None:
-    """Ask a child and its session to end, and insist after `seconds`."""
-    if child.poll() is not None:
-        return
-    child.send_signal(by)
-    try:
-        child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+def ask(child: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
+    """Tell a child to end, unless it has."""
+    if child.poll() is None:
+        child.send_signal(by)
+
+
+def insist(family: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait for children that were asked to end; after `seconds` in all, kill their sessions."""
+    deadline = time.monotonic() + seconds
+    for child in family:
+        try:
+            child.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
 
 
 def free_port() -> int:

@@ -23,7 +23,7 @@ from dashboard.standalone.postgres import Postgres
 from dashboard.standalone.valkey import Valkey
 
 BASE = Path(__file__).resolve().parent.parent.parent
-VAR = BASE / "var"
+VAR = Path(os.environ.get("TARE_VAR", BASE / "var")).resolve()
 LOGS = VAR / "log"
 PYTHON = Path(sys.prefix) / "bin" / "python"
 LOGIN = "demo"
@@ -52,7 +52,7 @@ class Service:
         self.failures += 1
         say(
             f"{self.name} ended with exit code {self.child.returncode}; its log is "
-            f"var/log/{self.name}. Starting it again."
+            f"{LOGS / self.name}. Starting it again."
         )
         self.child = None
         self.resume_at = time.monotonic() + min(2**self.failures, 30)
@@ -100,7 +100,7 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
     for name in ("worker", "clock"):
         services.append(Service(name, _command(name, environment, name)))
     if os.geteuid() == 0:
-        services.append(Service("lab", _lab, once=False))
+        services.append(Service("lab", _lab))
         services.append(
             Service(
                 "demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True
@@ -116,7 +116,7 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
             "Without root there is no cluster here: runs go to this machine itself, without a "
             "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
         )
-    say("Ctrl-C ends it; results stay in var/.")
+    say(f"Ctrl-C ends it; results stay in {VAR}.")
     while True:
         for service in services:
             service.look()
@@ -132,15 +132,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _stop_all(services: list[Service], postgres: Postgres, valkey: Valkey) -> None:
-    """Ask all at once, then wait for each: the slowest decides how long it takes."""
+    """Ask all at once, insist together: what the slowest needs is all that is needed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     living = [service.child for service in services if service.child]
     for child in living:
-        if child.poll() is None:
-            child.terminate()
-    for child in living:
-        children.end(child, seconds=1)
+        children.ask(child)
+    children.insist(living, seconds=1.2)
     valkey.stop()
     postgres.stop()
 
@@ -201,7 +199,7 @@ def _web(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         [
             *(PYTHON, "-m", "gunicorn", "dashboard.wsgi"),
             *("--bind", f"127.0.0.1:{port}", "--threads", "4", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
-            *("--graceful-timeout", "1", "--keep-alive", "5"),
+            *("--graceful-timeout", "1", "--keep-alive", "5", "--no-control-socket"),
         ],
         log=LOGS / "web",
         env=environment,

@@ -57,7 +57,8 @@ class Postgres:
     def stop(self) -> None:
         if self._child:
             # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
-            children.end(self._child, by=signal.SIGINT, seconds=2)
+            children.ask(self._child, by=signal.SIGINT)
+            children.insist([self._child], seconds=2)
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

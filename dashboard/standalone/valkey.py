@@ -35,7 +35,8 @@ class Valkey:
 
     def stop(self) -> None:
         if self._child:
-            children.end(self._child)
+            children.ask(self._child)
+            children.insist([self._child], seconds=1)
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

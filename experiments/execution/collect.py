@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -47,8 +48,7 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
     with transaction.atomic():
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
             found = record.runs.get(run.uid)
-            # A run that was cut off with its job has no exit code of its own worth keeping.
-            if found and (found.failure or (found.exit_code is not None and found.ended)):
+            if found and _came_to_its_own_end(found, record):
                 _keep_run(run, found, record)
         end_runs(
             job,
@@ -67,6 +67,14 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             started_at=_moment(_journalled(record, "job started").get("time")) or job.started_at,
             ended_at=_moment(_journalled(record, "job ended").get("time")) or timezone.now(),
         )
+
+
+def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:
+    """Whether the run ended by itself, rather than being cut off together with its job."""
+    if found.failure:
+        return True
+    terminated = _journalled(record, "terminated").get("time", math.inf)
+    return found.exit_code is not None and found.ended is not None and found.ended < terminated
 
 
 def _keep_run(run: Run, found: RunRecord, record: Record) -> None:

@@ -22,6 +22,7 @@ from runners.transports import SSH, Local, SSHAddress, Transport
 def connect(cluster: Cluster) -> Iterator[Runner]:
     """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
     with transport_to(cluster) as transport:
+        transport.run(["true"])  # before any state moves: is anybody there?
         yield Runner(transport, SCHEDULERS[cluster.scheduler]())
 
 
@@ -66,7 +67,7 @@ def job_spec(job: Job) -> JobSpec:
     return JobSpec(
         uid=job.uid,
         name=job.name,
-        directory=job_directory(job),
+        directory=job.directory or job_directory(job),
         runs=runs,
         resources=_resources(job, len(runs)),
         setup_lines=tuple(line for line in job.cluster.setup_lines.splitlines() if line.strip()),

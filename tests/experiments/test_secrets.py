@@ -37,8 +37,9 @@ def test_the_database_holds_ciphertext_only() -> None:
 
 
 def test_no_repr_serialisation_or_pickle_shows_a_secret() -> None:
-    credential = Credential.objects.get(pk=CredentialFactory(private_key=KEY).pk)
-    shown = repr(credential.__dict__) + str(credential.private_key)
+    made = CredentialFactory(private_key=KEY)
+    credential = Credential.objects.get(pk=made.pk)
+    shown = repr(made.__dict__) + repr(credential.__dict__) + str(credential.private_key)
     shown += f"{credential.private_key!r}{credential.private_key}"
     shown += serializers.serialize("json", Credential.objects.all())
     dumped = io.StringIO()
@@ -76,9 +77,7 @@ def test_a_wrong_key_fails_closed(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("keys", [[], ["not a key"]])
-def test_tare_does_not_start_without_a_usable_key(
-    settings: Settings, keys: list[str]
-) -> None:
+def test_tare_does_not_start_without_a_usable_key(settings: Settings, keys: list[str]) -> None:
     settings.CREDENTIAL_KEYS = keys
     (error,) = credential_keys_work()
     assert error.id == "tare.E001"

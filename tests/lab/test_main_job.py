@@ -138,7 +138,7 @@ def test_a_run_that_takes_too_long_ends_and_the_next_one_follows(
     made = experiment([program("exec sleep 600"), "bare metal"], time_limit_seconds=10, repeats=1)
     finish(made)
     slow = made.runs.get(environment__name__startswith="program")
-    assert (slow.state, slow.reason) == ("failed", "time limit")
+    assert (slow.state, slow.reason) == ("failed", "time limit reached")
     assert made.runs.get(environment__name="bare metal").state == "succeeded"
     assert made.jobs.get().state == Job.State.DONE
 
@@ -225,9 +225,10 @@ class TestBadDays:
         made.cluster.refresh_from_db()
         assert made.cluster.last_error_kind == "disk full"
         assert made.jobs.get().state == Job.State.SUBMITTING
-        lab.execute(["umount", tiny])
+        lab.execute(["mount", "-o", "remount,size=64m", tiny])
         Cluster.objects.update(retry_at=None, work_directory=place)
         finish(made)
+        lab.execute(["umount", "-l", tiny])
         assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
 
 

@@ -95,8 +95,8 @@ def progress(path: Path) -> tuple[str, int | None]:
     """Return what `build.json` says is being done, and how far it is in percent."""
     try:
         build = json.loads(path.read_text())
-        percent = round(100 * (build["step"] - 1) / build["steps"])
-        return f"Building images: {build['label']} ({build['step']} of {build['steps']})", percent
+        percent = round(100 * max(build["step"] - 1, 0) / build["steps"])
+        return f"Building images: {build['label'] or 'starting'}", percent
     except (OSError, ValueError, KeyError):
         return "Building images", None
 

@@ -1,0 +1,78 @@
+"""A cluster that needs no network: this machine, without a scheduler. Everything else is real."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import execution, lifecycle
+from experiments.models import Cluster, Environment, Experiment, Job, Workload
+from tests.factories import (
+    ClusterFactory,
+    EnvironmentFactory,
+    ExperimentFactory,
+    WorkloadFactory,
+)
+
+QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Cluster:
+    return ClusterFactory(
+        name="here", work_directory=str(tmp_path / "work"), poll_seconds=0, max_live_jobs=100
+    )
+
+
+@pytest.fixture
+def bare(here: Cluster) -> Environment:
+    return EnvironmentFactory(name="bare metal", cluster=here, python=sys.executable)
+
+
+@pytest.fixture
+def quick() -> Workload:
+    return WorkloadFactory(name="blas", kind="blas", parameters=QUICK)
+
+
+@pytest.fixture
+def experiment(here: Cluster, bare: Environment, quick: Workload) -> Callable[..., Experiment]:
+    """Make a launched experiment; `python` is the interpreter of the second environment."""
+
+    def make(*, python: str = sys.executable, repeats: int = 1, **columns: Any) -> Experiment:
+        other = EnvironmentFactory(name="other", cluster=here, python=python)
+        made: Experiment = ExperimentFactory(
+            cluster=here,
+            partition=None,
+            baseline=bare,
+            environments=[bare, other],
+            workloads=[quick],
+            scales=["1x0"],
+            repeats=repeats,
+            **columns,
+        )
+        lifecycle.launch(made, made.owner)
+        return made
+
+    return make
+
+
+def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 60) -> None:
+    """Visit the cluster until `done()`; it must come true within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, list(
+            cluster.jobs.values_list("state", "reason", "message", "scheduler_state")
+        )
+        execution.tick(cluster.pk)
+        time.sleep(0.02)
+
+
+def finish(experiment: Experiment) -> None:
+    """Visit until every job has ended."""
+    alive = experiment.jobs.exclude(state__in=Job.FINAL)
+    tick_until(experiment.cluster, lambda: not alive.exists())
