@@ -106,6 +106,7 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
         [
             f"# Run {number} of {len(job.runs)}: {run.workload}, {runtime.label} {label}",
             f"setup={quote(setup)}",
+            f"limit={run.time_limit_seconds:d}",
             f"image={quote(environment.image_path)}",
             f"present={_array(runtime.present(environment))}",
             f"version={_array(runtime.version(environment.executable))}",

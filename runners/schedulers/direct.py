@@ -43,13 +43,14 @@ done
 """
 )
 
-# All that a job started is in its process group. Who does not listen is ended ten seconds later.
+# The script and its helpers are one process group. The job script has ten seconds to end
+# its program, and as many to complete the record.
 CANCEL = (
     STARTED
     + """for id; do
     alive "$id" || continue
     kill -s TERM -- "-${id%-*}"
-    setsid sh -c 'sleep 10; kill -s KILL -- "-$1"' sh "${id%-*}" </dev/null >/dev/null 2>&1 &
+    setsid sh -c 'sleep 20; kill -s KILL -- "-$1"' sh "${id%-*}" </dev/null >/dev/null 2>&1 &
 done
 """
 )
@@ -63,7 +64,7 @@ TIME_LIMIT = """exec 8> >(
     [ $? = 124 ] || exit
     : >time-limit
     kill -TERM -- -$$
-    timeout --foreground --signal=ALRM 10 cat
+    timeout --foreground --signal=ALRM 20 cat
     [ $? = 124 ] || exit
     kill -KILL -- -$$
 )"""

@@ -43,7 +43,7 @@ def block(*environments: EnvironmentSpec) -> JobSpec:
         name="tare-5a3f-1",
         directory="/scratch/jo's work/jobs/5a3f-1",
         runs=tuple(
-            RunSpec(f"{position:x}c0de", position, "blas", {"steps": 100}, environment)
+            RunSpec(f"{position:x}c0de", position, "blas", {"steps": 100}, environment, 180)
             for position, environment in enumerate(environments)
         ),
         resources=Resources(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -263,16 +264,36 @@ def test_the_time_limit_is_kept(runner, block, program):
     assert name_failure(record, None) == ("time-out", "the time limit was reached")
 
 
+def test_a_run_that_takes_too_long_is_ended_and_the_next_one_follows(runner, block, program):
+    """Whatever it started ends with it, and does not disturb the next run."""
+    slow = program("sleep 61 & sleep 62 & wait")
+    job = block(slow, program("pgrep -f 'sleep 6[12]' || echo alone"))
+    runs = (replace(job.runs[0], time_limit_seconds=1), job.runs[1])
+    job = replace(job, runs=runs)
+    record = finished(runner, job, runner.submit(job))
+    late, following = record.runs.values()
+    assert (late.exit_code, late.failure) == (
+        None,
+        "time limit reached: the run was ended after 1 s",
+    )
+    assert following.output_tail == "alone"
+    assert record.exit_code == 0
+
+
 def test_a_killed_job_leaves_what_it_had_and_is_lost(runner, block, program):
-    job = block(program("echo so far; kill -9 $PPID $(cut -d' ' -f4 /proc/$PPID/stat); sleep 60"))
+    job = block(program("echo so far; exec sleep 60"))
     job_id = runner.submit(job)
+    output = Path(job.run_directory(job.runs[0])) / "output.txt"
+    until(lambda: output.exists() and "so far" in output.read_text())
+    program_id = int((Path(job.directory) / ".process").read_text())
+    os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)
     record = finished(runner, job, job_id)
     assert record.exit_code is None
     assert record.runs["r0"].output_tail == "so far"
     assert record.runs["r0"].began
     assert events(record)[-1] == "run began r0"
     assert name_failure(record, None)[0] == "lost"
-    os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)  # its sleep, which has the lock
+    os.killpg(program_id, signal.SIGKILL)  # it has the machine's lock until it ends
 
 
 def test_journals_are_read_on_from_an_offset_in_one_command(runner, block, program, monkeypatch):

@@ -65,7 +65,7 @@ def test_nothing_typed_reaches_a_shell_unquoted(label, value, image, parameter):
     end = next(number for number, line in enumerate(lines) if line.startswith("run "))
     assignments = lines[begin:end]
     assert [line.partition("=")[0] for line in assignments[1:]] == [
-        *("setup", "image", "present", "version", "wall", "variables", "program")
+        *("setup", "limit", "image", "present", "version", "wall", "variables", "program")
     ]
     shown = '\nprintf "%s\\0" "$image" "${present[@]}" "${wall[@]: -1}" "${variables[@]: -1}"'
     done = subprocess.run(

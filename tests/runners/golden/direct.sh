@@ -11,7 +11,7 @@ exec 8> >(
     [ $? = 124 ] || exit
     : >time-limit
     kill -TERM -- -$$
-    timeout --foreground --signal=ALRM 10 cat
+    timeout --foreground --signal=ALRM 20 cat
     [ $? = 124 ] || exit
     kill -KILL -- -$$
 )
@@ -57,13 +57,13 @@ claim() {
 }
 
 # The scheduler ends the job (cancelled, or out of time): say so while there is time, and pass it
-# on to all that belongs to this script. The subshell that watches over the run stays.
+# on to what runs now.
 # shellcheck disable=SC2329 # a trap calls it
 terminate() {
     trap '' TERM
     terminated=yes
     journal terminated
-    kill -TERM -- "-$$" 2>/dev/null
+    kill -TERM "$(cat "$job/.process")" 2>/dev/null
 }
 
 # Wait until a child of this script has ended, whatever signals come in between. PID
@@ -80,7 +80,7 @@ fact() {
     fi
 }
 
-# The run did not begin, and why. TEXT
+# The run is worth nothing, and why. TEXT
 fail() {
     echo "$1"
     leave "$directory/failure" "$1"
@@ -89,17 +89,28 @@ fail() {
 
 # Execute the program of the run, if everything that it needs is there.
 execute() {
-    trap : TERM # for this subshell; programs that it starts get TERM as usual
+    local began code
+    trap 'terminated=yes' TERM # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
     "${present[@]}" >/dev/null || fail "image missing: $image"
     "${version[@]}" >"$directory/runtime_version" 2>&1
     program=("${wall[@]}" /usr/bin/env "${visible_gpus[@]}" "${variables[@]}" "${program[@]}")
     printf '%q ' "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
+    if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
-    "${program[@]}"
+    began=$SECONDS
+    ( # `timeout` leads a process group, so that TERM reaches all that the program starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 "$limit" "${program[@]}"
+    )
     code=$?
     trap '' TERM # from here on nothing waits for anything
+    rm -f "$job/.process"
+    if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
+        fail "time limit reached: the run was ended after $limit s"
+    fi
     leave "$directory/exit_code" "$code"
 }
 
@@ -118,7 +129,9 @@ cool_down() {
     if [ -n "$terminated" ]; then return; fi
     journal cool-down ", \"seconds\": $1"
     sleep "$1" &
+    echo "$!" >"$job/.process"
     await "$!"
+    rm -f "$job/.process"
 }
 
 # List everything with its checksum, then say that the record is complete. EXIT CODE
@@ -127,7 +140,7 @@ finish() {
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
-    find . -type f ! -path './scheduler*' ! -name '.claim-*' ! -name '*.part' -print0 |
+    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
         sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
     leave exit_code "$1"
     exit "$1"
@@ -158,6 +171,7 @@ fi
 
 # Run 1 of 2: blas, Bare metal "bare metal"
 setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
+limit=180
 image=''
 present=(true)
 version=(true)
@@ -170,6 +184,7 @@ cool_down 30
 
 # Run 2 of 2: blas, Bare metal "bare metal"
 setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
+limit=180
 image=''
 present=(true)
 version=(true)

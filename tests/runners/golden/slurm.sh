@@ -59,13 +59,13 @@ claim() {
 }
 
 # The scheduler ends the job (cancelled, or out of time): say so while there is time, and pass it
-# on to all that belongs to this script. The subshell that watches over the run stays.
+# on to what runs now.
 # shellcheck disable=SC2329 # a trap calls it
 terminate() {
     trap '' TERM
     terminated=yes
     journal terminated
-    kill -TERM -- "-$$" 2>/dev/null
+    kill -TERM "$(cat "$job/.process")" 2>/dev/null
 }
 
 # Wait until a child of this script has ended, whatever signals come in between. PID
@@ -82,7 +82,7 @@ fact() {
     fi
 }
 
-# The run did not begin, and why. TEXT
+# The run is worth nothing, and why. TEXT
 fail() {
     echo "$1"
     leave "$directory/failure" "$1"
@@ -91,17 +91,28 @@ fail() {
 
 # Execute the program of the run, if everything that it needs is there.
 execute() {
-    trap : TERM # for this subshell; programs that it starts get TERM as usual
+    local began code
+    trap 'terminated=yes' TERM # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
     "${present[@]}" >/dev/null || fail "image missing: $image"
     "${version[@]}" >"$directory/runtime_version" 2>&1
     program=("${wall[@]}" /usr/bin/env "${visible_gpus[@]}" "${variables[@]}" "${program[@]}")
     printf '%q ' "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
+    if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
-    "${program[@]}"
+    began=$SECONDS
+    ( # `timeout` leads a process group, so that TERM reaches all that the program starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 "$limit" "${program[@]}"
+    )
     code=$?
     trap '' TERM # from here on nothing waits for anything
+    rm -f "$job/.process"
+    if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
+        fail "time limit reached: the run was ended after $limit s"
+    fi
     leave "$directory/exit_code" "$code"
 }
 
@@ -120,7 +131,9 @@ cool_down() {
     if [ -n "$terminated" ]; then return; fi
     journal cool-down ", \"seconds\": $1"
     sleep "$1" &
+    echo "$!" >"$job/.process"
     await "$!"
+    rm -f "$job/.process"
 }
 
 # List everything with its checksum, then say that the record is complete. EXIT CODE
@@ -129,7 +142,7 @@ finish() {
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
-    find . -type f ! -path './scheduler*' ! -name '.claim-*' ! -name '*.part' -print0 |
+    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
         sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
     leave exit_code "$1"
     exit "$1"
@@ -160,6 +173,7 @@ fi
 
 # Run 1 of 3: blas, Bare metal "bare metal"
 setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
+limit=180
 image=''
 present=(true)
 version=(true)
@@ -172,6 +186,7 @@ cool_down 30
 
 # Run 2 of 3: blas, Apptainer "NumPy 2.5, SIF"
 setup=$'ulimit -s unlimited\nmodule load apptainer/1.4'
+limit=180
 image='/scratch/images/numpy'"'"'s own.sif'
 present=(test -e '/scratch/images/numpy'"'"'s own.sif')
 version=(apptainer --version)
@@ -184,6 +199,7 @@ cool_down 30
 
 # Run 3 of 3: blas, udocker "NumPy 2.5, udocker P1"
 setup='ulimit -s unlimited'
+limit=180
 image=numpy-p1
 present=(/scratch/tools/udocker inspect -p numpy-p1)
 version=(/scratch/tools/udocker version)
