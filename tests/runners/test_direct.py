@@ -239,6 +239,7 @@ def test_a_cancelled_job_says_so(runner, block, program):
     record = finished(runner, job, job_id)
     assert record.exit_code == 143
     assert [run.exit_code for run in record.runs.values()] == [143, None]
+    assert record.runs["r0"].output_tail == "here"
     assert events(record)[-3:] == ["terminated", "run ended r0", "job ended"]
     assert record.bad_checksums == []
     runner.cancel([job_id])

@@ -63,7 +63,7 @@ terminate() {
     trap '' TERM
     terminated=yes
     journal terminated
-    kill -TERM "$(cat "$job/.process")" 2>/dev/null
+    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
 }
 
 # Wait until a child of this script has ended, whatever signals come in between. PID
@@ -100,10 +100,11 @@ execute() {
     if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
     began=$SECONDS
+    exec 2>/dev/null # what bash remarks on signals is none of the program's output
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
-        exec timeout --kill-after=10 "$limit" "${program[@]}"
+        exec timeout --kill-after=10 "$limit" "${program[@]}" 2>&1
     )
     code=$?
     trap '' TERM # from here on nothing waits for anything
