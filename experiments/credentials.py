@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from runners.errors import TryAgain
-from runners.transports import fingerprint
-from runners.transports.ssh import load_private_key
+from runners.transports import fingerprint, load_private_key
 
 
 def fingerprint_of(private_key: str, passphrase: str = "") -> str:

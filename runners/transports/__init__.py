@@ -1,8 +1,9 @@
 """Ways to reach a machine."""
 
 from runners.transports.base import Completed, Transport
+from runners.transports.keys import fingerprint, load_private_key
 from runners.transports.local import Local
-from runners.transports.ssh import SSH, SSHAddress, fingerprint, scan_host_key
+from runners.transports.ssh import SSH, SSHAddress, scan_host_key
 
 TRANSPORTS: dict[str, type[Transport]] = {"ssh": SSH, "local": Local}
 
@@ -14,5 +15,6 @@ __all__ = [
     "SSHAddress",
     "Transport",
     "fingerprint",
+    "load_private_key",
     "scan_host_key",
 ]

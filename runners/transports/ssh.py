@@ -1,8 +1,6 @@
 """Another machine, over SSH: one connection, a pinned host key, a time-out on every call."""
 
-import base64
 import contextlib
-import hashlib
 import io
 import math
 import select
@@ -18,15 +16,14 @@ from paramiko.ssh_exception import (
     AuthenticationException,
     BadHostKeyException,
     ChannelException,
-    PasswordRequiredException,
     SSHException,
 )
 
 from runners.errors import TryAgain
 from runners.transports.base import STDERR_LIMIT, Completed, Transport, collected, collector
+from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
-KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
 @dataclass(frozen=True)
@@ -208,48 +205,6 @@ def scan_host_key(host: str, port: int, timeout: float = 10) -> str:
         return f"{key.get_name()} {key.get_base64()}"
 
 
-def fingerprint(public_key: str) -> str:
-    """ "SHA256:..." as ssh-keygen shows it. ValueError if the text is no public key."""
-    return _fingerprint(parse_public_key(public_key))
-
-
-def parse_public_key(text: str) -> paramiko.PKey:
-    """The key in a line such as "ssh-ed25519 AAAA... comment". ValueError if there is none."""
-    with contextlib.suppress(ValueError):
-        _, content = text.split()[:2]
-        blob = base64.b64decode(content, validate=True)
-        for key_class in KEY_CLASSES:
-            with contextlib.suppress(SSHException, ValueError, IndexError):
-                return key_class(data=blob)
-    raise ValueError("This is no ed25519, ECDSA or RSA public key.")
-
-
-def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
-    """The ed25519, ECDSA or RSA key in the text of a key file. Raises TryAgain, without secrets."""
-    for key_class in KEY_CLASSES:
-        with contextlib.suppress(SSHException, ValueError, IndexError, TypeError):
-            return key_class.from_private_key(io.StringIO(text), passphrase or None)
-    if not _is_encrypted(text):
-        raise TryAgain(
-            "The private key cannot be read: it is damaged or neither ed25519, ECDSA nor RSA.",
-            kind="key refused",
-        )
-    if passphrase:
-        raise TryAgain("The passphrase does not open the private key.", kind="passphrase")
-    raise TryAgain("The private key needs a passphrase, and none is stored.", kind="passphrase")
-
-
-def _is_encrypted(text: str) -> bool:
-    for key_class in KEY_CLASSES:
-        try:
-            key_class.from_private_key(io.StringIO(text))
-        except PasswordRequiredException:
-            return True
-        except (SSHException, ValueError, IndexError, TypeError):
-            continue
-    return False
-
-
 @contextlib.contextmanager
 def _in_words(address: SSHAddress) -> Iterator[None]:
     """Tell what went wrong while connecting as TryAgain, in words that a person understands."""
@@ -257,8 +212,8 @@ def _in_words(address: SSHAddress) -> Iterator[None]:
         yield
     except BadHostKeyException as error:
         raise TryAgain(
-            f"{address} is not the host that was pinned: it shows {_fingerprint(error.key)}, "
-            f"expected is {_fingerprint(error.expected_key)}. Either the host was set up anew or "
+            f"{address} is not the host that was pinned: it shows {fingerprint_of(error.key)}, "
+            f"expected is {fingerprint_of(error.expected_key)}. Either the host was set up anew or "
             "somebody is in between: ask its administrators before pinning the new key.",
             kind="host key",
         ) from None
@@ -299,11 +254,6 @@ def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
     while chunk := channel.recv_stderr(CHUNK):
         errors += chunk[: STDERR_LIMIT - len(errors)]
     return bytes(errors)
-
-
-def _fingerprint(key: paramiko.PKey) -> str:
-    digest = hashlib.sha256(key.asbytes()).digest()
-    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def _words(error: BaseException) -> str:

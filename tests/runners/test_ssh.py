@@ -10,8 +10,7 @@ from contextlib import suppress
 import pytest
 
 from runners.errors import TryAgain
-from runners.transports import fingerprint, scan_host_key
-from runners.transports.ssh import load_private_key
+from runners.transports import fingerprint, load_private_key, scan_host_key
 from tests.runners.sshd import free_port, make_key
 
 
