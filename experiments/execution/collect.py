@@ -31,7 +31,7 @@ def collect(job: Job, runner: Runner) -> None:
         return
     word = runner.last_words([job.scheduler_id]).get(job.scheduler_id)
     reason, message = name_failure(record, word)
-    if reason == "lost" and _files_may_be_late(job):
+    if reason == "lost" and not job.cancel_requested_at and _files_may_be_late(job):
         return
     _keep(job, record, reason, f"{message}. Its files are in {job.directory} on {job.cluster}.")
 

@@ -1,0 +1,159 @@
+"""`make demo`: one supervisor, one address, and nothing left behind."""
+
+from __future__ import annotations
+
+import http.cookiejar
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboard.standalone.children import free_port
+
+pytestmark = pytest.mark.lab
+
+BASE = Path(__file__).resolve().parent.parent.parent
+
+
+class Demo:
+    """A running demo with a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.output = folder.with_suffix(".log")
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "CREDENTIAL_KEYS", "DEBUG"}
+        }
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dashboard.standalone.demo"],
+                cwd=BASE,
+                env=environment | {"TARE_PORT": str(self.port), "TARE_VAR": str(folder)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def says(self, pattern: str, seconds: float = 90) -> re.Match[str]:
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.output.read_text(), re.MULTILINE)):
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.05)
+        return found
+
+    def processes(self) -> list[str]:
+        """Command lines of everything that carries this demo's folder in its environment."""
+        mark, found = f"TARE_VAR={self.folder}".encode(), []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+    def stop(self) -> float:
+        """Press Ctrl-C; return how long it took to end, in seconds."""
+        began = time.monotonic()
+        os.kill(self.process.pid, signal.SIGINT)
+        self.process.wait(30)
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "var"
+    subprocess.run([BASE / "lab" / "lab", "down", "--dir", tmp_path / "var" / "lab"], check=False)
+
+
+def log_in(demo: Demo) -> str:
+    """Return the overview as the demo user sees it."""
+    password = demo.says(r"the password (\S+)")[1]
+    address = demo.says(r"^Tare is ready: (http://\S+)$")[1]
+    jar = http.cookiejar.CookieJar()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    browser.open(f"{address}login/").read()
+    form = {
+        "username": "demo",
+        "password": password,
+        "csrfmiddlewaretoken": next(cookie.value for cookie in jar if cookie.name == "csrftoken"),
+    }
+    data = urllib.parse.urlencode(form).encode()
+    page: str = browser.open(f"{address}login/", data).read().decode()
+    return page
+
+
+def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
+    demo = Demo(folder)
+    try:
+        assert "Overview" in log_in(demo)
+        assert len(demo.processes()) > 5
+    finally:
+        demo.stop()
+    deadline = time.monotonic() + 3
+    while left := demo.processes():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def test_starts_again_with_what_was_there(folder: Path) -> None:
+    first = Demo(folder)
+    password = first.says(r"the password (\S+)")[1]
+    first.says("^Tare is ready: ")
+    keys = (folder / "environment").read_text()
+    first.stop()
+    second = Demo(folder)
+    try:
+        assert "Overview" in log_in(second)
+        assert second.says(r"the password (\S+)")[1] != password
+        kept = (folder / "environment").read_text().splitlines()
+        assert kept[:2] == keys.splitlines()[:2], "the keys of stored secrets stay"
+    finally:
+        second.stop()
+
+
+def test_a_service_that_dies_is_started_again(folder: Path) -> None:
+    demo = Demo(folder)
+    try:
+        demo.says("^Ctrl-C ends it")
+        worker = subprocess.run(
+            ["pgrep", "-P", str(demo.process.pid), "-f", "manage.py worker"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        os.kill(int(worker), signal.SIGKILL)
+        demo.says("^worker ended with exit code -9")
+    finally:
+        demo.stop()
+
+
+def test_says_which_port_is_taken(folder: Path) -> None:
+    first = Demo(folder)
+    try:
+        first.says("^Tare is ready: ")
+        done = subprocess.run(
+            [sys.executable, "-m", "dashboard.standalone.demo"],
+            cwd=BASE,
+            env=os.environ | {"TARE_PORT": str(first.port), "TARE_VAR": f"{folder}-2"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert f"port {first.port} is taken" in done.stdout
+    finally:
+        first.stop()
