@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab import host, images, rootfs, software
-from lab.instance import PR_SET_PDEATHSIG, Instance
+from lab.instance import Instance
 
 Verb = Callable[[Instance, argparse.Namespace], int]
 
@@ -20,7 +19,9 @@ Verb = Callable[[Instance, argparse.Namespace], int]
 def up(lab: Instance, options: argparse.Namespace) -> int:
     lab.directory.mkdir(parents=True, exist_ok=True)
     if options.foreground:
-        end_with_caller()
+        host.end_with_parent(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
     with lab.lock():
         if lab.started() and lab.facts_path.exists():
             host.say(f"already running on port {lab.port}; see {lab.facts_path}")
@@ -63,13 +64,6 @@ def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]
         f"a cluster of two nodes is up on port {lab.port} ({took:.1f} s); see {lab.facts_path}"
     )
     return process
-
-
-def end_with_caller() -> None:
-    """Whatever ends the caller ends this process too, and with it the cluster."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
 
 
 def down(lab: Instance, options: argparse.Namespace) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+PR_SET_PDEATHSIG = 1
 HERE = Path(__file__).resolve().parent
 CLUSTER = HERE / "cluster"
 
@@ -84,10 +87,22 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     os.replace(name, path)
 
 
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """The kernel sends this process the signal `number` when whatever started it ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+
+
 def run(argv: list[str], log: Path, **options: Any) -> None:
     """Runs a command, all it says appended to `log`; LabError with its last lines when it fails."""
     with log.open("ab") as file:
-        done = subprocess.run(argv, stdout=file, stderr=subprocess.STDOUT, check=False, **options)
+        done = subprocess.run(
+            argv,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+            preexec_fn=end_with_parent,
+            **options,
+        )
     if done.returncode:
         raise LabError(f"{argv[0]} ended with {done.returncode}; {log} ends with:\n{tail(log)}")
 

@@ -133,7 +133,10 @@ class Build:
         labels = {"org.opencontainers.image.title": self.reference, "tare.lock.sha256": lock_hash}
         self.digest = oci.write(
             self.partial / "image.tar",
-            [oci.Tree(self.base_folder), oci.Tree(self.partial / "env", "opt/tare")],
+            [
+                oci.Tree(self.base_folder, sources_keep_times=True),
+                oci.Tree(self.partial / "env", "opt/tare"),
+            ],
             self.reference,
             {
                 "Env": ["PATH=/opt/tare/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"],

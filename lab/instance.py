@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -24,7 +23,6 @@ SOFTWARE = "/scratch/software"
 DEFAULT_PORT = 27000
 PORTS = (0, 1, 2, 11, 12)  # sshd, slurmctld, slurmdbd, node1, node2, from the base port
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PR_SET_PDEATHSIG = 1
 
 
 class Instance:
@@ -84,9 +82,6 @@ class Instance:
             argv += ["--bind", str(source), target]
         argv += ["--", "/opt/tare-lab/start.sh"]
 
-        def tie_to_caller() -> None:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
         with self.log.open("wb") as log:
             process = subprocess.Popen(
                 argv,
@@ -96,7 +91,7 @@ class Instance:
                 env={"PATH": PATH, "LANG": "C.UTF-8", "LAB_PORT": str(self.port)},
                 pass_fds=[port_lock],
                 start_new_session=True,
-                preexec_fn=tie_to_caller if with_caller else None,
+                preexec_fn=host.end_with_parent if with_caller else None,
             )
         os.close(port_lock)  # the cluster holds it now, for as long as any of it lives
         host.write_atomically(self.pid_path, f"{process.pid} {start_time(process.pid)}\n")

@@ -24,10 +24,14 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 @dataclass(frozen=True)
 class Tree:
-    """A folder, and where it is found inside the image ('' for the root)."""
+    """A folder, and where it is found inside the image ('' for the root).
+
+    Bytecode may record its source's time; where it does, sources must keep theirs.
+    """
 
     folder: Path
     prefix: str = ""
+    sources_keep_times: bool = False
 
 
 def write(
@@ -89,7 +93,7 @@ def add_layer(file: BinaryIO, tree: Tree) -> dict[str, Any]:
         parents = [str(parent) for parent in Path(tree.prefix).parents if tree.prefix]
         for name in [*reversed(parents[:-1]), *([tree.prefix] if tree.prefix else [])]:
             layer.addfile(folder_entry(name))
-        add_folder(layer, tree.folder, tree.prefix)
+        add_folder(layer, tree.folder, tree.prefix, tree.sources_keep_times)
     file.write(bytes(-blob.size % tarfile.BLOCKSIZE))
     end = file.tell()
     digest = blob.hash.hexdigest()
@@ -99,7 +103,7 @@ def add_layer(file: BinaryIO, tree: Tree) -> dict[str, Any]:
     return {"mediaType": LAYER, "digest": f"sha256:{digest}", "size": blob.size}
 
 
-def add_folder(layer: tarfile.TarFile, folder: Path, prefix: str) -> None:
+def add_folder(layer: tarfile.TarFile, folder: Path, prefix: str, keep_times: bool) -> None:
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         name = f"{prefix}/{entry.name}" if prefix else entry.name
         info = layer.gettarinfo(entry.path, name)
@@ -110,15 +114,14 @@ def add_folder(layer: tarfile.TarFile, folder: Path, prefix: str) -> None:
         info.uid = info.gid = 0
         info.uname = info.gname = ""
         info.mode &= 0o755 if info.isreg() else 0o1777
-        # A Python source keeps its time, because the bytecode beside it may record it.
-        info.mtime = int(info.mtime) if name.endswith(".py") else EPOCH
+        info.mtime = int(info.mtime) if keep_times and name.endswith(".py") else EPOCH
         if info.isreg():
             with open(entry.path, "rb") as content:
                 layer.addfile(info, content)
         else:
             layer.addfile(info)
         if info.isdir():
-            add_folder(layer, Path(entry.path), name)
+            add_folder(layer, Path(entry.path), name, keep_times)
 
 
 def folder_entry(name: str) -> tarfile.TarInfo:

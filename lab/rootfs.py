@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from lab import host
@@ -17,16 +16,9 @@ TOOLS = {
 }
 # What prepare.sh puts into the root file system; the rest of cluster/ is read at each start.
 PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf")
-ENTER = [
-    "unshare",
-    "--mount",
-    "--pid",
-    "--uts",
-    "--ipc",
-    "--fork",
-    "--kill-child",
-    str(host.CLUSTER / "enter.sh"),
-]
+# --kill-child: whatever ends `unshare` ends all that it started.
+UNSHARE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+ENTER = [*UNSHARE, "--uts", "--ipc", str(host.CLUSTER / "enter.sh")]
 
 
 def packages(path: Path) -> list[str]:
@@ -48,6 +40,8 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
         f'APT::Default-Release "{RELEASE}"',
     ]
     argv = [
+        *UNSHARE,
+        "--mount-proc",
         "mmdebstrap",
         "--variant=minbase",
         *(f"--aptopt={option}" for option in options),
@@ -56,12 +50,13 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
         str(folder),
         *(f"deb {mirror} {suite} main" for suite in suites),
     ]
-    with log.open("ab") as file:
-        done = subprocess.run(argv, stdout=file, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
+    try:
+        host.run(argv, log)
+    except host.LabError:
         if names := missing_packages(log.read_text(errors="replace")):
-            raise host.LabError(f"{mirror} has no package {', '.join(names)} any more; see {log}")
-        raise host.LabError(f"mmdebstrap failed; {log} ends with:\n{host.tail(log)}")
+            told = f"{mirror} has no package {', '.join(names)} any more; see {log}"
+            raise host.LabError(told) from None
+        raise
 
 
 def missing_packages(apt_output: str) -> list[str]:

@@ -30,8 +30,8 @@ def build(lab: Instance, names: list[str]) -> None:
                 facts = lab.facts()
                 facts["images"][name] = staged
                 lab.write_facts(facts)
-    except host.LabError as error:
-        progress.finish(str(error))
+    except BaseException as error:
+        progress.finish(str(error) or type(error).__name__)
         raise
     progress.finish()
 

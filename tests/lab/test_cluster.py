@@ -268,16 +268,17 @@ E: mmdebstrap failed to run"""
 
 def test_the_same_folder_gives_the_same_digest(tmp_path: Path) -> None:
     digests = []
-    for name in ("one", "two"):
-        folder = tmp_path / name
+    for age in (1, 2):
+        folder = tmp_path / str(age)
         folder.mkdir()
-        (folder / "b").write_text("text")
-        os.symlink("b", folder / "a")
+        (folder / "b.py").write_text("text")
+        os.utime(folder / "b.py", (age, age))
+        os.symlink("b.py", folder / "a")
         trees = [oci.Tree(folder), oci.Tree(folder, "opt/tare")]
-        digests.append(oci.write(tmp_path / f"{name}.tar", trees, "tare/x:1", {}, {}))
+        digests.append(oci.write(tmp_path / f"{age}.tar", trees, "tare/x:1", {}, {}))
     assert digests[0] == digests[1]
-    (tmp_path / "two" / "b").write_text("other")
-    assert oci.write(tmp_path / "x.tar", [oci.Tree(tmp_path / "two")], "x", {}, {}) != digests[0]
+    other = oci.write(tmp_path / "x.tar", [oci.Tree(tmp_path / "1")], "tare/x:1", {}, {})
+    assert other != digests[0]
 
 
 def test_lab_json_is_for_its_owner_only(cluster: Lab) -> None:
