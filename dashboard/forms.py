@@ -189,7 +189,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def _chosen_cluster(self, user: User) -> Cluster | None:
         """Return the cluster asked for, else the draft's, else the one used last."""
-        usable = self._choose("cluster").queryset
+        usable = clusters_for(user)
         asked = (self.data if self.is_bound else self.initial).get("cluster")
         if asked is not None:
             return usable.filter(pk=asked).first() if str(asked).isdigit() else None

@@ -22,6 +22,12 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 @register.filter
+def minutes(value: int) -> str:
+    """A length of time that is kept in minutes."""
+    return numbers.duration(60 * value)
+
+
+@register.filter
 def ratio(pair: Pair, level: str = "95") -> str:
     """The ratio with its interval of `level` per cent."""
     return numbers.ratio(pair.ratio, pair.ci90 if level == "90" else pair.ci95)

@@ -61,13 +61,13 @@ function draw(place) {
   });
 }
 
-function drawAll(root) {
-  for (const place of root.querySelectorAll("[data-chart]")) draw(place);
+function drawAll(which) {
+  for (const place of document.querySelectorAll(which)) draw(place);
 }
 
-document.addEventListener("DOMContentLoaded", () => drawAll(document));
-document.addEventListener("htmx:afterSwap", (event) => drawAll(event.detail.target));
-document.addEventListener("tare:theme", () => drawAll(document));
+document.addEventListener("DOMContentLoaded", () => drawAll("[data-chart]"));
+document.addEventListener("htmx:afterSwap", () => drawAll("[data-chart]:not([data-drawn])"));
+document.addEventListener("tare:theme", () => drawAll("[data-chart]"));
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-save]");

@@ -18,14 +18,35 @@ function showLocalTimes(root) {
 }
 
 showLocalTimes(document);
-document.addEventListener("htmx:afterSwap", (event) => {
-  showLocalTimes(event.detail.target.isConnected ? event.detail.target : document);
-});
-document.addEventListener("htmx:oobAfterSwap", () => showLocalTimes(document));
+document.addEventListener("htmx:afterSwap", () => showLocalTimes(document));
 
-// Nobody looks, nobody asks.
+// Nobody looks, nobody asks; and what somebody is about to do is not swept away.
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (document.hidden && event.target.hasAttribute("data-live")) event.preventDefault();
+  if (!event.target.hasAttribute("data-live")) return;
+  const busy = event.target.querySelector("details.menu[open], input:focus, select:focus");
+  if (document.hidden || busy) event.preventDefault();
+});
+
+// A live part is replaced quietly: focus and sideways scrolling stay where they were.
+const FOCUSABLE = "a, button, summary";
+let kept = null;
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const live = event.detail.target;
+  if (!live.hasAttribute("data-live")) return;
+  kept = {
+    id: live.id,
+    focused: [...live.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement),
+    scrolled: [...live.querySelectorAll(".scroll")].map((box) => box.scrollLeft),
+  };
+});
+document.addEventListener("htmx:afterSwap", () => {
+  if (!kept) return;
+  const live = document.getElementById(kept.id);
+  live.querySelectorAll(FOCUSABLE)[kept.focused]?.focus({ preventScroll: true });
+  live.querySelectorAll(".scroll").forEach((box, place) => {
+    box.scrollLeft = kept.scrolled[place] ?? 0;
+  });
+  kept = null;
 });
 
 document.addEventListener("click", async (event) => {
@@ -44,7 +65,7 @@ document.addEventListener("click", async (event) => {
 // button's own name and value are still sent.
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.method !== "post" || form.hasAttribute("hx-post")) return;
+  if (form.method !== "post" || event.defaultPrevented) return;
   setTimeout(() => {
     for (const button of form.querySelectorAll("button[type=submit]")) button.disabled = true;
   });

@@ -122,6 +122,37 @@ def test_a_live_page_ends_by_itself(
     expect(page.get_by_role("link", name="Open the comparison")).to_be_visible()
 
 
+def test_a_live_run_is_drawn_when_it_ends_and_focus_stays(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=1)
+    run = RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    open_page(run.get_absolute_url())
+    page.get_by_role("link", name=experiment.question).focus()
+    SeriesFactory(run=run)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.SUCCEEDED)
+    assert page.locator("[data-chart] .main-svg").first.wait_for(timeout=10_000) is None
+    assert drawn(page) == 1
+    expect(page.get_by_role("link", name=experiment.question)).to_be_focused()
+
+
+def test_asking_whether_to_cancel_is_not_swept_away(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=1)
+    RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    open_page(experiment.get_absolute_url())
+    page.locator("summary", has_text="Cancel").click()
+    question = page.get_by_role("button", name="Cancel the rest")
+    with page.expect_event("console", lambda message: message.text == "a poll was due"):
+        page.evaluate(
+            "document.addEventListener('htmx:beforeRequest', () => console.info('a poll was due'))"
+        )
+    expect(question).to_be_visible()
+    question.click()
+    expect(page.get_by_text("asked to end")).to_be_visible()
+
+
 def test_times_are_the_readers_own_and_utc_on_hover(
     new_context: Any, live_server: LiveServer, site: Site, people: People
 ) -> None:
