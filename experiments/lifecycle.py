@@ -42,7 +42,7 @@ def move(row: Job | Run, to: str, *, why: str = "", by: User | None = None, **co
 
     `columns` change in the same statement. A way that NEXT does not know is a ValueError.
     """
-    if to not in row.NEXT[row.State(row.state)]:
+    if to not in row.NEXT[row.state]:
         raise ValueError(f"{row} cannot go from {row.state} to {to}.")
     before = row.state
     with transaction.atomic():
@@ -194,8 +194,16 @@ def retry(job: Job, by: User) -> bool:
         )
         if moved:
             for run in job.runs.filter(state=Run.State.FAILED):
-                cleared = {"reason": "", "message": "", "exit_code": None, "ended_at": None}
-                move(run, Run.State.PLANNED, by=by, began_at=None, **cleared)
+                move(
+                    run,
+                    Run.State.PLANNED,
+                    by=by,
+                    reason="",
+                    message="",
+                    exit_code=None,
+                    began_at=None,
+                    ended_at=None,
+                )
     return moved
 
 

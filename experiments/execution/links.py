@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from runners.runner import Runner
@@ -86,15 +87,15 @@ def _resources(job: Job, runs: int) -> Resources:
     seconds = rules.job_seconds(
         job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
     )
-    size = {
-        "nodes": scale.nodes,
-        "gpus_per_node": scale.gpus_per_node,
-        "time_limit_seconds": math.ceil(seconds / 60) * 60,
-    }
+    asked = Resources(
+        nodes=scale.nodes,
+        gpus_per_node=scale.gpus_per_node,
+        time_limit_seconds=math.ceil(seconds / 60) * 60,
+    )
     if partition is None:
-        return Resources(**size)
-    return Resources(
-        **size,
+        return asked
+    return replace(
+        asked,
         cpus_per_node=partition.cpus_per_run,
         memory_mb=partition.memory_mb,
         partition=partition.name,

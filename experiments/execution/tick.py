@@ -185,8 +185,8 @@ def _send(job: Job, runner: Runner) -> None:
 
 def _refuse(job: Job, words: str) -> None:
     """End a job that nobody will run, with the words of whoever refused it."""
-    ended = {"reason": "refused", "message": words, "ended_at": timezone.now()}
-    if move(job, Job.State.FAILED, why=words, **ended):
+    now = timezone.now()
+    if move(job, Job.State.FAILED, why=words, reason="refused", message=words, ended_at=now):
         end_runs(job, Run.State.FAILED, reason="not submitted", message=words)
 
 

@@ -32,9 +32,9 @@ class Job(models.Model):
         FAILED = "failed", "failed"
         CANCELLED = "cancelled", "cancelled"
 
-    LIVE: ClassVar = (State.SUBMITTING, State.QUEUED, State.RUNNING, State.COLLECTING)
-    FINAL: ClassVar = (State.DONE, State.FAILED, State.CANCELLED)
-    NEXT: ClassVar = {
+    LIVE: ClassVar[tuple[str, ...]] = (State.SUBMITTING, State.QUEUED, State.RUNNING, State.COLLECTING)
+    FINAL: ClassVar[tuple[str, ...]] = (State.DONE, State.FAILED, State.CANCELLED)
+    NEXT: ClassVar[dict[str, set[str]]] = {
         State.PLANNED: {State.SUBMITTING, State.FAILED, State.CANCELLED},
         State.SUBMITTING: {State.QUEUED, State.FAILED, State.CANCELLED},
         State.QUEUED: {State.RUNNING, State.COLLECTING},
@@ -111,8 +111,8 @@ class Run(models.Model):
         CANCELLED = "cancelled", "cancelled"
         EXCLUDED = "excluded", "excluded"
 
-    FINAL: ClassVar = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXCLUDED)
-    NEXT: ClassVar = {
+    FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXCLUDED)
+    NEXT: ClassVar[dict[str, set[str]]] = {
         State.PLANNED: {State.RUNNING, State.SUCCEEDED, State.FAILED, State.CANCELLED},
         State.RUNNING: {State.SUCCEEDED, State.FAILED, State.CANCELLED},
         State.SUCCEEDED: {State.EXCLUDED},
