@@ -159,7 +159,8 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
-        "paramiko": {"level": "WARNING"},
+        # Every failure that matters comes to us as an exception, with words of our own.
+        "paramiko": {"level": "CRITICAL"},
         "rq": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
     },

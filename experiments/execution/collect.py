@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from experiments.lifecycle import end_runs, move
 from experiments.models import Job, Measurement, Run, Series, Snapshot
+from runners.errors import Refused
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
 from runners.workloads import WORKLOADS, Result, SanityError
@@ -25,6 +26,9 @@ def collect(job: Job, runner: Runner) -> None:
         files = runner.collect(job.directory)
     except FileNotFoundError:
         files = {}
+    except Refused as refusal:  # more than one transfer is meant to hold
+        _keep(job, read_record({}), "too large", str(refusal))
+        return
     record = read_record(files)
     if record.exit_code == 0:
         _keep(job, record, "", "")

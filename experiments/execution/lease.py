@@ -14,7 +14,7 @@ from django.utils import timezone
 from experiments.models import Cluster
 
 # Longer than the longest call over SSH: only a dead worker's lease runs out.
-LEASE = timedelta(seconds=120)
+LEASE = timedelta(seconds=360)
 
 
 class LeaseLost(Exception):

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from runners.runner import Runner
-
 from experiments import rules
 from experiments.design import Scale
 from experiments.models import Cluster, Job
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
 

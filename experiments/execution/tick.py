@@ -11,9 +11,6 @@ from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from runners.records import parse_journal
-from runners.runner import Runner
-from runners.scripts import render
 
 from experiments.execution.collect import collect
 from experiments.execution.lease import Lease, LeaseLost, lease
@@ -21,6 +18,9 @@ from experiments.execution.links import connect, job_directory, job_spec
 from experiments.lifecycle import end_runs, move, record
 from experiments.models import Cluster, Credential, Job, Run
 from runners.errors import Refused, TryAgain
+from runners.records import parse_journal
+from runners.runner import Runner
+from runners.scripts import render
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
@@ -18,6 +22,23 @@ def workload_choices() -> list[tuple[str, str]]:
 def format_choices() -> list[tuple[str, str]]:
     formats = {form for runtime in RUNTIMES.values() for form in runtime.formats}
     return [(form, form) for form in sorted(formats)]
+
+
+def are_variables(variables: Any) -> None:
+    """Refuse what cannot be handed to a program as an environment variable."""
+    if not isinstance(variables, dict):
+        raise ValidationError('Variables are an object, such as {"OMP_NUM_THREADS": "1"}.')
+    for name, value in variables.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValidationError(f"A variable cannot be called {name!r}.")
+        if not isinstance(value, str) or "\0" in value:
+            raise ValidationError(f"The value of {name} is to be a text without NUL.")
+
+
+def are_texts(values: Any) -> None:
+    """Refuse anything but a list of texts."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValidationError('This is to be a list of texts, such as ["--nv"].')
 
 
 is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
@@ -101,10 +122,16 @@ class Environment(models.Model):
         help_text="The interpreter that starts the program, as this environment names it.",
     )
     binds = models.JSONField(
-        default=list, blank=True, help_text='Folders to show inside, such as ["/data:/data"].'
+        default=list,
+        blank=True,
+        validators=[are_texts],
+        help_text='Folders to show inside, such as ["/data:/data"].',
     )
     variables = models.JSONField(
-        default=dict, blank=True, help_text="Variables that the program sees."
+        default=dict,
+        blank=True,
+        validators=[are_variables],
+        help_text="Variables that the program sees.",
     )
     setup_lines = models.TextField(
         blank=True, help_text="Shell lines before the program starts, outside the container."

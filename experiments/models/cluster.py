@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.core.validators import MinValueValidator
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
 from experiments.secrets import SecretField
@@ -29,6 +29,12 @@ def scheduler_choices() -> list[tuple[str, str]]:
 def runtime_choices() -> list[tuple[str, str]]:
     """Return what can start a container. Bare metal is the absence of a runtime."""
     return [(kind, runtime.label) for kind, runtime in RUNTIMES.items() if runtime.formats]
+
+
+# Runtimes separate the parts of a bind by colons and commas, without any quoting.
+is_work_directory = RegexValidator(
+    r"^/[^:,\x00]*$", "A work directory is absolute and holds neither colon nor comma."
+)
 
 
 class CredentialQuerySet(models.QuerySet["Credential"]):
@@ -87,7 +93,9 @@ class Cluster(models.Model):
     )
     scheduler = models.CharField(max_length=20, choices=scheduler_choices, default="slurm")
     work_directory = models.CharField(
-        max_length=500, help_text="Absolute; on a file system that the compute nodes share."
+        max_length=500,
+        validators=[is_work_directory],
+        help_text="Absolute; on a file system that the compute nodes share.",
     )
     setup_lines = models.TextField(
         blank=True, help_text="Shell lines that begin every job here, such as `module load`."

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
+from experiments.models.states import RUN_FINAL, RunState
 
 if TYPE_CHECKING:
     from experiments.models.user import User
@@ -39,16 +40,15 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
 
     def with_progress(self) -> ExperimentQuerySet:
         """Annotate `runs_total`, `runs_ended`, `runs_succeeded` and `runs_failed`."""
-        from experiments.models.run import Run
 
         def counted(*states: str) -> Any:
             return models.Count("runs", filter=models.Q(runs__state__in=states))
 
         return self.annotate(
             runs_total=models.Count("runs"),
-            runs_ended=counted(*Run.FINAL),
-            runs_succeeded=counted(Run.State.SUCCEEDED),
-            runs_failed=counted(Run.State.FAILED),
+            runs_ended=counted(*RUN_FINAL),
+            runs_succeeded=counted(RunState.SUCCEEDED),
+            runs_failed=counted(RunState.FAILED),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -13,6 +12,15 @@ from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster
 from experiments.models.experiment import Experiment
 from experiments.models.results import Snapshot
+from experiments.models.states import (
+    JOB_FINAL,
+    JOB_LIVE,
+    JOB_NEXT,
+    RUN_FINAL,
+    RUN_NEXT,
+    JobState,
+    RunState,
+)
 
 
 def new_uid() -> str:
@@ -22,29 +30,10 @@ def new_uid() -> str:
 class Job(models.Model):
     """One submission to the scheduler: the runs of one block, or a single run."""
 
-    class State(models.TextChoices):
-        PLANNED = "planned", "planned"
-        SUBMITTING = "submitting", "submitting"
-        QUEUED = "queued", "queued"
-        RUNNING = "running", "running"
-        COLLECTING = "collecting", "collecting"
-        DONE = "done", "done"
-        FAILED = "failed", "failed"
-        CANCELLED = "cancelled", "cancelled"
-
-    LIVE: ClassVar[tuple[str, ...]] = (State.SUBMITTING, State.QUEUED, State.RUNNING, State.COLLECTING)
-    FINAL: ClassVar[tuple[str, ...]] = (State.DONE, State.FAILED, State.CANCELLED)
-    NEXT: ClassVar[dict[str, set[str]]] = {
-        State.PLANNED: {State.SUBMITTING, State.FAILED, State.CANCELLED},
-        State.SUBMITTING: {State.QUEUED, State.FAILED, State.CANCELLED},
-        State.QUEUED: {State.RUNNING, State.COLLECTING},
-        State.RUNNING: {State.COLLECTING},
-        State.COLLECTING: {State.DONE, State.FAILED, State.CANCELLED},
-        State.DONE: set(),
-        # A retry is the next attempt of the same job, in a new directory.
-        State.FAILED: {State.PLANNED},
-        State.CANCELLED: set(),
-    }
+    State = JobState
+    LIVE = JOB_LIVE
+    FINAL = JOB_FINAL
+    NEXT = JOB_NEXT
 
     uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="jobs")
@@ -103,24 +92,9 @@ class Job(models.Model):
 class Run(models.Model):
     """One execution of one cell: the unit of all statistics."""
 
-    class State(models.TextChoices):
-        PLANNED = "planned", "planned"
-        RUNNING = "running", "running"
-        SUCCEEDED = "succeeded", "succeeded"
-        FAILED = "failed", "failed"
-        CANCELLED = "cancelled", "cancelled"
-        EXCLUDED = "excluded", "excluded"
-
-    FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXCLUDED)
-    NEXT: ClassVar[dict[str, set[str]]] = {
-        State.PLANNED: {State.RUNNING, State.SUCCEEDED, State.FAILED, State.CANCELLED},
-        State.RUNNING: {State.SUCCEEDED, State.FAILED, State.CANCELLED},
-        State.SUCCEEDED: {State.EXCLUDED},
-        # The next attempt of a job that ended before any of its runs gave a number.
-        State.FAILED: {State.PLANNED},
-        State.CANCELLED: set(),
-        State.EXCLUDED: set(),
-    }
+    State = RunState
+    FINAL = RUN_FINAL
+    NEXT = RUN_NEXT
 
     uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="runs")

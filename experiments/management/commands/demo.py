@@ -61,7 +61,15 @@ class Command(BaseCommand):
         python = folder / "bin" / "python"
         if not python.exists():
             subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        install: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes"]
+        install: list[str | Path] = [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            python,
+            "--require-hashes",
+        ]
         subprocess.run([*install, "--compile-bytecode", "-r", lock], check=True)
 
     def _build(self, folder: Path, cluster: Cluster) -> None:
