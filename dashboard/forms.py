@@ -162,7 +162,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         labels: ClassVar = {"cooldown_seconds": "Cool-down between runs", "visibility": "Readers"}
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
-            "repeats": "Runs of each cell. Four blocks are the fewest that a verdict rests on.",
+            "repeats": "Runs of each cell. With fewer than five, every verdict is provisional.",
         }
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
