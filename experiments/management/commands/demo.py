@@ -48,7 +48,11 @@ class Command(BaseCommand):
         python = folder / "bare-metal" / "bin" / "python"
         cluster = demo.register_here(folder / "work", python, runtimes, owner)
         tell(cluster, "Installing TensorFlow for the bare-metal environment", None)
-        self._install(folder / "bare-metal")
+        try:
+            self._install(folder / "bare-metal")
+        except subprocess.CalledProcessError as error:
+            tell(cluster, "TensorFlow could not be installed; see var/log/demo.", None)
+            raise CommandError(str(error)) from None
         tell(cluster, "", None)
         demo.launch_demo(
             cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
