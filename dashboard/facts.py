@@ -30,21 +30,33 @@ class Fact:
 
 
 def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:
-    """Return the facts of both sides of the container wall that hold all of `words`."""
+    """Return the facts of both sides of the container wall that hold all of `words`.
+
+    Of a text of many lines, such as /proc/cpuinfo, a search shows the lines that it is about.
+    """
     outside = dict(flatten(content.get("outside") or {}))
     inside = dict(flatten(content.get("inside") or {}))
     rest = {name: content[name] for name in content if name not in ("outside", "inside")}
     outside |= dict(flatten(rest))
-    facts = [
-        Fact(name, outside.get(name, ""), inside.get(name, ""))
-        for name in sorted(outside.keys() | inside.keys())
-    ]
     asked = words.lower().split()
-    return [fact for fact in facts if all(word in _text(fact) for word in asked)]
+    facts = []
+    for name in sorted(outside.keys() | inside.keys()):
+        sides = outside.get(name, ""), inside.get(name, "")
+        found = [_lines_with(asked, name, text) for text in sides]
+        if any(found):
+            facts.append(Fact(name, *(_shown(*side) for side in zip(sides, found, strict=True))))
+    return facts
 
 
-def _text(fact: Fact) -> str:
-    return f"{fact.name} {fact.outside} {fact.inside}".lower()
+def _lines_with(words: list[str], name: str, text: str) -> list[str]:
+    """Return the lines that, with the fact's name before them, hold every word."""
+    lines = text.splitlines()
+    return [line for line in lines if all(word in f"{name} {line}".lower() for word in words)]
+
+
+def _shown(text: str, found: list[str]) -> str:
+    """One line stands beside its other side whatever was found; more are cut to what was."""
+    return "\n".join(found) if "\n" in text else text
 
 
 @dataclass(frozen=True)

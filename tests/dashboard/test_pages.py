@@ -223,6 +223,15 @@ def test_both_sides_of_the_wall_stand_side_by_side() -> None:
     ]
 
 
+def test_a_search_shows_the_lines_of_a_long_text_that_it_is_about() -> None:
+    content = {"outside": {"meminfo": "MemTotal: 8 kB\nMemFree: 4 kB", "cpu": "EPYC"}}
+    assert [fact.outside for fact in both_sides(content, "memtotal")] == ["MemTotal: 8 kB"]
+    assert [fact.outside for fact in both_sides(content, "meminfo kb")] == [
+        "MemTotal: 8 kB\nMemFree: 4 kB"
+    ]
+    assert both_sides(content, "swap") == []
+
+
 def test_phases_are_told_in_the_order_in_which_they_happen() -> None:
     found = phases(Run(phases={"end": 1.0, "start": 1.0, "burn-in": 0.0, "steady state": 2.0}))
     assert [(phase.name, phase.share) for phase in found] == [
