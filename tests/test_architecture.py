@@ -64,10 +64,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            # A relative import stays in its package: the payload runs outside of ours.
-            if node.level == 0:
-                yield node.module or ""
+        # A relative import stays in its package: the payload runs outside of ours.
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
 
 
 def rule(table: dict[str, set[str]], name: str) -> set[str]:

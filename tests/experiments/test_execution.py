@@ -172,9 +172,8 @@ class TestExactlyOnce:
 
         targets = ("tick.move", "collect.move")
         patches = [mock.patch(f"experiments.execution.{name}", mortal) for name in targets]
-        with patches[0], patches[1]:
-            with contextlib.suppress(Died):
-                finish(made)
+        with patches[0], patches[1], contextlib.suppress(Died):
+            finish(made)
         Cluster.objects.update(lease_until=None)
         finish(made)
         assert starts(made.jobs.get()) == 1

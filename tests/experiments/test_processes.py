@@ -95,12 +95,11 @@ def test_redis_is_only_a_doorbell(site: Site, experiment: Make) -> None:
     made = experiment()
     Cluster.objects.update(poll_seconds=1)
     site.start("clock")
-    worker = site.start("worker")
+    site.start("worker")
     wait_until(made.jobs.exclude(state="planned").exists)
     site.valkey.stop()
-    wait_until(lambda: worker.poll() is not None)
-    site.valkey.start()
-    site.start("worker")
+    site.valkey.start()  # with nothing of what was in it
+    site.start("worker")  # the first one ends, or comes back by itself after a pause
     wait_until(lambda: ended(made))
     assert starts(made.jobs.get()) == 1
     assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
