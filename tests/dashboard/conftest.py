@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client
 from pytest_django import Settings
 
@@ -137,6 +138,16 @@ def chromium() -> str:
             "The browser tests need Chromium: apt-get install chromium, or set CHROMIUM to a path."
         )
     return path
+
+
+@pytest.fixture(scope="session")
+def playwright(playwright: Any) -> Iterator[Any]:
+    """Django keeps one connection beside Playwright's event loop and one without; close both.
+
+    The first is out of reach once the loop has ended, and would hold the test database.
+    """
+    yield playwright
+    connections.close_all()
 
 
 @pytest.fixture(scope="session")
