@@ -80,6 +80,10 @@ def launch(experiment: Experiment, by: User) -> None:
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
+    if not experiment.cluster.usable_by(by):
+        problems.setdefault("cluster", []).append(
+            f"{experiment.cluster} is not in service, or its key is not yours to use."
+        )
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()

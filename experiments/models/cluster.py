@@ -135,6 +135,13 @@ class Cluster(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def usable_by(self, user: User) -> bool:
+        """Whether `user` may send jobs here: the cluster is in service and its key is theirs."""
+        keys = Credential.objects.usable_by(user)
+        return self.enabled and (
+            self.credential_id is None or keys.filter(pk=self.credential_id).exists()
+        )
+
     @property
     def reachable(self) -> bool | None:
         """Whether the last tick got through; None before the first."""

@@ -16,6 +16,7 @@ from experiments.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
 from tests.factories import (
     ContainerFactory,
+    CredentialFactory,
     ExperimentFactory,
     JobFactory,
     RunFactory,
@@ -86,6 +87,15 @@ class TestLaunch:
         with pytest.raises(NotLaunchable) as refusal:
             lifecycle.launch(experiment, experiment.owner)
         assert any("8 GPUs a node asked for" in text for text in refusal.value.messages["scales"])
+
+    def test_is_refused_to_who_may_not_use_the_clusters_key(self) -> None:
+        key = CredentialFactory()
+        experiment = ExperimentFactory(cluster__credential=key)
+        with pytest.raises(NotLaunchable, match="not yours to use"):
+            lifecycle.launch(experiment, experiment.owner)
+        key.users.add(experiment.owner)
+        lifecycle.launch(experiment, experiment.owner)
+        assert experiment.jobs.exists()
 
     def test_a_launched_experiment_without_a_hash_cannot_be_stored(self) -> None:
         experiment = ExperimentFactory()

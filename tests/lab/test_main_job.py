@@ -55,7 +55,7 @@ def experiment(registered: Cluster) -> Make:
             ],
             **({"repeats": 1} | columns),
         )
-        lifecycle.launch(made, made.owner)
+        lifecycle.launch(made, registered.owner)
         return made
 
     return make
