@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from dashboard.filters import Listing, WordFilter, listing
 from dashboard.forms import KindForm, WorkloadForm
 from dashboard.requests import Request
-from experiments.models import Environment, Image, Workload
+from experiments.models import Cluster, Environment, Image, Workload
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
@@ -26,6 +26,7 @@ def catalogue(request: Request) -> HttpResponse:
     filters = WordFilter(request)
     context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0], "filter": filters}
     rows = {"images": _images, "workloads": _workloads, "environments": _environments}
+    context["preparing"] = Cluster.objects.exclude(preparing="")
     context["listing"] = rows[context["tab"]](request, filters.words)
     return render(request, "catalogue/index.html", context)
 

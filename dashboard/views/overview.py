@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
+from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
@@ -24,13 +25,20 @@ FOUND = 20
 def overview(request: Request) -> HttpResponse:
     """What the last experiments said, what runs now, and how the clusters are."""
     visible = Experiment.objects.visible_to(request.user)
-    alive = _alive(visible)[:ALIVE]
-    context: dict[str, Any] = {"alive": alive, "clusters": Cluster.objects.filter(enabled=True)}
+    clusters = list(Cluster.objects.filter(enabled=True))
+    context: dict[str, Any] = {
+        "alive": list(_alive(visible)[:ALIVE]),
+        "clusters": clusters,
+        "preparing": [cluster for cluster in clusters if cluster.preparing],
+        "is_new": not visible.exists(),
+    }
+    context["is_live"] = context["alive"] or context["preparing"] or not clusters
     if request.htmx:
-        return render(request, "overview.html#live", context)
+        # What was waited for has ended: the whole page has something new to say.
+        fragment = render(request, "overview.html#live", context)
+        return fragment if context["is_live"] else HttpResponseClientRefresh()
     ended = visible.filter(Exists(_succeeded())).order_by("-launched_at")[:RECENT]
     context["comparisons"] = [compare_experiment(row) for row in ended]
-    context["is_new"] = not visible.exists()
     return render(request, "overview.html", context)
 
 

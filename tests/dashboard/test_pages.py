@@ -58,6 +58,32 @@ def test_the_overview_polls_only_while_something_runs(alive: Experiment, as_owne
     assert POLLS not in as_owner.get("/", headers=HTMX).content.decode()
 
 
+def test_the_overview_shows_itself_anew_when_all_has_ended(
+    alive: Experiment, as_owner: Client
+) -> None:
+    assert "HX-Refresh" not in as_owner.get("/", headers=HTMX)
+    end(alive)
+    assert as_owner.get("/", headers=HTMX)["HX-Refresh"] == "true"
+
+
+def test_what_is_being_set_up_is_told_with_how_far_it_is(site: Site, as_owner: Client) -> None:
+    site.cluster.preparing, site.cluster.preparing_percent = "Building images: base", 40
+    site.cluster.save(update_fields=["preparing", "preparing_percent"])
+    cluster = reverse("cluster", args=[site.cluster.pk])
+    for address in ("/", "/clusters/", "/catalogue/", cluster):
+        page = as_owner.get(address).content.decode()
+        assert "Building images: base" in page
+        assert 'aria-valuenow="40"' in page
+    assert POLLS in as_owner.get("/", headers=HTMX).content.decode()
+    assert POLLS in as_owner.get(cluster, headers=HTMX).content.decode()
+
+
+def test_the_overview_waits_for_the_first_cluster(as_owner: Client) -> None:
+    page = as_owner.get("/").content.decode()
+    assert POLLS in page
+    assert "No cluster has been set up yet" in page
+
+
 def test_a_run_polls_until_it_is_final(alive: Experiment, as_owner: Client) -> None:
     run = alive.runs.get(state=Run.State.RUNNING)
     assert POLLS in as_owner.get(run.get_absolute_url()).content.decode()
