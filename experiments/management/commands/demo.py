@@ -39,6 +39,7 @@ class Command(BaseCommand):
         facts = json.loads((folder / "lab.json").read_text())
         demo.register_image(cluster, facts["images"][IMAGE], owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
+        tell(cluster, "", None)
         ring(cluster.pk)
 
     def _here(self, owner: User) -> None:
@@ -53,10 +54,10 @@ class Command(BaseCommand):
         except subprocess.CalledProcessError as error:
             tell(cluster, "TensorFlow could not be installed; see var/log/demo.", None)
             raise CommandError(str(error)) from None
-        tell(cluster, "", None)
         demo.launch_demo(
             cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
         )
+        tell(cluster, "", None)
         ring(cluster.pk)
 
     def _install(self, folder: Path) -> None:
@@ -88,7 +89,6 @@ class Command(BaseCommand):
         if child.returncode:
             tell(cluster, "The image could not be built; see var/log/demo.", None)
             raise CommandError(f"lab build ended with exit code {child.returncode}.")
-        tell(cluster, "", None)
 
 
 def wait_for_lab(folder: Path) -> dict[str, Any]:
