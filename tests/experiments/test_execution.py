@@ -20,7 +20,7 @@ from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.errors import TryAgain
 from runners.runner import Runner
 from runners.transports import Local
-from tests.experiments.conftest import finish, tick_until
+from tests.conftest import finish, tick_until
 from tests.factories import ContainerFactory, JobFactory
 
 pytestmark = pytest.mark.django_db
@@ -135,7 +135,7 @@ class TestFailures:
         assert (run.state, run.reason) == ("failed", "damaged")
 
 
-class TestExactlyOnce:
+class TestPromise3ExactlyOnce:
     """Promise 3: a job is executed once, however often workers and connections die."""
 
     def test_an_answer_lost_after_sending_is_found_again(self, experiment: Make) -> None:
@@ -194,7 +194,7 @@ class TestExactlyOnce:
         assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
 
 
-class TestPoliteness:
+class TestPromise7Politeness:
     """Promise 7: one connection, one status call a tick, a floor on the interval."""
 
     def test_one_status_call_however_many_jobs_are_live(self, experiment: Make) -> None:
