@@ -103,6 +103,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = 10
+AXES_LOCKOUT_TEMPLATE = "locked.html"
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 

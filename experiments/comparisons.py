@@ -56,9 +56,9 @@ class Comparison:
 def compare_experiment(experiment: Experiment) -> Comparison:
     """Compare every environment with the baseline: runs that succeeded, one value each."""
     runs = list(
-        experiment.runs.select_related("job", "snapshot", "environment").order_by(
-            "job__block", "position"
-        )
+        experiment.runs.select_related("job", "snapshot", "environment")
+        .defer("spec", "output_tail", "command", "job__script", "snapshot__content")
+        .order_by("job__block", "position")
     )
     environments = _baseline_first(experiment)
     groups = [
@@ -188,12 +188,12 @@ def _sample(run: Run, value: float) -> Sample:
 
 def _differences(baseline: Environment, runs: list[Run]) -> dict[str, list[str]]:
     """Return what else differed from the baseline, by environment, as the snapshots tell it."""
-    contents: dict[str, list[Mapping[str, Any]]] = {}
+    facts: dict[str, list[Mapping[str, str]]] = {}
     for run in runs:
         if run.snapshot:
-            contents.setdefault(run.environment.name, []).append(run.snapshot.content)
-    ours = contents.pop(baseline.name, [])
-    return {name: snapshots.differences(ours, theirs) for name, theirs in contents.items()}
+            facts.setdefault(run.environment.name, []).append(run.snapshot.facts)
+    ours = facts.pop(baseline.name, [])
+    return {name: snapshots.differences(ours, theirs) for name, theirs in facts.items()}
 
 
 def _adjusted(groups: list[Group]) -> list[Group]:

@@ -32,9 +32,10 @@ def facts(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differences(
-    baseline: Sequence[Mapping[str, Any]], environment: Sequence[Mapping[str, Any]]
+    baseline: Sequence[Mapping[str, str]], environment: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Return where the runs of two environments differ in more than the container.
+    """Return where the runs of two environments, by the `facts` of each, differ in more than the
+    container.
 
     Node and GPU are facts of the run: blocks differ in them. They count only when the sets do.
     """
@@ -65,10 +66,10 @@ def _told(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> Iterator[st
             yield f"{name}: {_list(here)} on the baseline, {_list(there)} here"
 
 
-def _values(contents: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+def _values(runs: Sequence[Mapping[str, str]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for content in contents:
-        for name, value in facts(content).items():
+    for run in runs:
+        for name, value in run.items():
             found.setdefault(name, set()).add(value)
     return found
 

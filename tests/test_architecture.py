@@ -19,10 +19,12 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},
     "experiments.design": {"numpy"},
+    "experiments.snapshots": set(),
     "experiments.models": {
         "experiments.models",
         "experiments.design",
         "experiments.secrets",
+        "experiments.snapshots",
         "runners",
         "django",
     },

@@ -9,6 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from experiments.design import plan_hash as content_hash
+from experiments.snapshots import facts
 
 
 class Measurement(models.Model):
@@ -54,7 +55,8 @@ class SnapshotManager(models.Manager["Snapshot"]):
         """
         content = json.loads(json.dumps(content).replace(r"\u0000", r"\ufffd"))
         return self.get_or_create(
-            content_hash=content_hash(content), defaults={"content": content}
+            content_hash=content_hash(content),
+            defaults={"content": content, "facts": facts(content)},
         )[0]
 
 
@@ -63,6 +65,9 @@ class Snapshot(models.Model):
 
     content_hash = models.CharField(max_length=64, unique=True)
     content = models.JSONField()
+    facts = models.JSONField(
+        default=dict, help_text="The few that a comparison rests on, so that it need not read all."
+    )
 
     objects = SnapshotManager()
 
