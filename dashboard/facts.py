@@ -104,17 +104,19 @@ def phases(run: Run) -> list[Phase]:
 
 
 def traces(run: Run, mark: int) -> dict[str, Figure]:
-    """Return a figure for each series of the run, by a name that can be an element's id."""
-    kind = WORKLOADS[run.workload.kind]
-    labels = {metric.name: metric.label.lower() for metric in kind.metrics}
+    """Return a figure for each series of the run, by a name that can be an element's id.
+
+    What the comparison rests on comes first.
+    """
+    primary = run.experiment.primary_metric or WORKLOADS[run.workload.kind].primary
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
     return {
         f"series-{row.pk}": step_trace(
             row.values,
             burn_in=burn_in,
             unit=row.unit,
-            metric=labels.get(row.metric, row.metric.replace("_", " ")),
+            metric=row.metric.replace("_", " "),
             mark=mark,
         )
-        for row in run.series.all()
+        for row in sorted(run.series.all(), key=lambda row: (row.metric != primary, row.metric))
     }
