@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
 
+from dashboard.outlook import Outlook, outlooks
 from experiments import rules
 from experiments.design import Scale
 from experiments.models import (
@@ -167,6 +168,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._choose("cluster").queryset = clusters_for(user)
@@ -208,7 +210,9 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             self.initial["environments"] = [bare[0].pk]
         partitions = list(self._choose("partition").queryset)
         if str(self.initial.get("partition")) not in {str(row.pk) for row in partitions}:
-            self.initial["partition"] = partitions[0].pk if partitions else None
+            # The one that allows the longest jobs: a debug partition is seldom what is meant.
+            roomiest = max(partitions, key=lambda row: row.time_limit_minutes, default=None)
+            self.initial["partition"] = roomiest and roomiest.pk
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -238,6 +242,29 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             for message in problems[name]:
                 self.add_error(name, ValidationError(message, code=code))
         return cleaned
+
+    @cached_property
+    def outlooks(self) -> list[Outlook]:
+        """What the repeats asked for can show; nothing while any part of that is amiss."""
+        asked = getattr(self, "cleaned_data", {})
+        needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
+        if not all(asked.get(name) for name in needed):
+            return []
+        workloads = list(asked["workloads"])
+        return list(
+            outlooks(
+                cluster=asked["cluster"],
+                workloads=workloads,
+                metric=asked.get("primary_metric") or "",
+                repeats=asked["repeats"],
+                margin=asked["margin"],
+                paired=asked["design"] != Experiment.Design.INDEPENDENT,
+                comparisons=len(workloads)
+                * len(asked["scales"])
+                * (len(asked["environments"]) - 1),
+                reader=self.user,
+            )
+        )
 
     def forgive_what_is_missing(self) -> None:
         """Keep only the problems of what has been filled in: the rest is being typed."""

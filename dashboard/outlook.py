@@ -1,0 +1,108 @@
+"""What an experiment's repeats can show, in words, before it is launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from experiments.history import Spread, history
+from experiments.models import Cluster, User, Workload
+from experiments.statistics import numbers
+from experiments.statistics.planner import (
+    ALPHA,
+    FEWEST_TO_INFER,
+    provable_margin,
+    repeats_needed,
+    repeats_to_detect,
+    upper_bound_factor,
+)
+from experiments.statistics.verdicts import MOST
+from runners.workloads import WORKLOADS
+
+USUAL_CV = 0.01
+"""From run to run, where a cluster has no history: about the median of published GPU runs."""
+WELL_KNOWN = 20
+"""Degrees of freedom from which on a spread is believed as it was seen."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """`sentence` says what can be proved; `notes` what that rests on and what else it takes."""
+
+    sentence: str
+    notes: str
+
+
+def outlooks(
+    *,
+    cluster: Cluster,
+    workloads: Sequence[Workload],
+    metric: str,
+    repeats: int,
+    margin: float,
+    paired: bool,
+    comparisons: int,
+    reader: User,
+) -> Iterator[Outlook]:
+    """Yield one for each kind of workload that reports `metric`; empty is each kind's own."""
+    for kind in dict.fromkeys(workload.kind for workload in workloads):
+        name = metric or WORKLOADS[kind].primary
+        if name not in {declared.name for declared in WORKLOADS[kind].metrics}:
+            continue
+        past = history(kind, cluster, name, reader)
+        spread = (paired and past.of_ratios) or past.of_runs
+        cv, given, doubt = _believed(spread, kind)
+        basis = "The CV is from run to run."
+        if paired and past.of_ratios:
+            basis = "The CV is that of the ratio, from block to block."
+        elif paired:
+            cv *= math.sqrt(2)
+            basis = "The CV is from run to run, and taken as if runs of one block shared nothing."
+        unit = "block" if paired else "run"
+        sentence = (
+            f"{given}, {repeats} {unit}{'s' * (repeats != 1)}{'' if paired else ' of each'} "
+            f"can prove {_provable(cv, repeats, paired)}; {numbers.margin(margin)} needs "
+            f"{_count(repeats_needed(cv, margin, paired=paired))}."
+        )
+        notes = (
+            f"{doubt}{basis} To find a true difference of {numbers.margin(margin)} takes "
+            f"{_count(repeats_to_detect(cv, margin, paired=paired))}."
+        )
+        if comparisons > 1:
+            corrected = repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
+            notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
+            notes += f"{_count(corrected)}."
+        yield Outlook(sentence, notes)
+
+
+def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
+    """Return the CV to plan with, the words that begin the sentence, and what to note about it."""
+    if spread is None:
+        return USUAL_CV, f"No runs of {kind} to go by here yet: with the usual CV of 1 %", ""
+    source = f"({spread.runs} runs of {kind} on this cluster)"
+    if spread.df >= WELL_KNOWN:
+        return spread.sd, f"With CV {_percent(spread.sd)} {source}", ""
+    bound = spread.sd * upper_bound_factor(spread.df)
+    note = (
+        f"{_percent(spread.sd)} was seen, but so few runs tend to underestimate it: "
+        f"{_percent(bound)} is its 80 % upper bound. "
+    )
+    return bound, f"With CV up to {_percent(bound)} {source}", note
+
+
+def _provable(cv: float, repeats: int, paired: bool) -> str:
+    """Rounded up: what is printed can be proved."""
+    if repeats < FEWEST_TO_INFER:
+        return "nothing"
+    margin = provable_margin(cv, repeats, paired=paired)
+    unit = 10.0 ** (math.floor(math.log10(margin)) - 1)
+    return numbers.margin(math.ceil(margin / unit) * unit)
+
+
+def _percent(fraction: float) -> str:
+    return f"{float(f'{100 * fraction:.2g}'):g} %"
+
+
+def _count(repeats: int | None) -> str:
+    return f"more than {MOST:,}" if repeats is None else str(repeats)

@@ -1,0 +1,111 @@
+"""How much past runs varied, so that the next experiment can be planned on more than a guess."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from experiments.models import Cluster, Experiment, Measurement, Run, User
+
+FEWEST = 3
+"""A cell or a group of blocks with fewer says nothing about spread."""
+NEWEST = 2000
+"""Older runs are no guide to the cluster of today, and need not be read."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A standard deviation of logs (a CV, as a fraction), and what it rests on."""
+
+    sd: float
+    df: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class History:
+    """From run to run within a cell, and of the ratio from block to block; None if unknown."""
+
+    of_runs: Spread | None
+    of_ratios: Spread | None
+
+
+def history(kind: str, cluster: Cluster, metric: str, reader: User) -> History:
+    """Return how `metric` varied in the runs of this kind of workload that `reader` may see.
+
+    Only within cells: environments, workloads and scales may differ as they like. Runs that
+    failed, were cancelled or were excluded have no say.
+    """
+    rows = Measurement.objects.filter(
+        run__experiment__in=Experiment.objects.visible_to(reader).filter(cluster=cluster),
+        run__workload__kind=kind,
+        run__state=Run.State.SUCCEEDED,
+        metric=metric,
+        value__gt=0,
+    ).order_by("-run_id")
+    groups: defaultdict[tuple[object, ...], dict[int, dict[int, float]]]
+    groups = defaultdict(lambda: defaultdict(dict))
+    for experiment, workload, scale, block, environment, value in rows.values_list(
+        "run__experiment_id",
+        "run__workload_id",
+        "run__scale",
+        "run__job__block",
+        "run__environment_id",
+        "value",
+    )[:NEWEST]:
+        groups[experiment, workload, scale][block][environment] = math.log(value)
+    return History(
+        _pooled(part for blocks in groups.values() for part in _cells(blocks)),
+        _pooled(part for blocks in groups.values() for part in _ratios(blocks)),
+    )
+
+
+Part = tuple[float, int, int]
+"""A sum of squares, its degrees of freedom, and the runs behind it."""
+
+
+def _cells(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+    """Each environment's runs around their own mean."""
+    cells: defaultdict[int, list[float]] = defaultdict(list)
+    for block in blocks.values():
+        for environment, log in block.items():
+            cells[environment].append(log)
+    for logs in cells.values():
+        if len(logs) >= FEWEST:
+            yield _squares(logs), len(logs) - 1, len(logs)
+
+
+def _ratios(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+    """What is left of the blocks that have every environment, once both means are taken away.
+
+    Twice that variance is the variance of the log-ratio of two environments: for two of them it
+    is that of the ratios themselves, and with more each run still counts once.
+    """
+    environments = {environment for block in blocks.values() for environment in block}
+    complete = [block for block in blocks.values() if len(block) == len(environments)]
+    if len(environments) < 2 or len(complete) < FEWEST:
+        return
+    centres = [math.fsum(block.values()) / len(block) for block in complete]
+    squares = math.fsum(
+        _squares([block[name] - centre for block, centre in zip(complete, centres, strict=True)])
+        for name in environments
+    )
+    df = (len(environments) - 1) * (len(complete) - 1)
+    yield 2 * squares, df, len(environments) * len(complete)
+
+
+def _squares(logs: list[float]) -> float:
+    mean = math.fsum(logs) / len(logs)
+    return math.fsum((log - mean) ** 2 for log in logs)
+
+
+def _pooled(parts: Iterable[Part]) -> Spread | None:
+    """None as well where nothing varied at all: such numbers were rounded, not repeated."""
+    found = list(parts)
+    squares = math.fsum(part[0] for part in found)
+    df = sum(part[1] for part in found)
+    if df == 0 or squares <= 1e-20:
+        return None
+    return Spread(math.sqrt(squares / df), df, sum(part[2] for part in found))

@@ -1,0 +1,106 @@
+"""How many repeats an experiment needs, and what the planned number can prove.
+
+An experiment that is still to come is an `Estimate` too: the true log-ratio, and arms with the
+variance that is expected. `sd` is of logs: paired, of the log-ratios of blocks; unpaired, of the
+runs of one environment. Up to 10 % it is what everybody calls the coefficient of variation (CV):
+exactly, sd² = ln(1 + CV²).
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
+from experiments.statistics.verdicts import MOST, POWER
+
+ALPHA = 0.05
+FEWEST_TO_INFER = 2
+QUANTILES = 2000
+
+
+def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Estimate:
+    """What `repeats` blocks, or runs of each of two environments, are expected to give."""
+    if not 0 < sd < math.inf:
+        raise ValueError(f"A plan needs a positive standard deviation, not {sd}.")
+    if repeats < FEWEST_TO_INFER:
+        raise ValueError(f"{repeats} repeat shows no spread.")
+    return Estimate(math.log(ratio), (Arm(sd**2, repeats),) * (1 if paired else 2))
+
+
+def equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
+    """How likely TOST is to prove equivalence within `margin`; 1 - alpha is one-sided."""
+    limit = math.log1p(margin)
+    return _chance_within(truth, lambda half: limit - half, 1 - alpha)
+
+
+def difference_power(truth: Estimate) -> float:
+    """How likely a two-sided test at 5 % is to see the difference that is there."""
+    return 1 - _chance_within(truth, lambda half: half, 1 - ALPHA / 2)
+
+
+def _chance_within(truth: Estimate, reach: Callable[[Any], Any], quantile: float) -> float:
+    """P(|log-ratio seen| < reach(half)), with `half` of the interval of this quantile of t.
+
+    Given the standard error that will be seen, the estimate is normal; that standard error is
+    integrated out over the quantiles of its chi-square distribution. With a reach of `half` this
+    is the noncentral t distribution, whose own function in scipy.special gives nan far out.
+    """
+    import numpy as np
+    from scipy.special import chdtri, ndtr, stdtrit  # lazily, as in estimates
+
+    mean, se, df = truth.log_ratio, truth.se, truth.df
+    seen = se * np.sqrt(chdtri(df, (np.arange(QUANTILES) + 0.5) / QUANTILES) / df)
+    distance = np.maximum(reach(stdtrit(df, quantile) * seen), 0)
+    return float((ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)).mean())
+
+
+def repeats_needed(
+    sd: float, margin: float, *, paired: bool, power: float = POWER, alpha: float = ALPHA
+) -> int | None:
+    """The fewest repeats that prove equivalence within `margin` if the ratio is truly 1.
+
+    With probability `power`; None if a thousand are too few. This is arithmetic: fewer than
+    `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
+    """
+    return _fewest(
+        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= power
+    )
+
+
+def repeats_to_detect(
+    sd: float, difference: float, *, paired: bool, power: float = POWER
+) -> int | None:
+    """The fewest repeats that find a true ratio of 1 + `difference`; None if over a thousand."""
+    return _fewest(
+        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= power
+    )
+
+
+def provable_margin(sd: float, repeats: int, *, paired: bool, power: float = POWER) -> float:
+    """The smallest margin within which `repeats` prove equivalence if the ratio is truly 1."""
+    truth = planned(sd, repeats, paired=paired)
+
+    def enough(limit: float) -> bool:
+        return _chance_within(truth, lambda half: limit - half, 1 - ALPHA) >= power
+
+    low, high = 0.0, truth.se
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.expm1(min(high, LARGEST_LOG))
+
+
+def upper_bound_factor(df: float) -> float:
+    """What to multiply a standard deviation by for its 80 % upper bound: 2.12 after 3 runs."""
+    from scipy.special import chdtri
+
+    return math.sqrt(df / float(chdtri(df, 0.8)))
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    candidates = range(FEWEST_TO_INFER, MOST + 1)
+    place = bisect_left(candidates, True, key=enough)
+    return candidates[place] if place < len(candidates) else None
