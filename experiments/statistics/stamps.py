@@ -59,7 +59,7 @@ def _confounded(arms: Arms) -> Iterator[str]:
         yield "No node ran both environments"
     times_b = [sample.started for sample in arms.baseline if sample.started is not None]
     times_e = [sample.started for sample in arms.environment if sample.started is not None]
-    if len(times_b) == len(arms.baseline) and len(times_e) == len(arms.environment):
+    if 0 < len(times_b) == len(arms.baseline) and 0 < len(times_e) == len(arms.environment):
         if max(times_b) < min(times_e):
             yield "All runs of the baseline came before the others"
         if max(times_e) < min(times_b):

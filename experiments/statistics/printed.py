@@ -1,0 +1,130 @@
+"""Numbers as a table prints them: the value, and the range that its digits leave open."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from experiments.statistics.values import Better
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Squares of ratios of such numbers are still numbers."""
+
+
+class TableError(ValueError):
+    """What is wrong with a table, in words that name the row and the column."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the file: the row as a spreadsheet counts (the header is 1) and the column."""
+
+    row: int
+    column: str
+
+    def __str__(self) -> str:
+        return f"Row {self.row}, column {self.column}"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number and the range in which it was before it was rounded."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The value and both ends."""
+        return tuple(sorted({self.low, self.value, self.high}))
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def number(text: str, place: Place, *, zero: bool = False) -> float:
+    """A finite number above 0, or with `zero` at least 0. TableError names the place."""
+    if not text:
+        raise TableError(f"{place}: it is empty.")
+    if not is_number(text):
+        hint = " Write a decimal point, and nothing between thousands." if "," in text else ""
+        raise TableError(f"{place}: {text!r} is not a number.{hint}")
+    value = float(text)
+    if not math.isfinite(value):
+        raise TableError(f"{place}: {text} is not a finite number.")
+    if value < 0 or (value == 0 and not zero):
+        raise TableError(f"{place}: {text} is {'negative' if value < 0 else 'zero'}.")
+    if value and not SMALLEST < value < LARGEST:
+        raise TableError(f"{place}: {text} is beyond anything that is measured.")
+    return value
+
+
+def count(text: str, place: Place | None) -> int | None:
+    """A whole number of at least 1; None where the table has none."""
+    if not text or place is None:
+        return None
+    value = number(text, place)
+    if value != int(value):
+        raise TableError(f"{place}: {text} is not a whole number.")
+    return int(value)
+
+
+def direction(text: str, place: Place) -> Better:
+    """ "lower" or "higher (is better)"."""
+    word = text.casefold()
+    if word.startswith("lower"):
+        return "lower"
+    if word.startswith("higher"):
+        return "higher"
+    raise TableError(f"{place}: {text!r} is neither lower nor higher (is better).")
+
+
+def mean(text: str, place: Place, *, step: float) -> Printed:
+    """A mean that was rounded to multiples of `step`."""
+    value = number(text, place)
+    # However coarse the digits, what was measured was positive.
+    return Printed(value, max(value - step / 2, value / 2), value + step / 2)
+
+
+def spread(text: str, place: Place | None, *, step: float | None) -> Printed | None:
+    """An SD or SE that was rounded to multiples of `step`; without one, to its own last digit.
+
+    None where the table has none.
+    """
+    if not text or place is None:
+        return None
+    value = number(text, place, zero=True)
+    if step is not None:
+        return Printed(value, max(value - step / 2, value / 2), value + step / 2)
+    step = last_digit(text)
+    # Below 10 (one digit) numbers are printed in steps of 1, above it in steps of 10.
+    finer = value > 0 and math.log10(value / step) % 1 == 0
+    low = value - step / (20 if finer else 2)
+    return Printed(value, max(low, value / 2), value + step / 2)
+
+
+def finest(texts: Iterable[str]) -> float:
+    """The step in which a column is printed: that of its number with the most digits.
+
+    2000 in a column with 2390 was not rounded to thousands.
+    """
+    return min((last_digit(text) for text in texts if is_number(text)), default=0.0)
+
+
+def last_digit(text: str) -> float:
+    """What the last significant digit counts: 10 for "3710", 0.01 for "2.50"."""
+    try:
+        digits = Decimal(text)
+    except InvalidOperation:
+        return 0.0
+    if not digits.is_finite() or not digits:
+        return 0.0
+    exact = "." in text or "e" in text.casefold()
+    exponent = (digits if exact else digits.normalize()).as_tuple().exponent
+    return float(f"1e{exponent}")

@@ -1,0 +1,300 @@
+"""Compare the environments of a published table, with the reservations that such tables deserve."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from experiments.statistics.arms import Arms
+from experiments.statistics.comparison import compare, holm
+from experiments.statistics.estimates import Arm, Estimate, Summary, from_summary
+from experiments.statistics.printed import TableError
+from experiments.statistics.stamps import stamps
+from experiments.statistics.tables import Row, Table
+from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
+from experiments.statistics.verdicts import MOST, decide
+from experiments.statistics.words import claim_and_evidence
+
+FLOOR_TOLERANCE = 0.01
+ORDER_UNKNOWN = "The table does not say when the runs ran: drift may be part of the difference."
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One environment against the baseline in one cell of the table."""
+
+    cell: dict[str, str]
+    rows: tuple[int, ...]
+    """Row numbers in the file, the baseline's first."""
+    pair: Pair
+    estimate: Estimate | None
+    """None where the table gives no spread or no number of runs."""
+    better: Better | None
+    """None where the table does not say; `pair.better` means nothing then."""
+
+
+def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compared]:
+    """Compare every environment with the baseline in each cell; Holm over all of them.
+
+    TableError names the rows of a missing or doubled environment, of mixed units, of steps given
+    as runs. One run, or values without spread, are an answer: NO INFERENCE.
+    """
+    if not 0 < margin < math.inf:
+        raise TableError(f"A margin is a positive fraction such as 0.02, not {margin}.")
+    environments = list(dict.fromkeys(row.environment for row in table.rows))
+    if baseline not in environments:
+        raise TableError(
+            f"No row has the baseline {baseline!r}; the environments are {', '.join(environments)}."
+        )
+    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for row in table.rows:
+        cells.setdefault(row.cell, {}).setdefault(row.environment, []).append(row)
+    compared = [
+        one
+        for cell, arms in cells.items()
+        for one in _cell(table, dict(zip(table.labels, cell, strict=True)), arms, baseline, margin)
+    ]
+    if not compared:
+        raise TableError(f"There is no environment to compare with {baseline}.")
+    adjusted = holm([one.pair for one in compared])
+    return [replace(one, pair=pair) for one, pair in zip(compared, adjusted, strict=True)]
+
+
+def geometric_mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The geometric mean of ratios of different cells; the cells are independent."""
+    cells = len(estimates)
+    return Estimate(
+        math.fsum(estimate.log_ratio for estimate in estimates) / cells,
+        tuple(Arm(arm.variance / cells**2, arm.n) for one in estimates for arm in one.arms),
+    )
+
+
+def _cell(
+    table: Table, cell: dict[str, str], arms: dict[str, list[Row]], baseline: str, margin: float
+) -> Iterator[Compared]:
+    rows = [row for arm in arms.values() for row in arm]
+    where = " ".join(f"{name} {value}" for name, value in cell.items() if value)
+    if baseline not in arms:
+        raise TableError(
+            f"Row {rows[0].place.row}: no row of the baseline {baseline} has the same labels "
+            f"({where}). Any column that is not recognised is a label."
+        )
+    better = _agreed(rows, table)
+    for name, arm in arms.items():
+        _check_size(table, arm, f"{name} {where}".strip())
+    for name, arm in arms.items():
+        if name == baseline:
+            continue
+        pair = Pair(
+            baseline=baseline,
+            environment=name,
+            unit=rows[0].unit,
+            better=better or "lower",
+            margin=margin,
+            paired=table.paired,
+        )
+        pair, estimate = _runs(pair, rows) if table.single_runs else _means(pair, arms)
+        if better is None and pair.verdict is not Verdict.NO_INFERENCE:
+            raise TableError(
+                f"{arm[0].place}: whether lower or higher is better is not said; add a column "
+                "direction (lower or higher), or the unit."
+            )
+        numbers = tuple(row.place.row for row in (*arms[baseline], *arm))
+        if pair.verdict is Verdict.NO_INFERENCE:
+            columns = _listed("column", (row.place.column for row in (*arms[baseline], *arm)))
+            where_from = f" ({_listed('Row', numbers)}, {columns}.)"
+            pair = replace(pair, evidence=pair.evidence + where_from)
+        yield Compared(cell, numbers, pair, estimate, better)
+
+
+def _listed(name: str, values: Iterable[object]) -> str:
+    """ "Rows 2 and 3", "column mean"; of many only the first."""
+    distinct = [str(value) for value in dict.fromkeys(values)]
+    if len(distinct) > 6:
+        distinct = [", ".join(distinct[:5]), "others"]
+    return f"{name}{'s' * (len(distinct) > 1)} {' and '.join(distinct)}"
+
+
+def _agreed(rows: list[Row], table: Table) -> Better | None:
+    """The direction of a cell; TableError where units or directions are mixed."""
+    for row in rows:
+        if row.unit != rows[0].unit:
+            raise TableError(
+                f"Row {row.place.row}, column {table.columns['unit']}: mixed units, "
+                f"{row.unit or '–'} here and {rows[0].unit or '–'} in row {rows[0].place.row}."
+            )
+        if row.better != rows[0].better:
+            raise TableError(
+                f"Row {row.place.row}, column {table.columns['direction']}: not the direction of "
+                f"row {rows[0].place.row}."
+            )
+    return rows[0].better
+
+
+def _check_size(table: Table, arm: list[Row], name: str) -> None:
+    if table.single_runs and len(arm) > MOST:
+        raise TableError(
+            f"Row {arm[MOST].place.row}: over {MOST:,} runs of {name}. If these are steps, give "
+            "one value a run, their mean."
+        )
+    if not table.single_runs and len(arm) > 1:
+        raise TableError(
+            f"Rows {arm[0].place.row} and {arm[1].place.row} are both {name}; which counts?"
+        )
+
+
+def _runs(pair: Pair, rows: list[Row]) -> tuple[Pair, Estimate | None]:
+    samples = [
+        Sample(
+            run=row.run or f"of row {row.place.row}",
+            block=row.block,
+            environment=row.environment,
+            value=row.mean.value,
+            node=row.node,
+        )
+        for row in rows
+    ]
+    baseline, environment = (
+        [sample for sample in samples if sample.environment == name]
+        for name in (pair.baseline, pair.environment)
+    )
+    estimate = Arms.of(baseline, environment, paired=pair.paired).estimate()
+    pair, *_ = compare(
+        samples,
+        baseline=pair.baseline,
+        environments=[pair.environment],
+        margin=pair.margin,
+        better=pair.better,
+        paired=pair.paired,
+        unit=pair.unit,
+    )
+    if pair.verdict is not Verdict.NO_INFERENCE:
+        pair = _stamped(pair, [(Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN)])
+    return pair, estimate
+
+
+def _means(pair: Pair, arms: dict[str, list[Row]]) -> tuple[Pair, Estimate | None]:
+    rows = [arms[pair.baseline][0], arms[pair.environment][0]]
+    moments = [_moments(row, row.mean.value, _spread(row)) for row in rows]
+    pair = replace(
+        pair,
+        n_baseline=rows[0].n or 0,
+        n_environment=rows[1].n or 0,
+        baseline_mean=moments[0].mean,
+        baseline_sd=moments[0].sd,
+        environment_mean=moments[1].mean,
+        environment_sd=moments[1].sd,
+        ratio=moments[1].mean / moments[0].mean,
+    )
+    floors = [row for row in rows if _has_floor(row)]
+    reserved = [(Stamp.OFF_BY_ONE, _floor_reason(floors))] if floors else []
+    estimate = _estimate(rows, moments)
+    if estimate is None:
+        pair = replace(pair, detail=next(filter(None, map(_missing, rows))))
+    else:
+        verdict, detail = decide(estimate, pair.margin, pair.better)
+        pair = replace(pair, verdict=verdict, detail=detail)
+        if not estimate.flaw:
+            pair = replace(
+                pair,
+                ci95=estimate.interval(0.95),
+                ci90=estimate.interval(0.90),
+                p_difference=estimate.p_difference,
+                p_equivalence=estimate.p_equivalence(pair.margin),
+                smallest_margin=estimate.smallest_margin,
+            )
+            no_runs = Arms((), (), paired=False)
+            reserved += stamps(no_runs, estimate, verdict, margin=pair.margin, better=pair.better)
+            reserved.append((Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN))
+            reserved += _rounding(pair, rows)
+    claim, evidence = claim_and_evidence(pair, estimate)
+    return _stamped(replace(pair, claim=claim, evidence=evidence), reserved), estimate
+
+
+@dataclass(frozen=True)
+class _Moments:
+    mean: float
+    sd: float | None
+
+
+def _moments(row: Row, mean: float, spread: float | None) -> _Moments:
+    """Mean and SD of the runs, were `mean` and `spread` the numbers before they were rounded."""
+    if row.n == 1:
+        return _Moments(mean, 0.0)
+    if spread is None:
+        return _Moments(mean, None)
+    count = row.n or row.steps or 1
+    sd = spread if row.sd else spread * math.sqrt(count)
+    if _has_floor(row):
+        factor = count / (count - 1)
+        square = ((sd / mean) ** 2 + 1) * factor - factor**2
+        # Of the difference of two large numbers too few digits may be left.
+        return _Moments(mean * factor, mean * math.sqrt(square) if square > 0 else None)
+    return _Moments(mean, sd)
+
+
+def _spread(row: Row) -> float | None:
+    spread = row.sd or row.se
+    return None if spread is None else spread.value
+
+
+def _has_floor(row: Row) -> bool:
+    """Whether the SD is what a sum over N - 1 steps, divided by N, shows: mean / sqrt(N - 1)."""
+    spread, count = _spread(row), row.n or row.steps or 1
+    if spread is None or count < 2:
+        return False
+    sd = spread if row.sd else spread * math.sqrt(count)
+    return abs(sd / row.mean.value * math.sqrt(count - 1) - 1) <= FLOOR_TOLERANCE
+
+
+def _floor_reason(rows: list[Row]) -> str:
+    return (
+        f"Row {' and '.join(str(row.place.row) for row in rows)}: the spread is the mean divided "
+        "by √(n − 1), the mark of a script that sums n − 1 times and divides by n. Mean and "
+        "spread are corrected. Such scripts average the steps of one run: if n counts steps, "
+        "this is one run, and nothing can be inferred."
+    )
+
+
+def _missing(row: Row) -> str:
+    """What a row lacks for an inference, or ""."""
+    if row.steps and not row.n:
+        return "no number of runs (steps of one run are not runs)"
+    lacks = ["no spread"] * (_spread(row) is None) + ["no number of runs"] * (row.n is None)
+    if not lacks and _moments(row, row.mean.value, _spread(row)).sd is None:
+        lacks = ["no spread that could be recovered from so few digits"]
+    return "" if row.n == 1 else " and ".join(lacks)
+
+
+def _estimate(rows: list[Row], moments: list[_Moments]) -> Estimate | None:
+    summaries = [
+        Summary(moment.mean, moment.sd / math.sqrt(row.n), row.n)
+        for row, moment in zip(rows, moments, strict=True)
+        if row.n and moment.sd is not None
+    ]
+    return from_summary(*summaries) if len(summaries) == 2 else None
+
+
+def _rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
+    """Whether the numbers before they were rounded may have had another verdict."""
+    verdicts = set()
+    ranges = [number.levels for row in rows for number in (row.mean, row.sd or row.se) if number]
+    for mean_b, spread_b, mean_e, spread_e in product(*ranges):
+        moments = [_moments(rows[0], mean_b, spread_b), _moments(rows[1], mean_e, spread_e)]
+        estimate = _estimate(rows, moments)
+        verdicts.add(
+            decide(estimate, pair.margin, pair.better)[0] if estimate else Verdict.NO_INFERENCE
+        )
+    if others := sorted(verdicts - {pair.verdict}):
+        yield (
+            Stamp.ROUNDING_SENSITIVE,
+            f"Unrounded, these numbers could have the verdict {' or '.join(others)}.",
+        )
+
+
+def _stamped(pair: Pair, reserved: Sequence[tuple[Stamp, str]]) -> Pair:
+    return replace(
+        pair,
+        stamps=(*pair.stamps, *(stamp for stamp, _ in reserved)),
+        reasons=(*pair.reasons, *(reason for _, reason in reserved)),
+    )
