@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,17 +17,47 @@ from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
 
+# This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
+# to log in anew every few seconds would cost both sides more than the question asked.
+_kept: dict[int, tuple[SSHAddress, SSH]] = {}
+
 
 @contextmanager
 def connect(cluster: Cluster) -> Iterator[Runner]:
     """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
-    with transport_to(cluster) as transport:
-        transport.run(["true"])  # before any state moves: is anybody there?
+    transport = _transport_to(cluster)
+    try:
+        _greet(transport)
         yield Runner(transport, SCHEDULERS[cluster.scheduler]())
+    except TryAgain:
+        transport.close()
+        raise
+    finally:
+        if not Job.objects.filter(cluster=cluster, state__in=Job.LIVE).exists():
+            transport.close()
 
 
-def transport_to(cluster: Cluster) -> Transport:
-    return Local() if cluster.transport == "local" else SSH(ssh_address(cluster))
+def _greet(transport: Transport) -> None:
+    """Ask, before any state moves, whether anybody is there."""
+    if transport.is_open:
+        with suppress(TryAgain):
+            transport.run(["true"])
+            return
+        transport.close()  # what was kept has broken meanwhile; only a new one's word counts
+    transport.run(["true"])
+
+
+def _transport_to(cluster: Cluster) -> Transport:
+    if cluster.transport == "local":
+        return Local()
+    address = ssh_address(cluster)
+    known, transport = _kept.get(cluster.pk, (None, None))
+    if transport is None or known != address:
+        if transport:
+            transport.close()
+        transport = SSH(address)
+        _kept[cluster.pk] = address, transport
+    return transport
 
 
 def ssh_address(cluster: Cluster) -> SSHAddress:

@@ -71,6 +71,11 @@ class Transport(ABC):
         output exceeds MEMORY_LIMIT bytes and no stream takes it; ValueError for a NUL in argv.
         """
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection is held that the next command will use."""
+        return False
+
     def close(self) -> None:  # noqa: B027 - some have nothing to close
         """End the connection; the next command opens a new one."""
 

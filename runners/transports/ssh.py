@@ -117,6 +117,10 @@ class SSH(Transport):
             raise TryAgain(f"The connection to {self.address} broke.", kind="unreachable")
         return transport
 
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()

@@ -268,3 +268,38 @@ def test_a_connection_lost_while_submitting_does_not_double_the_job(experiment: 
     assert job.scheduler_id == known
     finish(made)
     assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+class TestPromise7OneConnection:
+    """One connection a cluster, kept while jobs are live there and ended with the last of them."""
+
+    def logins(self, lab: Lab) -> int:
+        log = lab.execute(["cat", "/var/log/sshd.log"]).stdout
+        return log.count("Accepted publickey")
+
+    def test_ticks_share_it_while_jobs_are_live(
+        self, lab: Lab, experiment: Make, program: Callable[[str], Environment]
+    ) -> None:
+        made = experiment([program("exec sleep 600"), "bare metal"])
+        tick_until(made.cluster, made.runs.filter(state="running").exists)
+        before = self.logins(lab)
+        for _ in range(5):
+            assert execution.tick(made.cluster.pk) == "done"
+        assert self.logins(lab) == before
+        lifecycle.cancel(made, made.owner)
+        finish(made)
+        execution.tick(made.cluster.pk)
+        execution.tick(made.cluster.pk)
+        assert self.logins(lab) == before + 2, "an idle cluster's connections are not held"
+
+    def test_one_that_broke_is_replaced_in_the_same_tick(
+        self, lab: Lab, experiment: Make, program: Callable[[str], Environment]
+    ) -> None:
+        made = experiment([program("exec sleep 600"), "bare metal"])
+        tick_until(made.cluster, made.runs.filter(state="running").exists)
+        lab.execute(["pkill", "-u", lab.user, "-f", "^sshd"])
+        assert execution.tick(made.cluster.pk) == "done"
+        made.cluster.refresh_from_db()
+        assert made.cluster.last_error == ""
+        lifecycle.cancel(made, made.owner)
+        finish(made)
