@@ -39,17 +39,9 @@ SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
 """Names of a spread that do not say whether it is an SD or an SE."""
 LABELS = {"gpus", "gpu", "nodes", "scale", "model", "workload", "epochs", "batch_size", "data"}
 """In a table with a column an environment these are never one."""
-UNITS: dict[str, tuple[str, Better]] = {
-    "images_per_second": ("images/s", "higher"),
-    "images_s": ("images/s", "higher"),
-    "img_s": ("images/s", "higher"),
-    "seconds": ("s", "lower"),
-    "ms": ("ms", "lower"),
-    "s": ("s", "lower"),
-    "min": ("min", "lower"),
-    "hours": ("h", "lower"),
-    "h": ("h", "lower"),
-}
+RATE = re.compile(r"(?:(.+)_)?([a-z]+)_per_(?:s|sec|second)")
+TIME = re.compile(r"(?:(.+)_)?(ns|us|ms|s|sec|seconds|min|minutes|h|hours)")
+SPELT = {"sec": "s", "seconds": "s", "minutes": "min", "hours": "h", "img/s": "images/s"}
 NEEDED = (
     "Needed: environment and mean (with sd or se, and n) for a table of means; environment and "
     "value (and perhaps block) for single runs; or one column an environment, the baseline's name "
@@ -185,13 +177,15 @@ def _roles(header: list[str]) -> dict[str, int]:
 
 
 def _unit_of(name: str) -> tuple[str, str, Better | None]:
-    """ "Mean (s)" -> "mean", "s", "lower"."""
-    plain = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
-    for ending, (unit, better) in UNITS.items():
-        if plain == ending and len(ending) > 4:  # not "min", which may be a minimum
-            return "", unit, better
-        if plain.endswith(f"_{ending}"):
-            return plain.removesuffix(f"_{ending}"), unit, better
+    """ "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher"."""
+    spelt = re.sub("[µμ]", "u", name.casefold()).replace("/", "_per_")
+    plain = re.sub(r"[^a-z0-9]+", "_", spelt).strip("_")
+    if rate := RATE.fullmatch(plain):
+        unit = f"{rate[2]}/s"
+        return rate[1] or "", SPELT.get(unit, unit), "higher"
+    time = TIME.fullmatch(plain)
+    if time and (time[1] or len(plain) > 4):  # "min" alone may be a minimum
+        return time[1] or "", SPELT.get(time[2], time[2]), "lower"
     return plain, "", None
 
 
@@ -199,7 +193,7 @@ def _long(header: list[str], roles: dict[str, int], lines: list[tuple[int, list[
     columns = {role: header[i] for role, i in roles.items()}
     labels = [i for i in range(len(header)) if i not in roles.values()]
     measured = "mean" if "mean" in roles else "value"
-    _, unit, better = _unit_of(columns[measured])
+    _, unit, _ = _unit_of(columns[measured])
     _check_units(columns, measured, unit)
     step = printed.finest(fields[roles[measured]] for _, fields in lines)
     rows = []
@@ -209,13 +203,13 @@ def _long(header: list[str], roles: dict[str, int], lines: list[tuple[int, list[
         for role in ("environment", "block"):
             if role in roles and role not in texts:
                 raise TableError(f"{places[role]}: it is empty.")
-        own_unit = texts.get("unit", unit)
+        _, own_unit, own_better = _unit_of(f"in {texts.get('unit', unit)}")
+        own_unit = own_unit or texts.get("unit", unit)
         if unit and own_unit != unit:
             raise TableError(
                 f"{places['unit']}: mixed units, {own_unit} here and {unit} in the name of the "
                 f"column {columns[measured]}."
             )
-        own_better = better or _unit_of(f"in {own_unit}")[2]
         if "direction" in texts:
             own_better = printed.direction(texts["direction"], places["direction"])
         rounded = None

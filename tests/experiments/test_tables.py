@@ -238,6 +238,27 @@ def test_throughput_and_time_give_the_same_p_and_verdict():
     assert same.p_difference == pytest.approx(slower.p_difference)
 
 
+@pytest.mark.parametrize(
+    ("column", "unit", "better"),
+    [
+        ("mean_s", "s", "lower"),
+        ("Mean (µs)", "us", "lower"),
+        ("average minutes", "min", "lower"),
+        ("mean_images_per_second", "images/s", "higher"),
+        ("mean (img/s)", "images/s", "higher"),
+        ("Mean (samples/s)", "samples/s", "higher"),
+        ("mean GFLOP/s", "gflop/s", "higher"),
+    ],
+)
+def test_unit_and_direction_come_with_the_name_or_in_a_column(column, unit, better):
+    named = pair(f"environment,{column},sd,n\nbare,10.0,0.1,3\nbox,12.0,0.1,3\n")
+    said = column.casefold().replace("mean", "").replace("average", "").strip(" _()")
+    table = f"environment,mean,sd,n,unit\nbare,10.0,0.1,3,{said}\nbox,12.0,0.1,3,{said}\n"
+    for one in (named, pair(table)):
+        assert (one.unit, one.better) == (unit, better)
+        assert one.verdict is (Verdict.SLOWER if better == "lower" else Verdict.FASTER)
+
+
 def test_each_cell_is_a_question_and_every_environment_is_compared():
     lines = [
         f"{model},{environment},{100 + k + shift}"

@@ -73,7 +73,7 @@ def test_units_that_only_a_column_tells_must_agree_too():
     [
         "machine,epochs,gpus,top_1,top_5,training_time_hh_mm",
         "nodes,launcher,gpus,images_per_second",
-        "environment,gpus,minutes",
+        "environment,gpus,loss",
     ],
 )
 def test_an_unknown_header_lists_the_columns_found_and_those_needed(header):
