@@ -6,11 +6,14 @@ before it draws: `layout.font.color` and `.family`; `gridcolor` of each axis; `m
 but `marker.line.color`, a thin rim, to the page's ground; `fillcolor` of shapes named "band" and
 `line.color` of those named "reference"; the colours of traces with `meta.role` "muted" and the
 `font.color` of annotations named "muted" to its quiet colour.
-A point's `customdata` is the uid of its run.
+A point's `customdata` is the uid of its run; its trace's `name` says what it is. An axis that has
+no title has names at its ticks. From these the page makes the table of a figure.
 """
 
+from dashboard.charts.equivalence import equivalence
 from dashboard.charts.forest import Row, forest
 from dashboard.charts.runs import run_order, strip
+from dashboard.charts.slopes import slopes
 from dashboard.charts.steps import step_trace
 from dashboard.charts.style import COLOURS, SYMBOLS, Figure, Marks
 
@@ -20,8 +23,10 @@ __all__ = [
     "Figure",
     "Marks",
     "Row",
+    "equivalence",
     "forest",
     "run_order",
+    "slopes",
     "step_trace",
     "strip",
 ]

@@ -85,6 +85,11 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
                     "y1": 1,
                 },
             ],
+            # For its table: the axis without its sides, the rows with their groups.
+            meta={
+                "x": _ratio_to(pairs),
+                "rows": [f"{label(row.group)}: {label(row.pair.environment)}" for row in rows],
+            },
             annotations=[
                 note(
                     f"margin ±{numbers.margin(margin)}",
@@ -137,12 +142,13 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
             if marks[pair.environment] == index and pair.ratio is not None
         ]
         shared = {"type": "scatter", "meta": meta(index), "cliponaxis": True}
-        for width, intervals in (
-            (2, [(y, pair.ci95) for y, pair in mine]),
-            (6, [(y, pair.ci90) for y, pair in mine]),
+        for width, name, intervals in (
+            (2, "95 % interval", [(y, pair.ci95) for y, pair in mine]),
+            (6, "90 % interval", [(y, pair.ci90) for y, pair in mine]),
         ):
             yield {
                 **shared,
+                "name": name,
                 **_segments(intervals),
                 "mode": "lines",
                 "line": {"color": colour(index), "width": width},
@@ -150,6 +156,7 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
             }
         yield {
             **shared,
+            "name": "ratio",
             "x": [pair.ratio for _, pair in mine],
             "y": [y for y, _ in mine],
             "mode": "markers",
@@ -215,13 +222,17 @@ def _beside(text: str, column: str, y: int | None = None, **options: Any) -> dic
 
 def _title(pairs: Sequence[Pair]) -> str:
     """The axis in words; the sides are named where all rows agree about them."""
-    baselines = {label(pair.baseline) for pair in pairs}
-    title = f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'} (log scale)"
+    title = f"{_ratio_to(pairs)} (log scale)"
     directions = {pair.better for pair in pairs}
     if len(directions) != 1:
         return title
     left, right = ("faster", "slower") if directions == {"lower"} else ("slower", "faster")
     return f"←  {left}      {title}      {right}  →"
+
+
+def _ratio_to(pairs: Sequence[Pair]) -> str:
+    baselines = {label(pair.baseline) for pair in pairs}
+    return f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'}"
 
 
 def _range(pairs: Sequence[Pair], margin: float) -> Interval:

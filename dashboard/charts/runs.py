@@ -40,6 +40,7 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
             {
                 "type": "scatter",
                 "meta": meta(marks[name]),
+                "name": "median",
                 "mode": "markers",
                 "x": [median(sample.value for sample in mine) * factor],
                 "y": [y],
@@ -133,6 +134,7 @@ def _points(
         "type": "scatter",
         "mode": "markers",
         "meta": meta(index),
+        "name": label(samples[0].environment),
         "marker": {
             "symbol": symbol(index),
             "color": colour(index),

@@ -33,6 +33,8 @@ COLOURS = (
     "#b8a900",
 )
 """Dark grey, then Okabe and Ito's: the light theme's `--env-0` to `--env-7`."""
+DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
+"""Lines are told apart in grey print too; the baseline's is solid."""
 
 INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.10)"
 MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -49,6 +51,10 @@ def colour(index: int) -> str:
 
 def symbol(index: int) -> str:
     return SYMBOLS[index % len(SYMBOLS)]
+
+
+def dash(index: int) -> str:
+    return DASHES[index % len(DASHES)]
 
 
 def label(text: str, *, longest: int = 40) -> str:

@@ -1,6 +1,7 @@
 """How environments are compared: pure functions of numbers, without Django."""
 
 from experiments.statistics.comparison import compare, holm
+from experiments.statistics.curves import equivalence_curve
 from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 
-__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict", "compare", "holm"]
+__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict", "compare", "equivalence_curve", "holm"]

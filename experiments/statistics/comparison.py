@@ -118,6 +118,8 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
             )
             pair = replace(
                 pair,
+                log_se=estimate.se,
+                df=estimate.df,
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,

@@ -66,6 +66,9 @@ class Pair:
     environment_mean: float | None = None
     environment_sd: float | None = None
     ratio: float | None = None
+    log_se: float | None = None
+    """Standard error of ln(ratio), with `df` degrees of freedom."""
+    df: float | None = None
     ci95: Interval | None = None
     ci90: Interval | None = None
     p_difference: float | None = None

@@ -7,7 +7,17 @@ from itertools import pairwise
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.charts import COLOURS, SYMBOLS, Row, forest, run_order, step_trace, strip
+from dashboard.charts import (
+    COLOURS,
+    SYMBOLS,
+    Row,
+    equivalence,
+    forest,
+    run_order,
+    slopes,
+    step_trace,
+    strip,
+)
 from experiments.statistics import Sample, compare, holm
 
 MARKS = {"bare metal": 0, "Apptainer": 1, "udocker": 2}
@@ -35,6 +45,10 @@ def rows(runs, *, group="cnn · 1x1", environments=("Apptainer", "udocker"), **o
     return [Row(group, pair) for pair in holm(pairs)]
 
 
+def pairs(runs):
+    return [row.pair for row in rows(runs)]
+
+
 def figures():
     return {
         "forest": forest(rows(samples()), margin=0.02, marks=MARKS),
@@ -45,6 +59,11 @@ def figures():
         "strip of nothing": strip([], unit="s", metric="step time", marks=MARKS),
         "run order": run_order(samples(), unit="s", metric="step time", marks=MARKS),
         "run order of nothing": run_order([], unit="s", metric="step time", marks=MARKS),
+        "slopes": slopes(samples(), unit="s", metric="step time", marks=MARKS),
+        "slopes of nothing": slopes([], unit="s", metric="step time", marks=MARKS),
+        "equivalence": equivalence(pairs(samples()), margin=0.02, marks=MARKS),
+        "equivalence of nothing": equivalence([], margin=0.02, marks=MARKS),
+        "equivalence without inference": equivalence(pairs(samples(1)), margin=0.02, marks=MARKS),
         "steps": step_trace([2.0, 0.5] + [0.02] * 48, burn_in=10, unit="s"),
         "no steps": step_trace([], burn_in=10, unit="s"),
         "fewer steps than the burn-in": step_trace([0.1] * 3, burn_in=10, unit="s"),
@@ -246,9 +265,84 @@ def test_names_are_text_and_never_markup():
         ),
         strip(runs, unit="s", metric=label, marks=marks),
         run_order(runs, unit="s", metric=label, marks=marks),
+        slopes(runs, unit="s", metric=label, marks=marks),
+        equivalence(
+            [row.pair for row in rows(runs, environments=["Apptainer", label])],
+            margin=0.02,
+            marks=marks,
+        ),
         step_trace([1.0], burn_in=0, unit="s", metric=label),
     ):
         text = json.dumps(figure)
         assert "&lt;b onclick" in text
         assert "<b onclick" not in text
         assert "long" * 20 not in text
+
+
+def curves(figure):
+    return [trace for trace in figure["data"] if trace["mode"] == "lines"]
+
+
+def test_the_equivalence_curve_crosses_the_level_at_the_smallest_provable_margin():
+    found = pairs(samples())
+    figure = equivalence(found, margin=0.02, marks=MARKS)
+    low, high = (10**end / 100 for end in figure["layout"]["xaxis"]["range"])
+    assert low <= 0.001
+    assert high >= 0.1
+    for pair, curve, crossing in zip(found, curves(figure), figure["data"][1::2], strict=True):
+        assert crossing["x"] == [100 * pair.smallest_margin]
+        assert crossing["y"] == [0.05]
+        assert curve["y"] == sorted(curve["y"], reverse=True)
+        for margin, p in zip(curve["x"], curve["y"], strict=True):
+            assert (p > 0.05) == (margin / 100 < pair.smallest_margin)
+
+
+def test_the_equivalence_curve_grows_to_a_crossing_beyond_its_axis():
+    wide = [
+        Sample(f"{k}{name}", str(k), name, value)
+        for k, values in enumerate([(1.0, 1.2), (1.0, 1.3), (1.0, 1.25)])
+        for name, value in zip(("bare metal", "udocker"), values, strict=True)
+    ]
+    (pair,) = [row.pair for row in rows(wide, environments=["udocker"])]
+    figure = equivalence([pair], margin=0.02, marks=MARKS)
+    assert figure["layout"]["xaxis"]["range"][1] > math.log10(100 * pair.smallest_margin)
+
+
+def test_environments_of_the_equivalence_curve_differ_in_colour_and_dash():
+    figure = equivalence(pairs(samples()), margin=0.02, marks=MARKS)
+    lines = [(trace["line"]["color"], trace["line"]["dash"]) for trace in curves(figure)]
+    assert len({colour for colour, _ in lines}) == len({dash for _, dash in lines}) == 2
+    assert lines[0][0] == COLOURS[1]
+
+
+def test_slopes_join_the_two_values_of_each_block():
+    runs = samples()
+    figure = slopes(runs, unit="s", metric="step time", marks=MARKS)
+    value = {(s.block, s.environment): 1000 * s.value for s in runs}
+    lines = curves(figure)
+    assert len(lines) == 2
+    for panel, (line, name) in enumerate(zip(lines, ("Apptainer", "udocker"), strict=True)):
+        joined = list(zip(line["y"][::3], line["y"][1::3], strict=True))
+        assert joined == [
+            pytest.approx((value[f"block {k}", "bare metal"], value[f"block {k}", name]))
+            for k in range(6)
+        ]
+        assert line["x"][:3] == [2.0 * panel, 2.0 * panel + 1, None]
+    assert figure["layout"]["xaxis"]["ticktext"] == [
+        "bare metal",
+        "Apptainer",
+        "bare metal",
+        "udocker",
+    ]
+    assert {run for trace in points(figure) for run in trace["customdata"]} == {s.run for s in runs}
+
+
+def test_slopes_leave_out_incomplete_blocks_and_take_the_mean_of_repeats():
+    runs = [
+        Sample("a", "1", "bare metal", 1.0),
+        Sample("b", "1", "udocker", 1.0),
+        Sample("c", "1", "udocker", 4.0),
+        Sample("d", "2", "bare metal", 1.0),
+    ]
+    (line,) = curves(slopes(runs, unit="s", metric="step time", marks=MARKS))
+    assert line["y"] == [pytest.approx(1.0), pytest.approx(2.0), None]

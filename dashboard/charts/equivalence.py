@@ -1,0 +1,153 @@
+"""Every choice of margin answered at once: the p of equivalence against the margin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dashboard.charts.style import (
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    colour,
+    dash,
+    label,
+    layout,
+    meta,
+    note,
+    symbol,
+)
+from experiments.statistics import Pair, equivalence_curve, numbers
+
+LEVEL = 0.05
+SMALLEST, LARGEST = 0.001, 0.1
+"""Margins that are always shown; the axis grows to hold every crossing below `WIDEST`."""
+WIDEST = 1.0
+POINTS = 121
+LOWEST_P = 0.001
+"""Below this the curves leave the plot: p is written "< 0.001" everywhere."""
+ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+
+
+def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
+    """One line per environment, from 1 towards 0 as the margin grows.
+
+    It crosses the level of 5 % at the smallest margin that the data prove, where its symbol is.
+    """
+    drawn = [pair for pair in pairs if pair.smallest_margin is not None]
+    low, high = _range(drawn, margin)
+    margins = [_digits(low * (high / low) ** (i / (POINTS - 1))) for i in range(POINTS)]
+    ticks = [percent for percent in ROUND if low <= percent / 100 <= high]
+    return {
+        "data": [trace for pair in drawn for trace in _traces(pair, margins, marks)],
+        "layout": layout(
+            height=340,
+            margin={"t": 48},
+            showlegend=True,
+            xaxis=axis(
+                "margin (%, log scale)",
+                type="log",
+                range=[math.log10(100 * low), math.log10(100 * high)],
+                tickvals=ticks,
+                ticktext=[f"{percent:g}" for percent in ticks],
+            ),
+            yaxis=axis(
+                "p of equivalence (log scale)",
+                type="log",
+                range=[math.log10(LOWEST_P) - 0.15, 0.1],
+                tickvals=[0.001, 0.01, LEVEL, 0.2, 1],
+                ticktext=["0.001", "0.01", "0.05", "0.2", "1"],
+            ),
+            shapes=[
+                _line(xref="paper", x0=0, x1=1, yref="y", y0=LEVEL, y1=LEVEL),
+                _line(xref="x", x0=100 * margin, x1=100 * margin, yref="paper", y0=0, y1=1),
+            ],
+            annotations=[
+                note(
+                    "below: equivalent",
+                    name="muted",
+                    xref="paper",
+                    x=0,
+                    xanchor="left",
+                    xshift=4,
+                    yref="y",
+                    y=math.log10(LEVEL),
+                    yanchor="top",
+                ),
+                note(
+                    f"margin {numbers.margin(margin)}",
+                    name="muted",
+                    xref="x",
+                    x=math.log10(100 * margin),
+                    xanchor="left",
+                    xshift=4,
+                    yref="paper",
+                    y=0,
+                    yanchor="bottom",
+                ),
+            ],
+        ),
+    }
+
+
+def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict[str, Any]]:
+    """The curve, and the symbol where it crosses the level."""
+    index = marks[pair.environment]
+    proves = f"smallest provable margin {numbers.percent(pair.smallest_margin, decimals=2)}"
+    shared = {
+        "type": "scatter",
+        "meta": meta(index),
+        "legendgroup": str(index),
+        "name": label(pair.environment),
+    }
+    # p below the plot is cut where it cannot be seen, so that a log axis never meets a zero.
+    curve = [max(_digits(p), LOWEST_P / 10) for p in equivalence_curve(pair, margins)]
+    yield {
+        **shared,
+        "mode": "lines",
+        "x": [_digits(100 * margin) for margin in margins],
+        "y": curve,
+        "showlegend": False,
+        "line": {"color": colour(index), "width": 2, "dash": dash(index)},
+        "hovertemplate": f"<b>{label(pair.environment)}</b><br>margin %{{x:.3g}} %: "
+        "p = %{y:.3g}<extra></extra>",
+    }
+    yield {
+        **shared,
+        "mode": "lines+markers",
+        "x": [100 * (pair.smallest_margin or 0)],
+        "y": [LEVEL],
+        "showlegend": True,
+        "name": f"{label(pair.environment)}: {numbers.percent(pair.smallest_margin, decimals=2)}",
+        "line": {"color": colour(index), "width": 2, "dash": dash(index)},
+        "marker": {
+            "symbol": symbol(index),
+            "color": colour(index),
+            "size": 11,
+            "line": {"width": 1.5, "color": "#ffffff"},
+        },
+        "hovertemplate": f"<b>{label(pair.environment)}</b><br>{proves}<extra></extra>",
+    }
+
+
+def _digits(value: float) -> float:
+    """What can be seen of a value: the rest would only make the page heavy."""
+    return float(f"{value:.5g}")
+
+
+def _range(pairs: Sequence[Pair], margin: float) -> tuple[float, float]:
+    crossings = [pair.smallest_margin for pair in pairs if pair.smallest_margin is not None]
+    inside = [margin, *(crossing for crossing in crossings if crossing < WIDEST)]
+    return min(SMALLEST, *(m / 1.3 for m in inside)), max(LARGEST, *(1.3 * m for m in inside))
+
+
+def _line(**place: Any) -> dict[str, Any]:
+    return {
+        "type": "line",
+        "name": "reference",
+        "layer": "below",
+        "line": {"color": MUTED, "width": 1.5},
+        **place,
+    }

@@ -1,0 +1,103 @@
+"""Each block a line from the baseline to the environment: a common slope is an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import geometric_mean
+from typing import Any
+
+from dashboard.charts.style import (
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    colour,
+    label,
+    layout,
+    meta,
+    symbol,
+    with_unit,
+)
+from experiments.statistics import Sample, numbers
+
+PANEL = 2.0
+"""From one environment's panel to the next, where 1 is the width of a panel."""
+
+
+def slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
+    """A panel per environment, all on one scale; blocks in which either side is missing are out.
+
+    Several runs of an environment in one block are its geometric mean, as in the comparison.
+    """
+    factor, unit = numbers.si([sample.value for sample in samples], unit)
+    arms: dict[str, dict[str, list[Sample]]] = {}
+    for sample in samples:
+        arms.setdefault(sample.environment, {}).setdefault(sample.block, []).append(sample)
+    names = sorted(arms, key=lambda name: marks[name])
+    baseline = next((name for name in names if marks[name] == 0), "")
+    others = [name for name in names if name != baseline and baseline]
+    data: list[dict[str, Any]] = []
+    for panel, name in enumerate(others):
+        blocks = [block for block in arms[baseline] if block in arms[name]]
+        ends = [
+            [geometric_mean(s.value for s in arms[arm][block]) * factor for block in blocks]
+            for arm in (baseline, name)
+        ]
+        left, right = PANEL * panel, PANEL * panel + 1
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "meta": {"role": "muted"},
+                "name": "blocks",
+                "x": [x for _ in blocks for x in (left, right, None)],
+                "y": [y for pair in zip(*ends, strict=True) for y in (*pair, None)],
+                "line": {"width": 1, "color": MUTED},
+                "hoverinfo": "skip",
+                "showlegend": False,
+            }
+        )
+        for x, arm, values in zip((left, right), (baseline, name), ends, strict=True):
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "meta": meta(marks[arm]),
+                    "name": label(arm),
+                    "showlegend": arm == name or panel == 0,
+                    "x": [x for _ in blocks],
+                    "y": values,
+                    "customdata": [arms[arm][block][0].run for block in blocks],
+                    "text": [
+                        f"<b>{label(arm)}</b><br>{value:.4g} {unit}<br>block {label(block)}, "
+                        f"ratio {after / before:.4f}"
+                        for block, value, before, after in zip(blocks, values, *ends, strict=True)
+                    ],
+                    "hovertemplate": "%{text}<extra></extra>",
+                    "marker": {
+                        "symbol": symbol(marks[arm]),
+                        "color": colour(marks[arm]),
+                        "size": 9,
+                        "line": {"width": 1, "color": "#ffffff"},
+                    },
+                }
+            )
+    ticks = [arm for name in others for arm in (baseline, name)]
+    return {
+        "data": data,
+        "layout": layout(
+            height=340,
+            margin={"t": 48, "b": 16},
+            showlegend=True,
+            # Names under many panels would not fit a phone; the legend wraps.
+            xaxis=axis(
+                showticklabels=False,
+                range=[-0.4, PANEL * len(others) - PANEL + 1.4],
+                tickvals=[PANEL * panel + end for panel in range(len(others)) for end in (0, 1)],
+                ticktext=[label(arm) for arm in ticks],
+                showgrid=False,
+                fixedrange=True,
+            ),
+            yaxis=axis(with_unit(metric, unit)),
+        ),
+    }

@@ -1,0 +1,21 @@
+"""What a pair would say at other margins than its own."""
+
+import math
+from collections.abc import Sequence
+
+from experiments.statistics.values import Pair
+
+
+def equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
+    """p of equivalence (TOST) at each margin, a positive fraction; empty without inference.
+
+    At `pair.margin` it is `pair.p_equivalence`; at `pair.smallest_margin` it is 0.05.
+    """
+    if pair.ratio is None or pair.log_se is None or pair.df is None:
+        return []
+    from scipy.special import stdtr  # lazily, as in estimates
+
+    distance = abs(math.log(pair.ratio))
+    return [
+        float(stdtr(pair.df, (distance - math.log1p(margin)) / pair.log_se)) for margin in margins
+    ]
