@@ -33,6 +33,7 @@ urlpatterns = [
     path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison.csv", exports.comparison_csv, name="comparison_csv"),
     path("experiments/<int:pk>/comparison.json", exports.comparison_json, name="comparison_json"),
+    path("experiments/<int:pk>/comparison.tex", exports.comparison_tex, name="comparison_tex"),
     path("experiments/<int:pk>/runs.csv", exports.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", exports.runs_json, name="runs_json"),
     path("compare/", comparisons.compare, name="compare"),

@@ -10,15 +10,26 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.access import by_link, readable
-from dashboard.charts import Figure, Marks, Row, forest, run_order, strip
+from dashboard.charts import Figure, Marks, Row, equivalence, forest, run_order, slopes, strip
 from dashboard.filters import ExperimentFilter, listing
 from dashboard.matrix import matrix
+from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, Group, compare_experiment
 from experiments.models import Experiment, Run
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "launched_at"}
 PER_PAGE = 20
+
+STRIP = "Every run; the tick is the median. A click on a point opens its run."
+SLOPES = (
+    "Each line is a block, from the baseline to the environment: parallel lines are one effect."
+)
+ORDER = "The same runs in the order in which they began: drift would show here."
+EQUIVALENCE = (
+    "What another margin would have said: each curve crosses 5 % at the smallest margin that "
+    "these runs prove, which stands beside its name."
+)
 
 
 @require_GET
@@ -51,9 +62,13 @@ def _figures(found: Comparison) -> dict[str, Any]:
     rows = [Row(_title(group), pair) for group in found.groups for pair in group.pairs]
     return {
         "marks": marks,
+        "methods": methods(found),
         "has_samples": any(group.samples for group in found.groups),
         "forest": forest(rows, margin=found.experiment.margin, marks=marks) if rows else None,
-        "groups": [_group(group, marks, index) for index, group in enumerate(found.groups)],
+        "groups": [
+            _group(group, marks, index, found.experiment)
+            for index, group in enumerate(found.groups)
+        ],
     }
 
 
@@ -61,16 +76,21 @@ def _title(group: Group) -> str:
     return f"{group.workload.name} · {group.scale} · {group.metric.name}"
 
 
-def _group(group: Group, marks: Marks, index: int) -> dict[str, Any]:
+def _group(group: Group, marks: Marks, index: int, experiment: Experiment) -> dict[str, Any]:
+    """Return each plot of a group with its id and what it says."""
     words: dict[str, Any] = {
         "unit": group.metric.unit,
         "metric": group.metric.label.lower(),
         "marks": marks,
     }
-    figures: dict[str, Figure] = {}
+    figures: list[tuple[str, Figure, str]] = []
     if group.samples:
-        figures = {
-            f"strip-{index}": strip(group.samples, **words),
-            f"order-{index}": run_order(group.samples, **words),
-        }
+        figures.append((f"strip-{index}", strip(group.samples, **words), STRIP))
+    if any(pair.n_blocks for pair in group.pairs):
+        figures.append((f"slopes-{index}", slopes(group.samples, **words), SLOPES))
+    if group.samples:
+        figures.append((f"order-{index}", run_order(group.samples, **words), ORDER))
+    if any(pair.smallest_margin is not None for pair in group.pairs):
+        curve = equivalence(group.pairs, margin=experiment.margin, marks=marks)
+        figures.append((f"equivalence-{index}", curve, EQUIVALENCE))
     return {"title": _title(group), "group": group, "figures": figures}

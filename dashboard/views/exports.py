@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
+from dashboard import latex
 from dashboard.access import by_link, readable
 from dashboard.exports import as_csv, as_json, file_name
 from dashboard.requests import OpenRequest
@@ -29,6 +31,17 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     rows = comparison_rows(compare_experiment(experiment))
     content = {"experiment": _about(experiment), "comparison": rows}
     return as_json(content, file_name(experiment, "comparison", ".json"))
+
+
+@by_link
+@require_GET
+def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
+    experiment = readable(request, pk)
+    text = latex.comparison_tex(compare_experiment(experiment))
+    answer = HttpResponse(text, content_type="application/x-tex; charset=utf-8")
+    name = file_name(experiment, "comparison", ".tex")
+    answer["Content-Disposition"] = content_disposition_header(True, name)
+    return answer
 
 
 @by_link

@@ -4,6 +4,9 @@
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 const EXPORT_SCALE = 2; // pixels of a PNG for one on the page
 const ENVIRONMENTS = 8;
+const PAPER = 824; // pixels between the margins of an A4 page as the style sheet prints it
+const ZOOM = 0.8; // of what is too wide for it
+const FORMULA = /^[=+\-@\t\r]/; // a spreadsheet would run a text that begins like this
 
 const token = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -48,8 +51,9 @@ function figureOf(place) {
   return JSON.parse(document.getElementById(place.dataset.chart).textContent);
 }
 
-function draw(place) {
+function draw(place, width) {
   const { data, layout } = dressed(figureOf(place));
+  if (width) layout.width = width;
   Plotly.react(place, data, layout, CONFIG);
   if (place.dataset.drawn) return;
   place.dataset.drawn = "yes";
@@ -69,13 +73,68 @@ document.addEventListener("DOMContentLoaded", () => drawAll("[data-chart]"));
 document.addEventListener("htmx:afterSwap", () => drawAll("[data-chart]:not([data-drawn])"));
 document.addEventListener("tare:theme", () => drawAll("[data-chart]"));
 
+window.addEventListener("beforeprint", () => {
+  for (const place of document.querySelectorAll("[data-chart]")) {
+    draw(place, place.closest(".wide") ? PAPER / ZOOM : PAPER);
+  }
+});
+window.addEventListener("afterprint", () => {
+  drawAll("[data-chart]");
+  // A plot without a width keeps its last one until it is told to look again.
+  for (const place of document.querySelectorAll("[data-chart]")) Plotly.Plots.resize(place);
+});
+
+// A figure's names are plotly's pseudo-HTML.
+function plain(text) {
+  const page = new DOMParser().parseFromString(text.replaceAll("<br>", ", "), "text/html");
+  return page.body.textContent;
+}
+
+// One row a point. On an axis that has names instead of a title, the nearest one is the value.
+function pointsOf({ data, layout }) {
+  const { x: title, rows } = layout.meta ?? {};
+  const { xaxis, yaxis } = layout;
+  const on = (axis, words) => (value) => {
+    if (axis.title.text) return value;
+    const distances = axis.tickvals.map((tick) => Math.abs(tick - value));
+    return plain(words[distances.indexOf(Math.min(...distances))]);
+  };
+  const x = on(xaxis, xaxis.ticktext);
+  const y = on(yaxis, rows ?? yaxis.ticktext);
+  const headings = [title ?? xaxis.title.text, yaxis.title.text].map((text) => plain(text) || "of");
+  const points = data.flatMap((trace) =>
+    trace.x.flatMap((value, i) =>
+      value === null ? []
+      : [[plain(trace.name), x(value), y(trace.y[i]), trace.customdata?.[i] ?? ""]]));
+  return [["series", ...headings, "run"], ...points];
+}
+
+function cell(value) {
+  if (typeof value === "number") return value;
+  return `"${(FORMULA.test(value) ? "'" : "") + value.replaceAll('"', '""')}"`;
+}
+
+function download(text, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-save]");
   if (!button) return;
   const place = button.closest("figure").querySelector("[data-chart]");
+  const filename = place.dataset.name ?? "tare";
+  if (button.dataset.save === "csv") {
+    const lines = pointsOf(figureOf(place)).map((row) => row.map(cell).join(",") + "\r\n");
+    download(lines.join(""), `${filename}.csv`);
+    return;
+  }
   Plotly.downloadImage(place, {
     format: button.dataset.save,
-    filename: place.dataset.name ?? "tare",
+    filename,
     width: place.clientWidth,
     height: place.clientHeight,
     scale: button.dataset.save === "png" ? EXPORT_SCALE : 1,

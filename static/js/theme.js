@@ -13,6 +13,12 @@ function showTheme() {
 showTheme();
 system.addEventListener("change", showTheme);
 
+// Paper is white.
+window.addEventListener("beforeprint", () => {
+  document.documentElement.dataset.bsTheme = "light";
+});
+window.addEventListener("afterprint", showTheme);
+
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-theme-switch]")) return;
   const wanted = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";

@@ -27,6 +27,7 @@ OF_AN_EXPERIMENT = (
     "experiment",
     "comparison",
     "comparison_csv",
+    "comparison_tex",
     "comparison_json",
     "runs_csv",
     "runs_json",

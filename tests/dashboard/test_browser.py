@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run, Snapshot
 from tests.dashboard.conftest import Complaints, People, Site, measured
 from tests.factories import (
@@ -81,11 +83,59 @@ def test_another_cluster_keeps_what_was_typed(
 
 def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experiment) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
-    assert drawn(page) == 3
+    assert drawn(page) == 5
     expect(page.locator(".verdict", has_text="SLOWER").first).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").first.click()
     assert re.fullmatch(r"tare-\d+-forest\.svg", download.value.suggested_filename)
+
+
+def test_the_points_of_every_plot_are_a_table(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    open_page(f"/experiments/{results.pk}/comparison/")
+    tables = {}
+    for button in range(drawn(page)):
+        with page.expect_download() as download:
+            page.get_by_role("button", name="CSV").nth(button).click()
+        name = re.fullmatch(r"tare-\d+-(.+)\.csv", download.value.suggested_filename)
+        assert name
+        with open(download.value.path(), newline="") as file:
+            tables[name[1]] = list(csv.reader(file))
+    assert set(tables) == {"forest", "strip-0", "slopes-0", "order-0", "equivalence-0"}
+    (pair,) = compare_experiment(results).pairs
+    heading, *rows = tables["forest"]
+    assert heading == ["series", "ratio to bare metal", "of", "run"]
+    assert [float(row[1]) for row in rows] == [*(pair.ci95 or ()), *(pair.ci90 or ()), pair.ratio]
+    assert {row[2] for row in rows} == {"blas small · 1x1 · step_time: Apptainer"}
+    runs = set(results.runs.values_list("uid", flat=True))
+    for plot in ("strip-0", "slopes-0", "order-0"):
+        assert {row[3] for row in tables[plot][1:]} - {""} == runs
+    assert [row[2] for row in tables["strip-0"] if row[0] == "Apptainer"] == [
+        "Apptainer, n = 5"
+    ] * 5
+
+
+def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    page.emulate_media(color_scheme="dark")
+    open_page(f"/experiments/{results.pk}/comparison/")
+    drawn(page)
+    plot = page.locator("[data-chart=strip-0] .main-svg").first
+    on_screen = plot.get_attribute("width") or ""
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")
+    expect(plot).to_have_attribute("width", "824")
+    page.emulate_media(media="print")
+    expect(page.get_by_role("navigation")).to_be_hidden()
+    expect(page.get_by_role("button").first).to_be_hidden()
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    expect(plot).to_have_attribute("width", on_screen)
+    page.set_viewport_size({"width": 700, "height": 800})
+    expect(plot).not_to_have_attribute("width", on_screen)
 
 
 def test_a_point_leads_to_its_run(page: Page, open_page: Open, results: Experiment) -> None:

@@ -284,10 +284,16 @@ def test_the_comparison_gives_verdict_plots_and_every_number(
     assert "SLOWER" in page
     assert "Apptainer is 10." in page
     figures = re.findall(r'<script id="([^"]+)" type="application/json">(.*?)</script>', page)
-    assert [name for name, _ in figures] == ["forest", "strip-0", "order-0"]
+    assert [name for name, _ in figures] == [
+        "forest",
+        "strip-0",
+        "slopes-0",
+        "order-0",
+        "equivalence-0",
+    ]
     for _, text in figures:
         assert json.loads(text)["data"]
-    assert page.count("data-chart=") == 3
+    assert page.count("data-chart=") == 5
     assert "20.060 ± 0.032 ms" in page
     assert "(SD, n = 5)" in page
     assert "seed 20261120" in page

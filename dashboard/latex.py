@@ -1,0 +1,135 @@
+"""A comparison as LaTeX: a booktabs table and the paragraphs on methods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dashboard.methods import methods
+from experiments.comparisons import Comparison, Group
+from experiments.statistics import Pair, numbers
+from runners.workloads import Metric
+
+SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        # A row that begins with one of these would be read as an option of the line break before.
+        "[": "{[}",
+        "]": "{]}",
+        "*": "{*}",
+        "−": r"\ensuremath{-}",
+        "±": r"\ensuremath{\pm}",
+        "µ": r"\ensuremath{\mu}",
+        **{character: f"\\{character}" for character in "{}$&#%_"},
+    }
+)
+HEADINGS = (
+    "Environment",
+    "Data",
+    "Mean ± SD",
+    "Ratio [95 % CI]",
+    "90 % CI",
+    "p, difference",
+    "p, equivalence",
+    "Provable margin",
+    "Verdict",
+)
+
+
+def escape(text: str) -> str:
+    """Return the text on one line, every character as itself; control characters are dropped."""
+    visible = "".join(c for c in text if c.isprintable() or c.isspace())
+    one_line = " ".join(visible.split())
+    # Two hyphens would become a dash.
+    return re.sub("-(?=-)", "-{}", one_line.translate(SPECIAL))
+
+
+def comparison_tex(comparison: Comparison) -> str:
+    """Return a table and paragraphs to be put into a paper."""
+    notes: list[str] = []
+    body = [line for group in comparison.groups for line in _group(group, notes)]
+    experiment = comparison.experiment
+    return "\n".join(
+        [
+            r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later.",
+            r"\begin{table*}",
+            r"  \centering",
+            rf"  \caption{{{escape(experiment.question)}}}",
+            rf"  \label{{tab:tare-{experiment.pk}}}",
+            r"  \footnotesize",
+            r"  \setlength{\tabcolsep}{4pt}",
+            r"  \begin{tabular}{llrrrrrrl}",
+            r"    \toprule",
+            f"    {_row(HEADINGS)}",
+            *body,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            *(rf"  \par\raggedright\textsuperscript{{{i}}}~{n}" for i, n in enumerate(notes, 1)),
+            r"\end{table*}",
+            "",
+            r"\paragraph{Methods}",
+            "\n\n".join(map(escape, methods(comparison))),
+            "",
+        ]
+    )
+
+
+def _group(group: Group, notes: list[str]) -> Iterator[str]:
+    """Yield the lines of one workload and scale; reasons of stamps are added to the notes."""
+    title = f"{group.workload.name}, {group.scale}: {group.metric.label.lower()}"
+    if group.problem:
+        title += f". {group.problem}"
+    yield r"    \midrule"
+    yield rf"    \multicolumn{{{len(HEADINGS)}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    means = [mean for pair in group.pairs for mean in (pair.baseline_mean, pair.environment_mean)]
+    prefix = numbers.si(means, group.metric.unit)
+    above = None
+    for pair in group.pairs:
+        # Pairs that lack different blocks do not share their baseline's numbers.
+        baseline = (
+            f"{pair.baseline} (baseline)",
+            "",
+            _spread(pair.baseline_mean, pair.baseline_sd, group.metric, prefix),
+        )
+        if baseline != above:
+            yield f"    {_row((*baseline, *[''] * (len(HEADINGS) - len(baseline))))}"
+        above = baseline
+        mark = ""
+        if pair.stamps:
+            stamps = zip(pair.stamps, pair.reasons, strict=True)
+            notes.append(escape(" ".join(f"{stamp}: {reason}" for stamp, reason in stamps)))
+            mark = rf"\textsuperscript{{{len(notes)}}}"
+        yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
+
+
+def _cells(pair: Pair, metric: Metric, prefix: tuple[float, str]) -> tuple[str, ...]:
+    return (
+        pair.environment,
+        pair.size,
+        _spread(pair.environment_mean, pair.environment_sd, metric, prefix),
+        numbers.ratio(pair.ratio, pair.ci95),
+        numbers.ratio(pair.ratio, pair.ci90).partition(" ")[2],
+        _p(pair.p_difference, pair.p_difference_holm),
+        _p(pair.p_equivalence, pair.p_equivalence_holm),
+        numbers.percent(pair.smallest_margin),
+        str(pair.verdict),
+    )
+
+
+def _row(cells: tuple[str, ...], mark: str = "") -> str:
+    return " & ".join(map(escape, cells)) + mark + r" \\"
+
+
+def _spread(mean: float | None, sd: float | None, metric: Metric, prefix: tuple[float, str]) -> str:
+    unit = "" if metric.unit == "1" else metric.unit
+    return numbers.spread(mean, sd, 0, unit, prefix=prefix).partition(" (")[0]
+
+
+def _p(p: float | None, holm: float | None) -> str:
+    text = numbers.p_value(p)
+    return text if holm is None else f"{text} ({numbers.p_value(holm)})"
