@@ -109,10 +109,10 @@ def _cell(
 
 def _listed(name: str, values: Iterable[object]) -> str:
     """ "Rows 2 and 3", "column mean"; of many only the first."""
-    distinct = [str(value) for value in dict.fromkeys(values)]
-    if len(distinct) > 6:
-        distinct = [", ".join(distinct[:5]), "others"]
-    return f"{name}{'s' * (len(distinct) > 1)} {' and '.join(distinct)}"
+    *most, last = dict.fromkeys(map(str, values))
+    if len(most) > 5:
+        most, last = most[:5], "others"
+    return f"{name}s {', '.join(most)} and {last}" if most else f"{name} {last}"
 
 
 def _agreed(rows: list[Row], table: Table) -> Better | None:
@@ -249,7 +249,7 @@ def _has_floor(row: Row) -> bool:
 
 def _floor_reason(rows: list[Row]) -> str:
     return (
-        f"Row {' and '.join(str(row.place.row) for row in rows)}: the spread is the mean divided "
+        f"{_listed('Row', (row.place.row for row in rows))}: the spread is the mean divided "
         "by √(n − 1), the mark of a script that sums n − 1 times and divides by n. Mean and "
         "spread are corrected. Such scripts average the steps of one run: if n counts steps, "
         "this is one run, and nothing can be inferred."

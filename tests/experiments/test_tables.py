@@ -191,6 +191,13 @@ def test_without_spread_or_number_there_is_a_ratio_and_no_inference(text, lackin
     assert (one.ci95, one.ci90, one.p_difference, one.smallest_margin) == (None,) * 4
 
 
+def test_no_inference_names_every_row_it_rests_on():
+    few = pair(runs({"bare": [1, 1], "box": [1, 1]})).sentence
+    assert "(Rows 2, 3, 4 and 5, column time_s.)" in few
+    many = pair(runs({"bare": [1] * 9, "box": [1] * 9})).sentence
+    assert "(Rows 2, 3, 4, 5, 6 and others, column time_s.)" in many
+
+
 def test_a_column_an_environment():
     """Images per second of a study of three systems; the unit is not in the table."""
     text = "model,gpus,official,udocker,other\nResNet50,1,51,56,118\nAlexNet,1,639,604,\n"
