@@ -197,6 +197,8 @@ def _means(pair: Pair, arms: dict[str, list[Row]]) -> tuple[Pair, Estimate | Non
         if not estimate.flaw:
             pair = replace(
                 pair,
+                log_se=estimate.se,
+                df=estimate.df,
                 ci95=estimate.interval(0.95),
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
