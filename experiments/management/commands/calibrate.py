@@ -1,0 +1,99 @@
+"""`manage.py calibrate`: hold the verdicts against known truths."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from experiments.statistics.calibration import FULL, QUICK, SEED, Band, calibrate
+
+
+class Command(BaseCommand):
+    help = "Simulate experiments of known truth and check how often the verdicts are wrong."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
+        parser.add_argument("--seed", type=int, default=SEED)
+        parser.add_argument("--json", action="store_true", help="every share, not only the worst")
+
+    def handle(self, *args: Any, quick: bool, seed: int, **options: Any) -> None:
+        """CommandError, and with it exit status 1, when a band is violated."""
+        effort = QUICK if quick else FULL
+        began = time.monotonic()
+        bands = calibrate(effort, seed)
+        if options["json"]:
+            self.stdout.write(json.dumps([as_dict(band) for band in bands], indent=2))
+        else:
+            for line in table(bands):
+                self.stdout.write(line)
+            widened = (
+                f"limits widened by {effort.standard_errors:g} Monte-Carlo standard errors"
+                if effort.standard_errors
+                else "limits not widened"
+            )
+            self.stdout.write(
+                f"\n{effort.data_sets:,} simulated experiments a share "
+                f"({effort.heavy_data_sets:,} with steps or bootstrap), seed {seed}, "
+                f"{widened}; {time.monotonic() - began:.0f} s."
+            )
+        if violated := sum(not band.ok for band in bands):
+            raise CommandError(f"{violated} of {len(bands)} bands violated.")
+
+
+def table(bands: list[Band]) -> list[str]:
+    """Markdown, the columns aligned."""
+    rows = [
+        ["promise", "shares", "the worst", "value", "limit", "result"],
+        *(
+            [
+                band.promise,
+                str(len(band.shares)),
+                band.worst,
+                f"{band.value:.4f}",
+                limit(band),
+                result(band),
+            ]
+            for band in bands
+        ),
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    return [
+        f"| {' | '.join(text.ljust(width) for text, width in zip(row, widths, strict=True))} |"
+        for row in rows
+    ]
+
+
+def limit(band: Band) -> str:
+    """Where the shares must lie: "≤ 0.055", and of a control, which must not, "> 0.2"."""
+    over, under = (">", "<") if band.control else ("≤", "≥")
+    if band.low is None:
+        text = f"{over} {band.high:g}"
+    elif band.high is None:
+        text = f"{under} {band.low:g}"
+    else:
+        text = f"{band.low:g} to {band.high:g}"
+    return f"{text} ± {band.slack:.4f}" if band.slack else text
+
+
+def result(band: Band) -> str:
+    if band.control:
+        return "fails, as it must" if band.ok else "VIOLATED: passes, but must fail"
+    return "ok" if band.ok else "VIOLATED"
+
+
+def as_dict(band: Band) -> dict[str, Any]:
+    return {
+        "promise": band.promise,
+        "control": band.control,
+        "low": band.low,
+        "high": band.high,
+        "slack": band.slack,
+        "result": result(band),
+        "shares": dict(band.shares),
+    }

@@ -1,0 +1,91 @@
+"""The rules of `estimates` and `verdicts` for many data sets at once, one data set a row.
+
+For calibration only: forty thousand simulated experiments cannot be decided one by one. The tests
+hold it to `compare`, verdict by verdict.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from experiments.statistics.estimates import IDENTICAL
+from experiments.statistics.values import Better, Verdict
+
+Array = Any  # numpy's own types are not followed by our mypy
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """As `Estimate`, with an array in place of every number; `flawed` where nothing is inferred."""
+
+    log_ratio: Array
+    se: Array
+    df: Array
+    flawed: Array
+
+    def times(self, ratio: float) -> "Estimates":
+        """The same data, had the environment's runs taken `ratio` times as long."""
+        return replace(self, log_ratio=self.log_ratio + np.log(ratio))
+
+    def log_interval(self, level: float) -> tuple[Array, Array]:
+        half = stdtrit(self.df, (1 + level) / 2) * self.se
+        return self.log_ratio - half, self.log_ratio + half
+
+    def covers(self, ratio: float) -> Array:
+        """Whether the 95 % interval holds `ratio`."""
+        low, high = self.log_interval(0.95)
+        return (low <= np.log(ratio)) & (np.log(ratio) <= high)
+
+    @property
+    def p_difference(self) -> Array:
+        return self._p(np.abs(self.log_ratio), sides=2)
+
+    def p_equivalence(self, margin: float) -> Array:
+        return self._p(np.log1p(margin) - np.abs(self.log_ratio), sides=1)
+
+    def verdicts(self, margin: float, better: Better = "lower") -> Array:
+        """A `Verdict`'s word for each data set."""
+        limit = np.log1p(margin)
+        low90, high90 = self.log_interval(0.90)
+        low95, high95 = self.log_interval(0.95)
+        above, below = Verdict.SLOWER, Verdict.FASTER
+        if better == "higher":
+            above, below = below, above
+        rules = (
+            (self.flawed, Verdict.NO_INFERENCE),
+            ((-limit < low90) & (high90 < limit), Verdict.EQUIVALENT),
+            (low95 > 0, above),
+            (high95 < 0, below),
+        )
+        return np.select(
+            [applies for applies, _ in rules],
+            [np.str_(verdict) for _, verdict in rules],
+            np.str_(Verdict.INCONCLUSIVE),
+        )
+
+    def _p(self, distance: Array, *, sides: int) -> Array:
+        """1 where nothing is inferred."""
+        return np.where(self.flawed, 1.0, sides * stdtr(self.df, -distance / self.se))
+
+
+def paired(baseline: Array, environment: Array) -> Estimates:
+    """From logs, one row a data set and one column a block."""
+    return _estimates((environment - baseline).mean(axis=1), environment - baseline)
+
+
+def unpaired(baseline: Array, environment: Array) -> Estimates:
+    """From logs of independent runs, one row a data set; numbers of columns may differ."""
+    return _estimates(environment.mean(axis=1) - baseline.mean(axis=1), baseline, environment)
+
+
+def _estimates(log_ratio: Array, *arms: Array) -> Estimates:
+    variances = [arm.var(axis=1, ddof=1) for arm in arms]
+    shares = [variance / arm.shape[1] for variance, arm in zip(variances, arms, strict=True)]
+    flawed = np.logical_and.reduce([variance <= IDENTICAL**2 for variance in variances])
+    squared = np.where(flawed, 1.0, sum(shares))
+    parts = [
+        (share / squared) ** 2 / (arm.shape[1] - 1) for share, arm in zip(shares, arms, strict=True)
+    ]
+    return Estimates(log_ratio, np.sqrt(squared), 1 / np.where(flawed, 1.0, sum(parts)), flawed)
