@@ -41,7 +41,15 @@ pytestmark = pytest.mark.django_db
 BASELINE_SECONDS = (1.00, 1.01, 0.99, 1.02, 1.00, 1.01)
 COST = 1.004
 
-PAGES = ("experiment", "comparison", "comparison_csv", "comparison_json", "runs_csv", "runs_json")
+PAGES = (
+    "experiment",
+    "comparison",
+    "comparison_csv",
+    "comparison_json",
+    "comparison_tex",
+    "runs_csv",
+    "runs_json",
+)
 
 
 @pytest.fixture(autouse=True)
