@@ -108,7 +108,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
         yield {
             "run": run.uid,
             "job": run.job.uid,
-            "block": run.job.block,
+            "block": run.job.number,
             "position": run.position,
             "repeat": run.repeat,
             "workload": run.workload.name,
@@ -178,7 +178,7 @@ def _values(experiment: Experiment, workload: Workload, metric: Metric) -> dict[
 def _sample(run: Run, value: float) -> Sample:
     return Sample(
         run=run.uid,
-        block=str(run.job.block),
+        block=str(run.job.number),
         environment=run.environment.name,
         value=value,
         node=run.node,

@@ -129,7 +129,7 @@ def retry(request: Request, uid: str) -> HttpResponse:
     row = editable(request, job.experiment_id)
     if lifecycle.retry(job, request.user):
         ring(job.cluster_id)
-        messages.success(request, f"Attempt {job.attempt} of block {job.block} is planned.")
+        messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
     else:
         messages.error(request, "This job cannot be tried again: one of its runs has ended well.")
     return redirect(f"{row.get_absolute_url()}?tab=jobs")

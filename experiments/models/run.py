@@ -80,6 +80,11 @@ class Job(models.Model):
         return f"job {self.uid[:8]}"
 
     @property
+    def number(self) -> int:
+        """Its block as people count: from 1."""
+        return self.block + 1
+
+    @property
     def name(self) -> str:
         """What the scheduler knows it by: unique per attempt, so that it can be found again."""
         return f"tare-{self.uid}-{self.attempt}"
