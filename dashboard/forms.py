@@ -26,7 +26,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.rules import Forecast
-from runners.workloads import WORKLOADS, Parameter, ParameterError
+from runners.workloads import WORKLOADS
 
 
 class Renderer(DjangoTemplates):
@@ -281,71 +281,3 @@ def typed(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
         for name in form.base_fields
         if name in data
     }
-
-
-class WorkloadForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """A workload of one kind: its fields are the kind's own parameters."""
-
-    class Meta:
-        model = Workload
-        fields = ("name", "time_limit_seconds")
-        labels: ClassVar = {"time_limit_seconds": "Time limit"}
-
-    def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.kind = WORKLOADS[kind]
-        self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
-        for parameter in self.kind.parameters:
-            self.fields[parameter.name] = _parameter_field(parameter)
-        self.dress()
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        names = [parameter.name for parameter in self.kind.parameters]
-        given = {name: cleaned[name] for name in names if cleaned.get(name)}
-        try:
-            self.parameters = self.kind.clean(given)
-        except ParameterError as error:
-            for name, message in error.messages.items():
-                self.add_error(name, f"{self.fields[name].label} {message}.")
-        return cleaned
-
-    def save(self, commit: bool = True) -> Workload:
-        self.instance.kind = self.kind.kind
-        self.instance.parameters = self.parameters
-        workload: Workload = super().save(commit)
-        return workload
-
-
-def _parameter_field(parameter: Parameter) -> forms.Field:
-    """A text field, so that what is wrong is said by the workload and not by the browser."""
-    label = parameter.name.replace("_", " ").capitalize()
-    if parameter.type == "choice":
-        choices = [(choice, choice) for choice in parameter.choices]
-        return forms.ChoiceField(
-            label=label, choices=choices, initial=parameter.default, help_text=parameter.help
-        )
-    field = forms.CharField(
-        label=label,
-        initial=parameter.default,
-        required=False,
-        max_length=40,
-        help_text=f"{parameter.help} From {_grouped(parameter.minimum)} to "
-        f"{_grouped(parameter.maximum)}; {parameter.default} if left empty.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-    )
-    field.unit = parameter.unit  # type: ignore[attr-defined]
-    return field
-
-
-def _grouped(number: float) -> str:
-    """Return a limit with narrow spaces between its thousands."""
-    return f"{number:,.12g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-class KindForm(Styled, forms.Form):
-    """The first step of a new workload."""
-
-    kind = forms.ChoiceField(
-        choices=lambda: [(name, f"{name}: {kind.label}") for name, kind in WORKLOADS.items()]
-    )

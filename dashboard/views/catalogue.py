@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from dashboard.filters import Listing, WordFilter, listing
-from dashboard.forms import KindForm, WorkloadForm
 from dashboard.requests import Request
+from dashboard.workload_forms import KindForm, WorkloadForm
 from experiments.models import Cluster, Environment, Image, Workload
 from runners.workloads import WORKLOADS
 
