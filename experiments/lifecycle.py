@@ -143,7 +143,9 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
 def cancel(experiment: Experiment, by: User) -> int:
     """End what is alive: planned jobs at once, sent ones at the next tick. Returns how many."""
     now = timezone.now()
-    Experiment.objects.filter(pk=experiment.pk, cancelled_at=None).update(cancelled_at=now)
+    alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
+    if not alive.exclude(launched_at=None).update(cancelled_at=now):
+        return 0
     record(experiment, "cancelled", by=by)
     count = 0
     for job in experiment.jobs.filter(state=Job.State.PLANNED).prefetch_related("runs"):

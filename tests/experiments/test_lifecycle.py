@@ -161,6 +161,15 @@ class TestCancel:
         assert sent.state == Job.State.QUEUED
 
 
+    def test_of_a_draft_or_a_second_time_does_nothing(self, launched: Experiment) -> None:
+        draft = ExperimentFactory()
+        assert lifecycle.cancel(draft, draft.owner) == 0
+        assert not draft.events.exists()
+        lifecycle.cancel(launched, launched.owner)
+        assert lifecycle.cancel(launched, launched.owner) == 0
+        assert launched.events.filter(what="cancelled").count() == 1
+
+
 class TestRetry:
     def test_is_the_next_attempt_in_a_new_directory(self) -> None:
         job = JobFactory(state=Job.State.FAILED, reason="node failure", directory="/old")
