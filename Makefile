@@ -41,7 +41,7 @@ bench: setup-dev
 # --target needs neither a virtual environment nor leave to change the system's Python (PEP 668).
 .tools/bin/uv:
 	@echo "Installing uv into .tools/"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target .tools uv
+	@PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target .tools uv
 
 .venv/.ready: requirements.lock requirements-build.txt | .tools/bin/uv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tare needs Python 3.11 or later; set PYTHON=/path/to/python3.")'

@@ -160,7 +160,6 @@ class TestCancel:
         assert sent.cancel_requested_at
         assert sent.state == Job.State.QUEUED
 
-
     def test_of_a_draft_or_a_second_time_does_nothing(self, launched: Experiment) -> None:
         draft = ExperimentFactory()
         assert lifecycle.cancel(draft, draft.owner) == 0
