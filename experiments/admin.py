@@ -157,7 +157,7 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_work_directory(self) -> str:
         path = str(self.cleaned_data["work_directory"])
         if not path.startswith("/") or "\n" in path:
-            raise ValidationError("The work directory is an absolute path, such as /work/tare.")
+            raise ValidationError("The work directory is an absolute path, such as /scratch/tare.")
         return path
 
     def clean(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def cluster(**changes: Any) -> dict[str, Any]:
         "host": "login.example.org",
         "port": "22",
         "scheduler": "slurm",
-        "work_directory": "/work/tare",
+        "work_directory": "/scratch/tare",
         "max_live_jobs": "4",
         "poll_seconds": "15",
         **empty,

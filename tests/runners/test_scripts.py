@@ -104,7 +104,7 @@ def test_set_up_lines_may_end_as_a_form_sends_them():
         ({"uid": "a b"}, "an id holds"),
         ({"name": "a\nb"}, "an id holds"),
         ({"directory": "relative/jobs/1"}, "absolute"),
-        ({"directory": "/work/a:b/jobs/1"}, "absolute"),
+        ({"directory": "/scratch/a:b/jobs/1"}, "absolute"),
     ],
 )
 def test_what_cannot_be_said_safely_is_refused(change, message):

@@ -10,7 +10,7 @@ from runners.schedulers import LastWord, Slurm, Status
 from runners.transports import Completed
 
 SLURM = Slurm()
-JOB = JobSpec("u1", "tare-u1-1", "/work/jobs/u1-1", (), Resources(time_limit_seconds=60))
+JOB = JobSpec("u1", "tare-u1-1", "/scratch/jobs/u1-1", (), Resources(time_limit_seconds=60))
 
 UNREACHABLE = [
     "slurm_load_jobs error: Socket timed out on send/recv operation\n",
@@ -105,7 +105,7 @@ def test_a_scheduler_that_cannot_now_is_worth_trying_again(words):
 def test_submitting_is_not_swayed_by_the_submitters_variables():
     assert SLURM.submit(JOB) == [
         *("bash", "-c", 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"', "sbatch"),
-        "/work/jobs/u1-1/job.sh",
+        "/scratch/jobs/u1-1/job.sh",
     ]
 
 

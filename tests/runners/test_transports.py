@@ -191,7 +191,7 @@ def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, words):
     failed = Completed(2, b"", f"tar: job.sh: Cannot write: {words}".encode())
     monkeypatch.setattr(transport, "run", lambda *args, **kwargs: failed)
     with pytest.raises(TryAgain, match=words) as caught:
-        transport.send("/work/jobs/1", {"job.sh": b""})
+        transport.send("/scratch/jobs/1", {"job.sh": b""})
     assert caught.value.kind == "disk full"
 
 
