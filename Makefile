@@ -6,7 +6,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test lint types locks bench screenshots
+.PHONY: setup setup-dev demo test lint types locks bench
 
 setup: .venv/.ready
 

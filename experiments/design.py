@@ -106,7 +106,7 @@ def plan(
     return blocks
 
 
-def plan_hash(definition: Mapping[str, object]) -> str:
+def content_hash(definition: Mapping[str, object]) -> str:
     """SHA-256 (hex) of a definition's canonical JSON: sorted keys, no spaces, UTF-8, no NaN."""
     text = json.dumps(
         definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

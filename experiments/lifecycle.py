@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments import rules
-from experiments.design import draw_seed, plan_hash
+from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
 from experiments.models import Event, Experiment, Job, Run, User
 
@@ -91,7 +91,7 @@ def launch(experiment: Experiment, by: User) -> None:
     frozen: dict[str, Any] = {
         "order_seed": seed,
         "plan": plan,
-        "plan_hash": plan_hash(plan),
+        "plan_hash": content_hash(plan),
         "launched_at": timezone.now(),
     }
     with transaction.atomic():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from experiments import execution, lifecycle
 from experiments.models import Cluster, Environment, Experiment, Job, Workload
@@ -20,6 +21,13 @@ from tests.factories import (
 )
 
 QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
+
+
+@pytest.fixture(autouse=True)
+def _plain_static_files(settings: Settings) -> None:
+    """The manifest is made by collectstatic, which tests do without."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ def experiment(here: Cluster, bare: Environment, quick: Workload) -> Callable[..
     return make
 
 
-def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 60) -> None:
+def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 120) -> None:
     """Visit the cluster until `done()`; it must come true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not done():
@@ -69,10 +77,10 @@ def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 60) 
             cluster.jobs.values_list("state", "reason", "message", "scheduler_state")
         )
         execution.tick(cluster.pk)
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
-def finish(experiment: Experiment) -> None:
+def finish(experiment: Experiment, seconds: float = 300) -> None:
     """Visit until every job has ended."""
     alive = experiment.jobs.exclude(state__in=Job.FINAL)
-    tick_until(experiment.cluster, lambda: not alive.exists())
+    tick_until(experiment.cluster, lambda: not alive.exists(), seconds)

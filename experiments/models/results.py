@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from experiments.design import plan_hash as content_hash
+from experiments.design import content_hash
 from experiments.snapshots import facts
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
-from experiments.statistics.verdicts import MOST, POWER
+from experiments.statistics.verdicts import MOST, POWER, foreseen
 
 ALPHA = 0.05
 FEWEST_TO_INFER = 2
@@ -42,17 +42,14 @@ def difference_power(truth: Estimate) -> float:
 def _chance_within(truth: Estimate, reach: Callable[[Any], Any], quantile: float) -> float:
     """P(|log-ratio seen| < reach(half)), with `half` of the interval of this quantile of t.
 
-    Given the standard error that will be seen, the estimate is normal; that standard error is
-    integrated out over the quantiles of its chi-square distribution. With a reach of `half` this
-    is the noncentral t distribution, whose own function in scipy.special gives nan far out.
+    With a reach of `half` this is the noncentral t distribution, whose own function in
+    scipy.special gives nan far out.
     """
     import numpy as np
-    from scipy.special import chdtri, ndtr, stdtrit  # lazily, as in estimates
+    from scipy.special import stdtrit  # lazily, as in estimates
 
-    mean, se, df = truth.log_ratio, truth.se, truth.df
-    seen = se * np.sqrt(chdtri(df, (np.arange(QUANTILES) + 0.5) / QUANTILES) / df)
-    distance = np.maximum(reach(stdtrit(df, quantile) * seen), 0)
-    return float((ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)).mean())
+    seen, within = foreseen(truth, QUANTILES)
+    return float(within(np.maximum(reach(stdtrit(truth.df, quantile) * seen), 0)).mean())
 
 
 def repeats_needed(

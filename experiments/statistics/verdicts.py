@@ -1,6 +1,7 @@
 """From an estimate to a word, and how much more data would turn "inconclusive" into one."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from experiments.statistics.estimates import Estimate
@@ -11,6 +12,7 @@ FEWEST = 5
 """Below this many values per arm every verdict is provisional."""
 MOST = 1000
 """More repeats than this are not worth a number."""
+QUANTILES = 400
 
 DETECTABLE = "difference detectable"
 BEYOND = "beyond margin"
@@ -39,25 +41,32 @@ def decide(estimate: Estimate, margin: float, better: Better) -> tuple[Verdict, 
     return Verdict.INCONCLUSIVE, NOT_SLOWER if high90 < limit else ""
 
 
+def foreseen(truth: Estimate, quantiles: int) -> tuple[Any, Callable[[Any], Any]]:
+    """The standard errors that may be seen, each as likely, and P(|log-ratio seen| < distance).
+
+    Given the standard error that will be seen, the estimate is normal; that standard error is
+    integrated out over the `quantiles` of its chi-square distribution. Exact for one arm.
+    """
+    import numpy as np
+    from scipy.special import chdtri, ndtr  # lazily, as in estimates
+
+    mean, se, df = truth.log_ratio, truth.se, truth.df
+    seen = se * np.sqrt(chdtri(df, (np.arange(quantiles) + 0.5) / quantiles) / df)
+    return seen, lambda distance: ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)
+
+
 def chance_of_decision(estimate: Estimate, margin: float) -> float:
     """How likely an experiment like this one is to end with any verdict but INCONCLUSIVE.
 
-    Taken as true: the estimated ratio and spread. Exact for one arm: given the standard error that
-    will be seen, the verdict depends on a normal mean; that standard error is integrated out over
-    the quantiles of its chi-square distribution.
+    Taken as true: the estimated ratio and spread.
     """
     import numpy as np
-    from scipy.special import chdtri, ndtr, stdtrit  # lazily, as in estimates
+    from scipy.special import stdtrit
 
-    mean, se, df, limit = estimate.log_ratio, estimate.se, estimate.df, math.log1p(margin)
-    seen = se * np.sqrt(chdtri(df, (np.arange(400) + 0.5) / 400) / df)
+    df, limit = estimate.df, math.log1p(margin)
+    seen, within = foreseen(estimate, QUANTILES)
     equivalent_below = np.maximum(limit - stdtrit(df, 0.95) * seen, 0)
     different_above = stdtrit(df, 0.975) * seen
-
-    def within(distance: Any) -> Any:
-        """P(|estimate| < distance), of an array."""
-        return ndtr((distance - mean) / se) - ndtr((-distance - mean) / se)
-
     undecided = np.maximum(within(different_above) - within(equivalent_below), 0)
     return float(1 - undecided.mean())
 

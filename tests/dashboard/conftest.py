@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from django.db import connections
 from django.test import Client
-from pytest_django import Settings
 
 from experiments.models import Environment, Experiment, Run, User, Workload
 from tests.factories import (
@@ -37,13 +36,6 @@ CHROMIUM_ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-@pytest.fixture(autouse=True)
-def _plain_static_files(settings: Settings) -> None:
-    """The manifest is made by collectstatic, which tests do without."""
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @dataclass(frozen=True)

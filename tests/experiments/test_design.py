@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.design import PlannedBlock, Scale, draw_seed, plan, plan_hash
+from experiments.design import PlannedBlock, Scale, content_hash, draw_seed, plan
 
 SCALES = [Scale(), Scale(1, 2), Scale(2, 4)]
 names = st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
@@ -114,12 +114,12 @@ def test_what_is_no_scale_is_refused(text):
 
 def test_the_plan_hash_sees_every_change_but_not_the_order_of_keys():
     definition = {"question": "Größe?", "repeats": 5, "margin": 0.02, "scales": ["1x1", "1x2"]}
-    assert plan_hash(definition) == plan_hash(dict(reversed(definition.items())))
-    assert len(plan_hash(definition)) == 64
+    assert content_hash(definition) == content_hash(dict(reversed(definition.items())))
+    assert len(content_hash(definition)) == 64
     for change in ({"repeats": 6}, {"margin": 0.020001}, {"scales": ["1x2", "1x1"]}):
-        assert plan_hash(definition | change) != plan_hash(definition)
+        assert content_hash(definition | change) != content_hash(definition)
     with pytest.raises(ValueError, match="JSON"):
-        plan_hash({"margin": float("nan")})
+        content_hash({"margin": float("nan")})
 
 
 def test_seeds_differ_and_fit_a_database_integer():

@@ -10,7 +10,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from experiments import lifecycle
-from experiments.design import plan_hash
+from experiments.design import content_hash
 from experiments.freeze import definition
 from experiments.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
@@ -47,8 +47,8 @@ class TestLaunch:
 
     def test_freezes_a_plan_whose_hash_anybody_can_recompute(self, launched: Experiment) -> None:
         launched.refresh_from_db()
-        assert plan_hash(launched.plan) == launched.plan_hash
-        assert plan_hash(definition(launched, launched.order_seed)) == launched.plan_hash
+        assert content_hash(launched.plan) == launched.plan_hash
+        assert content_hash(definition(launched, launched.order_seed)) == launched.plan_hash
 
     def test_runs_keep_what_was_planned_when_the_catalogue_changes(
         self, launched: Experiment

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from experiments import demo, execution
-from experiments.models import Cluster, Experiment, Job
+from experiments import demo
+from experiments.models import Cluster
 from lab.client import Lab, ensure_lab, stop_lab
 from tests.factories import AdminFactory
 
@@ -34,21 +33,3 @@ def registered(lab: Lab, db: None) -> Cluster:
     Cluster.objects.update(poll_seconds=0)
     cluster.refresh_from_db()
     return cluster
-
-
-def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 120) -> None:
-    """Visit the cluster until `done()`; it must come true within `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, (
-            cluster.__class__.objects.get(pk=cluster.pk).last_error,
-            list(cluster.jobs.values_list("state", "reason", "message", "scheduler_state")),
-        )
-        execution.tick(cluster.pk)
-        time.sleep(0.1)
-
-
-def finish(experiment: Experiment, seconds: float = 300) -> None:
-    """Visit until every job has ended."""
-    alive = experiment.jobs.exclude(state__in=Job.FINAL)
-    tick_until(experiment.cluster, lambda: not alive.exists(), seconds)
