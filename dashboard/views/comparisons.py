@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Exists, OuterRef
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -16,7 +15,7 @@ from dashboard.matrix import matrix
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, Group, compare_experiment
-from experiments.models import Experiment, Run
+from experiments.models import Experiment
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "launched_at"}
 PER_PAGE = 20
@@ -36,8 +35,7 @@ EQUIVALENCE = (
 def compare(request: Request) -> HttpResponse:
     """Experiments that have something to compare; each row fetches its verdicts when it is seen."""
     filters = ExperimentFilter(request, leave_out=("state",))
-    succeeded = Run.objects.filter(experiment=OuterRef("pk"), state=Run.State.SUCCEEDED)
-    visible = Experiment.objects.visible_to(request.user).filter(Exists(succeeded))
+    visible = Experiment.objects.visible_to(request.user).with_results()
     rows = filters.apply(visible).select_related("cluster", "baseline")
     found = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
     return render(request, "comparisons/list.html", {"listing": found, "filter": filters})

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -15,6 +14,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
 from experiments.models import Cluster, Experiment, Run
+from experiments.models.experiment import ExperimentQuerySet
 
 RECENT = 3
 ALIVE = 20
@@ -27,7 +27,7 @@ def overview(request: Request) -> HttpResponse:
     visible = Experiment.objects.visible_to(request.user)
     clusters = list(Cluster.objects.filter(enabled=True))
     context: dict[str, Any] = {
-        "alive": list(_alive(visible)[:ALIVE]),
+        "alive": list(_progress(visible.alive())[:ALIVE]),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),
@@ -37,24 +37,13 @@ def overview(request: Request) -> HttpResponse:
         # What was waited for has ended: the whole page has something new to say.
         fragment = render(request, "overview.html#live", context)
         return fragment if context["is_live"] else HttpResponseClientRefresh()
-    ended = visible.filter(Exists(_succeeded())).order_by("-launched_at")[:RECENT]
+    ended = visible.with_results().order_by("-launched_at")[:RECENT]
     context["comparisons"] = [compare_experiment(row) for row in ended]
     return render(request, "overview.html", context)
 
 
-def _alive(visible: QuerySet[Experiment]) -> QuerySet[Experiment]:
-    unfinished = Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL)
-    rows = visible.filter(Exists(unfinished)).values("pk")
-    return (
-        Experiment.objects.filter(pk__in=rows)
-        .with_progress()
-        .select_related("cluster")
-        .order_by("-launched_at")
-    )
-
-
-def _succeeded() -> QuerySet[Run]:
-    return Run.objects.filter(experiment=OuterRef("pk"), state=Run.State.SUCCEEDED)
+def _progress(experiments: ExperimentQuerySet) -> ExperimentQuerySet:
+    return experiments.with_progress().select_related("cluster").order_by("-launched_at")
 
 
 @require_GET

@@ -38,6 +38,18 @@ class ExperimentQuerySet(models.QuerySet["Experiment"]):
             return self.none()
         return self if user.is_superuser else self.filter(owner=user)
 
+    def alive(self) -> ExperimentQuerySet:
+        """Return those with runs that have not ended."""
+        return self._with_runs_in(set(RunState) - set(RUN_FINAL))
+
+    def with_results(self) -> ExperimentQuerySet:
+        """Return those that have a number to show."""
+        return self._with_runs_in({RunState.SUCCEEDED})
+
+    def _with_runs_in(self, states: set[RunState]) -> ExperimentQuerySet:
+        # A subquery, so that counts annotated later are not multiplied by a join.
+        return self.filter(pk__in=self.filter(runs__state__in=states).values("pk"))
+
     def with_progress(self) -> ExperimentQuerySet:
         """Annotate `runs_total`, `runs_ended`, `runs_succeeded` and `runs_failed`."""
 
