@@ -31,7 +31,16 @@ def _plain_static_files(settings: Settings) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Cluster:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home directory: jobs read the login profile, and nobody's own belongs to a test."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, home: Path) -> Cluster:
     return ClusterFactory(
         name="here", work_directory=str(tmp_path / "work"), poll_seconds=0, max_live_jobs=100
     )

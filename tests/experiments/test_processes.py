@@ -61,7 +61,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, home: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.stop()

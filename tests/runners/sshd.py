@@ -16,13 +16,14 @@ from runners.transports import SSHAddress
 
 SSHD = Path("/usr/sbin/sshd")
 
-# SHLVL keeps bash from reading this account's .bashrc, which may be slow or print things.
+# A home of its own: this account's .bashrc and .profile may be slow or print things.
 CONFIGURATION = """
 Port {port}
 ListenAddress 127.0.0.1
 HostKey {directory}/host_key
 PidFile none
 AuthorizedKeysFile {directory}/authorized_keys
+SetEnv HOME={directory}
 StrictModes no
 UsePAM no
 PermitRootLogin prohibit-password
@@ -30,7 +31,6 @@ PasswordAuthentication no
 MaxSessions 3
 MaxStartups 100
 UseDNS no
-SetEnv SHLVL=2
 """
 
 

@@ -32,7 +32,7 @@ def until(condition: Callable[[], object], seconds: float = 30) -> None:
 
 
 @pytest.fixture
-def runner() -> Runner:
+def runner(home: Path) -> Runner:
     return Runner(Local(), Direct())
 
 
