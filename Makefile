@@ -39,9 +39,11 @@ bench: setup-dev
 	@for program in benchmarks/recorder.py benchmarks/remote_commands.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
 
 # --target needs neither a virtual environment nor leave to change the system's Python (PEP 668).
+# The interpreter itself, not a version manager's shim of it: pyenv's rehashes after every pip, under
+# a lock that a killed shell leaves behind.
 .tools/bin/uv:
 	@echo "Installing uv into .tools/"
-	@PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target .tools uv
+	@PIP_ROOT_USER_ACTION=ignore "$$($(PYTHON) -c 'import sys; print(sys.executable)')" -m pip install --quiet --disable-pip-version-check --no-warn-script-location --target .tools uv
 
 .venv/.ready: requirements.lock requirements-build.txt | .tools/bin/uv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tare needs Python 3.11 or later; set PYTHON=/path/to/python3.")'
