@@ -2,6 +2,18 @@
 
 from experiments.statistics.comparison import compare, holm
 from experiments.statistics.curves import equivalence_curve
+from experiments.statistics.points import PointsPair, compare_points
 from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 
-__all__ = ["Better", "Pair", "Sample", "Stamp", "Verdict", "compare", "equivalence_curve", "holm"]
+__all__ = [
+    "Better",
+    "Pair",
+    "PointsPair",
+    "Sample",
+    "Stamp",
+    "Verdict",
+    "compare",
+    "compare_points",
+    "equivalence_curve",
+    "holm",
+]

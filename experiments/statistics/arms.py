@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from experiments.statistics.estimates import Estimate, paired, unpaired
@@ -38,14 +38,15 @@ class Arms:
     def blocks(self) -> list[str]:
         return sorted({sample.block for sample in self.baseline}) if self.paired else []
 
-    def estimate(self) -> Estimate | None:
-        """None where an arm is empty."""
+    def estimate(self, scale: Callable[[float], float] = math.log) -> Estimate | None:
+        """Of the values on a scale, by default of their logs; None where an arm is empty."""
         if not self.baseline or not self.environment:
             return None
         if self.paired:
-            # Repeats inside a block are not independent: one value per block, its mean log.
-            return paired(_by_block(self.baseline), _by_block(self.environment))
-        return unpaired(logs(self.baseline), logs(self.environment))
+            # Repeats inside a block are not independent: one value per block, its mean.
+            return paired(_by_block(self.baseline, scale), _by_block(self.environment, scale))
+        arms = ([scale(run.value) for run in arm] for arm in (self.baseline, self.environment))
+        return unpaired(*arms)
 
     def leave_one_out(self) -> Iterator[tuple[str, "Arms"]]:
         """Each block (paired) or run (unpaired) by name, and the arms without it."""
@@ -79,8 +80,8 @@ def check(samples: Sequence[Sample]) -> None:
             )
 
 
-def _by_block(samples: Sequence[Sample]) -> list[float]:
+def _by_block(samples: Sequence[Sample], scale: Callable[[float], float]) -> list[float]:
     blocks: dict[str, list[float]] = {}
     for sample in samples:
-        blocks.setdefault(sample.block, []).append(math.log(sample.value))
+        blocks.setdefault(sample.block, []).append(scale(sample.value))
     return [statistics.fmean(blocks[block]) for block in sorted(blocks)]
