@@ -28,7 +28,7 @@ class Echo:
 def file_name(experiment: Experiment, what: str, ending: str) -> str:
     """Return a name of plain letters, whatever the question holds."""
     question = slugify(experiment.question)[:50].strip("-")
-    return "-".join(part for part in ("tare", str(experiment.pk), question, what) if part) + ending
+    return "-".join(part for part in ("tare", experiment.key, question, what) if part) + ending
 
 
 def safe_cell(value: Any) -> Any:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from dashboard.methods import methods
 from experiments.comparisons import Comparison, Group
-from experiments.statistics import Pair, numbers
-from runners.workloads import Metric
+from experiments.statistics import Measured, Pair, numbers
 
 SPECIAL = str.maketrans(
     {
@@ -53,14 +52,13 @@ def comparison_tex(comparison: Comparison) -> str:
     """Return a table and paragraphs to be put into a paper."""
     notes: list[str] = []
     body = [line for group in comparison.groups for line in _group(group, notes)]
-    experiment = comparison.experiment
     return "\n".join(
         [
             r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later.",
             r"\begin{table*}",
             r"  \centering",
-            rf"  \caption{{{escape(experiment.question)}}}",
-            rf"  \label{{tab:tare-{experiment.pk}}}",
+            rf"  \caption{{{escape(comparison.question)}}}",
+            rf"  \label{{tab:tare-{comparison.key}}}",
             r"  \footnotesize",
             r"  \setlength{\tabcolsep}{4pt}",
             r"  \begin{tabular}{llrrrrrrl}",
@@ -81,7 +79,7 @@ def comparison_tex(comparison: Comparison) -> str:
 
 def _group(group: Group, notes: list[str]) -> Iterator[str]:
     """Yield the lines of one workload and scale; reasons of stamps are added to the notes."""
-    title = f"{group.workload.name}, {group.scale}: {group.metric.label.lower()}"
+    title = f"{group.name}: {group.metric.label.lower()}"
     if group.problem:
         title += f". {group.problem}"
     yield r"    \midrule"
@@ -107,7 +105,7 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
         yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
 
 
-def _cells(pair: Pair, metric: Metric, prefix: tuple[float, str]) -> tuple[str, ...]:
+def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:
     return (
         pair.environment,
         pair.size,
@@ -125,7 +123,9 @@ def _row(cells: tuple[str, ...], mark: str = "") -> str:
     return " & ".join(map(escape, cells)) + mark + r" \\"
 
 
-def _spread(mean: float | None, sd: float | None, metric: Metric, prefix: tuple[float, str]) -> str:
+def _spread(
+    mean: float | None, sd: float | None, metric: Measured, prefix: tuple[float, str]
+) -> str:
     unit = "" if metric.unit == "1" else metric.unit
     return numbers.spread(mean, sd, 0, unit, prefix=prefix).partition(" (")[0]
 

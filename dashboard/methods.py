@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC
+from functools import singledispatch
 
-from experiments.comparisons import Comparison
+from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.models import Run
 from experiments.statistics import numbers
 
 
+@singledispatch
 def methods(comparison: Comparison) -> list[str]:
     """Return paragraphs of plain text; whoever shows them escapes them."""
+    raise NotImplementedError(f"{type(comparison).__name__} does not say what was done.")
+
+
+@methods.register
+def _(comparison: ExperimentComparison) -> list[str]:
     return [
         " ".join((_measured(comparison), _design(comparison))),
         " ".join((_inference(comparison), _family(comparison))),
@@ -18,7 +25,7 @@ def methods(comparison: Comparison) -> list[str]:
     ]
 
 
-def _measured(comparison: Comparison) -> str:
+def _measured(comparison: ExperimentComparison) -> str:
     experiment = comparison.experiment
     where = str(experiment.cluster)
     if experiment.partition:
@@ -29,7 +36,7 @@ def _measured(comparison: Comparison) -> str:
         else ""
     )
     metrics = dict.fromkeys(
-        f"{group.metric.label.lower()} ({group.metric.name}) of {group.workload.name}"
+        f"{group.metric.label.lower()} ({group.metric.name}) of {group.cell['workload']}"
         for group in comparison.groups
     )
     return (
@@ -38,7 +45,7 @@ def _measured(comparison: Comparison) -> str:
     )
 
 
-def _design(comparison: Comparison) -> str:
+def _design(comparison: ExperimentComparison) -> str:
     seed = comparison.experiment.order_seed
     if comparison.experiment.is_paired:
         return (
@@ -54,7 +61,7 @@ def _design(comparison: Comparison) -> str:
     )
 
 
-def _inference(comparison: Comparison) -> str:
+def _inference(comparison: ExperimentComparison) -> str:
     experiment = comparison.experiment
     return (
         "An environment is called equivalent when the 90 % interval lies between 1/(1 + m) and "
@@ -71,7 +78,7 @@ def _family(comparison: Comparison) -> str:
     return f"{count} {made} made; p after Holm’s correction stands in brackets."
 
 
-def _completeness(comparison: Comparison) -> str:
+def _completeness(comparison: ExperimentComparison) -> str:
     ends = "".join(
         f", {comparison.states[state]} {state}"
         for state in map(str, Run.FINAL)

@@ -5,44 +5,108 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from experiments import snapshots
 from experiments.models import Environment, Experiment, Measurement, Run, Workload
-from experiments.statistics import Pair, Sample, compare, holm
+from experiments.statistics import Measured, Pair, Sample, compare, holm
 from runners.workloads import WORKLOADS, Metric
 
 
 @dataclass(frozen=True)
 class Group:
-    """One workload at one scale: all its runs, and each environment against the baseline.
+    """One cell in all its environments: what is compared with each other, and how it came out.
 
-    Samples and pairs name environments by their names, which are unique on a cluster.
+    Samples and pairs name environments by their names, which are unique on a cluster and in a
+    table.
     """
 
-    workload: Workload
-    scale: str
-    metric: Metric
+    cell: Mapping[str, str]
+    """What is alike in the group: {"workload": "blas", "scale": "1x1"}; a table has its labels."""
+    metric: Measured
     samples: list[Sample]
+    """Every single run; empty where only means are known."""
     pairs: list[Pair]
     problem: str = ""
     """Why nothing can be compared, in words."""
 
+    @property
+    def values(self) -> list[str]:
+        """The cell in words; a bare number says what it counts: "ResNet50", "gpus 4"."""
+        return [
+            f"{name} {value}" if value.replace(".", "").isdigit() else value
+            for name, value in self.cell.items()
+            if value
+        ]
+
+    @property
+    def name(self) -> str:
+        """The cell as a sentence names it: "blas, 1x1"."""
+        return ", ".join(self.values)
+
+    @property
+    def title(self) -> str:
+        """The cell with its metric, as a heading: "blas · 1x1 · step_time"."""
+        return " · ".join(filter(None, (*self.values, self.metric.name)))
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """What an experiment's runs say so far."""
+    """What every comparison is, wherever its numbers come from: pages and exports show these."""
 
-    experiment: Experiment
-    environments: list[Environment]
-    """Baseline first."""
+    runs_have_pages: ClassVar = False
+    """Whether a sample's `run` is the uid of a run in the database."""
+    key: str
+    """What its files and plots are called by."""
+    question: str
+    margin: float
+    paired: bool
+    environments: list[str]
+    """By name, the baseline first: the order of their symbols and colours."""
     groups: list[Group]
-    states: Mapping[str, int]
-    """How many runs are in which state."""
+
+    @property
+    def baseline(self) -> str:
+        return self.environments[0]
 
     @property
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """Environment's name -> the index by which it keeps its symbol and colour."""
+        return {name: index for index, name in enumerate(self.environments)}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What each exported row begins with."""
+        return {"question": self.question}
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is anything to look at, be it one run."""
+        return any(group.samples or group.pairs for group in self.groups)
+
+
+@dataclass(frozen=True)
+class ExperimentComparison(Comparison):
+    """What an experiment's runs say so far."""
+
+    runs_have_pages: ClassVar = True
+    experiment: Experiment
+    states: Mapping[str, int]
+    """How many runs are in which state."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        plan_hash = self.experiment.plan_hash
+        return {"experiment": self.experiment.pk, **super().about, "plan_hash": plan_hash}
+
+    @property
+    def has_numbers(self) -> bool:
+        """A pair without any run says nothing that its experiment's page does not."""
+        return any(group.samples for group in self.groups)
 
     @property
     def planned(self) -> int:
@@ -53,7 +117,7 @@ class Comparison:
         return sum(self.states.get(state, 0) for state in Run.FINAL)
 
 
-def compare_experiment(experiment: Experiment) -> Comparison:
+def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     """Compare every environment with the baseline: runs that succeeded, one value each."""
     runs = list(
         experiment.runs.select_related("job", "snapshot", "environment")
@@ -66,8 +130,16 @@ def compare_experiment(experiment: Experiment) -> Comparison:
         for workload in experiment.workloads.order_by("name")
         for scale in experiment.scales
     ]
-    states = Counter(run.state for run in runs)
-    return Comparison(experiment, environments, _adjusted(groups), states)
+    return ExperimentComparison(
+        key=experiment.key,
+        question=experiment.question,
+        margin=experiment.margin,
+        paired=experiment.is_paired,
+        environments=environments,
+        groups=_adjusted(groups),
+        experiment=experiment,
+        states=Counter(run.state for run in runs),
+    )
 
 
 def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
@@ -79,14 +151,10 @@ def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row a pair, with every number of the page, for CSV and JSON."""
-    experiment = comparison.experiment
     return [
         {
-            "experiment": experiment.pk,
-            "question": experiment.question,
-            "plan_hash": experiment.plan_hash,
-            "workload": group.workload.name,
-            "scale": group.scale,
+            **comparison.about,
+            **group.cell,
             "metric": group.metric.name,
             **_flat(asdict(pair)),
             "cost": pair.cost,
@@ -132,10 +200,11 @@ def _group(
     experiment: Experiment,
     workload: Workload,
     scale: str,
-    environments: list[Environment],
+    environments: list[str],
     runs: list[Run],
 ) -> Group:
-    metric = primary_metric(experiment, workload)
+    metric = Measured(**asdict(primary_metric(experiment, workload)))
+    cell = {"workload": workload.name, "scale": scale}
     values = _values(experiment, workload, metric)
     counted = [
         run
@@ -147,24 +216,24 @@ def _group(
         pairs = compare(
             samples,
             baseline=experiment.baseline.name,
-            environments=[environment.name for environment in environments[1:]],
+            environments=environments[1:],
             margin=experiment.margin,
-            better=metric.better,
+            better=metric.better or "lower",
             paired=experiment.is_paired,
             unit=metric.unit,
             differences=_differences(experiment.baseline, counted),
         )
     except ValueError as error:  # a metric chosen to decide may be zero or negative
-        return Group(workload, scale, metric, samples, [], str(error))
-    return Group(workload, scale, metric, samples, pairs)
+        return Group(cell, metric, samples, [], str(error))
+    return Group(cell, metric, samples, pairs)
 
 
-def _baseline_first(experiment: Experiment) -> list[Environment]:
-    rows = experiment.environments.select_related("runtime", "staged_image__image").order_by("name")
-    return sorted(rows, key=lambda row: row.pk != experiment.baseline_id)
+def _baseline_first(experiment: Experiment) -> list[str]:
+    rows = experiment.environments.order_by("name").values_list("pk", "name")
+    return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
 
 
-def _values(experiment: Experiment, workload: Workload, metric: Metric) -> dict[int, float]:
+def _values(experiment: Experiment, workload: Workload, metric: Measured) -> dict[int, float]:
     """Return run pk -> value; failed, cancelled and excluded runs have no say."""
     rows = Measurement.objects.filter(
         run__experiment=experiment,

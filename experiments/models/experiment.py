@@ -140,6 +140,11 @@ class Experiment(models.Model):
         return reverse("experiment", args=[self.pk])
 
     @property
+    def key(self) -> str:
+        """What its files and plots are called by."""
+        return str(self.pk)
+
+    @property
     def is_draft(self) -> bool:
         return self.launched_at is None
 

@@ -3,10 +3,11 @@
 from experiments.statistics.comparison import compare, holm
 from experiments.statistics.curves import equivalence_curve
 from experiments.statistics.points import PointsPair, compare_points
-from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
+from experiments.statistics.values import Better, Measured, Pair, Sample, Stamp, Verdict
 
 __all__ = [
     "Better",
+    "Measured",
     "Pair",
     "PointsPair",
     "Sample",

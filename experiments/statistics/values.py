@@ -32,6 +32,17 @@ class Stamp(StrEnum):
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What is compared: one metric. The unit "1" means a plain number."""
+
+    name: str
+    unit: str
+    better: Better | None
+    """None where a table does not say which direction is better."""
+    label: str
+
+
+@dataclass(frozen=True)
 class Sample:
     """The value of one metric in one run; `started` in seconds since the epoch."""
 
