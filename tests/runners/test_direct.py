@@ -73,8 +73,8 @@ def block(tmp_path: Path) -> Callable[..., JobSpec]:
     return make
 
 
-def started(job: JobSpec, text: str = "started") -> Callable[[], bool]:
-    return (Path(job.directory) / text).exists
+def started(job: JobSpec) -> Callable[[], bool]:
+    return (Path(job.directory) / "started").exists
 
 
 def finished(runner: Runner, job: JobSpec, job_id: str) -> Record:
@@ -234,7 +234,8 @@ def test_a_job_outlives_the_connection_that_sent_it(ssh, block, program, tmp_pat
 def test_a_cancelled_job_says_so(runner, block, program):
     job = block(program("echo here; exec sleep 60"), program("true"))
     job_id = runner.submit(job)
-    until(started(job, "runs/0-r0/command"))
+    output = Path(job.directory) / "runs/0-r0/output.txt"
+    until(lambda: output.exists() and "here" in output.read_text())
     runner.cancel([job_id])
     record = finished(runner, job, job_id)
     assert record.exit_code == 143
