@@ -10,13 +10,13 @@ from experiments.history import Spread, history
 from experiments.models import Cluster, User, Workload
 from experiments.statistics import numbers
 from experiments.statistics.planner import (
-    ALPHA,
     FEWEST_TO_INFER,
     provable_margin,
     repeats_needed,
     repeats_to_detect,
     upper_bound_factor,
 )
+from experiments.statistics.values import ALPHA
 from experiments.statistics.verdicts import MOST
 from runners.workloads import WORKLOADS
 

@@ -5,7 +5,13 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from experiments.statistics.estimates import Estimate, paired, unpaired
+from experiments.statistics.estimates import (
+    Estimate,
+    paired,
+    paired_without_each,
+    unpaired,
+    unpaired_without_each,
+)
 from experiments.statistics.values import Sample
 
 
@@ -38,32 +44,39 @@ class Arms:
     def blocks(self) -> list[str]:
         return sorted({sample.block for sample in self.baseline}) if self.paired else []
 
+    def values(self, scale: Callable[[float], float] = math.log) -> tuple[list[float], list[float]]:
+        """The independent values of both arms on a scale: one a block (paired) or one a run."""
+        if self.paired:
+            # Repeats inside a block are not independent: one value per block, its mean.
+            return _by_block(self.baseline, scale), _by_block(self.environment, scale)
+        arms = (self.baseline, self.environment)
+        baseline, environment = ([scale(sample.value) for sample in arm] for arm in arms)
+        return baseline, environment
+
     def estimate(self, scale: Callable[[float], float] = math.log) -> Estimate | None:
         """Of the values on a scale, by default of their logs; None where an arm is empty."""
         if not self.baseline or not self.environment:
             return None
-        if self.paired:
-            # Repeats inside a block are not independent: one value per block, its mean.
-            return paired(_by_block(self.baseline, scale), _by_block(self.environment, scale))
-        arms = ([scale(run.value) for run in arm] for arm in (self.baseline, self.environment))
-        return unpaired(*arms)
+        return (paired if self.paired else unpaired)(*self.values(scale))
 
-    def leave_one_out(self) -> Iterator[tuple[str, "Arms"]]:
-        """Each block (paired) or run (unpaired) by name, and the arms without it."""
+    def leave_one_out(self) -> Iterator[tuple[str, Estimate]]:
+        """Each block (paired) or run (unpaired) by name, and the estimate without it.
+
+        Nothing where fewer than 2 values would be left.
+        """
+        baseline, environment = self.values()
         if self.paired:
-            for block in self.blocks:
-                rest = [
-                    tuple(sample for sample in arm if sample.block != block)
-                    for arm in (self.baseline, self.environment)
-                ]
-                yield f"block {block}", Arms(rest[0], rest[1], paired=True)
+            names = [f"block {block}" for block in self.blocks]
+            estimates = paired_without_each(baseline, environment)
+        else:
+            names = [f"run {run.run}" for arm in (self.baseline, self.environment) for run in arm]
+            estimates = unpaired_without_each(baseline, environment)
+        if min(len(baseline), len(environment)) < 2:
             return
-        for i, sample in enumerate(self.baseline):
-            rest_b = self.baseline[:i] + self.baseline[i + 1 :]
-            yield f"run {sample.run}", Arms(rest_b, self.environment, paired=False)
-        for i, sample in enumerate(self.environment):
-            rest_e = self.environment[:i] + self.environment[i + 1 :]
-            yield f"run {sample.run}", Arms(self.baseline, rest_e, paired=False)
+        for name, estimate in zip(names, estimates, strict=True):
+            # With too few left to infer anything there is no other verdict to compare with.
+            if min(arm.n for arm in estimate.arms) > 1:
+                yield name, estimate
 
 
 def logs(samples: Sequence[Sample]) -> list[float]:

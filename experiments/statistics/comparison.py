@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.statistics.arms import Arms, check
+from experiments.statistics.estimates import Estimate
 from experiments.statistics.stamps import stamps
-from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
+from experiments.statistics.values import Better, Look, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import decide
 from experiments.statistics.words import claim_and_evidence
-
-ALPHA = 0.05
 
 
 def compare(
@@ -24,11 +23,13 @@ def compare(
     paired: bool,
     unit: str,
     differences: Mapping[str, Sequence[str]] | None = None,
+    look: Look | None = None,
 ) -> list[Pair]:
     """Compare each environment with the baseline: one workload, one scale, one metric in `unit`.
 
     `differences` names, by environment, whatever else was not alike ("Driver 535.1 and 550.2"); it
-    stamps the verdict. The baseline itself is skipped where `environments` holds it.
+    stamps the verdict. The baseline itself is skipped where `environments` holds it. With `look`
+    the samples are those of one of several planned looks, and its level decides.
     ValueError names the run whose value is not positive and finite.
     """
     if not 0 < margin < math.inf:
@@ -48,6 +49,7 @@ def compare(
                 better=better,
                 margin=margin,
                 paired=paired,
+                look=look,
             ),
             (differences or {}).get(environment, ()),
         )
@@ -73,7 +75,7 @@ def holm(pairs: Sequence[Pair]) -> list[Pair]:
             Verdict.FASTER: p_difference,
         }.get(pair.verdict)
         pair = replace(pair, p_difference_holm=p_difference, p_equivalence_holm=p_equivalence)
-        if deciding is not None and deciding > ALPHA:
+        if deciding is not None and deciding > pair.alpha:
             reason = f"Among {family} comparisons the adjusted p is {deciding:.2g}."
             pair = replace(
                 pair,
@@ -103,7 +105,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
     if estimate is None:
         pair = replace(pair, detail=_missing(pair))
     else:
-        verdict, detail = decide(estimate, pair.margin, pair.better)
+        verdict, detail = decide(estimate, pair.margin, pair.better, pair.alpha)
         pair = replace(pair, ratio=estimate.ratio, verdict=verdict, detail=detail)
         if not estimate.flaw:
             reserved = list(
@@ -113,6 +115,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                     verdict,
                     margin=pair.margin,
                     better=pair.better,
+                    alpha=pair.alpha,
                     differences=differences,
                 )
             )
@@ -124,12 +127,22 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                 ci90=estimate.interval(0.90),
                 p_difference=estimate.p_difference,
                 p_equivalence=estimate.p_equivalence(pair.margin),
-                smallest_margin=estimate.smallest_margin,
+                smallest_margin=estimate.provable_margin(pair.alpha),
+                look=_with_intervals(pair.look, estimate),
                 stamps=tuple(stamp for stamp, _ in reserved),
                 reasons=tuple(reason for _, reason in reserved),
             )
     claim, evidence = claim_and_evidence(pair, estimate)
     return replace(pair, claim=claim, evidence=evidence)
+
+
+def _with_intervals(look: Look | None, estimate: Estimate) -> Look | None:
+    """The look with the intervals that decide at its level."""
+    return look and replace(
+        look,
+        ci_difference=estimate.interval(1 - look.alpha),
+        ci_equivalence=estimate.interval(1 - 2 * look.alpha),
+    )
 
 
 def _missing(pair: Pair) -> str:

@@ -8,16 +8,19 @@ statsmodels' `ttost_paired`, `ttost_ind(usevar="unequal")` on logs; the tests ho
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.statistics.values import Interval
+from experiments.statistics.values import ALPHA, Interval
 
 LARGEST_LOG = 700.0
 """Ends of absurdly wide intervals stop here: finite, so that JSON can carry them."""
 
 IDENTICAL = 1e-12
 """A standard deviation of logs below this is rounding, not spread."""
+
+LOST = 1e-6
+"""A sum of squares that shrinks to less than this share has lost its digits."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,11 @@ class Estimate:
     @property
     def smallest_margin(self) -> float:
         """The smallest margin that these data prove at 5 %: max(1/low, high) - 1 of the 90 % CI."""
-        low, high = self.log_interval(0.90)
+        return self.provable_margin(ALPHA)
+
+    def provable_margin(self, alpha: float) -> float:
+        """The smallest margin at which TOST has a p below `alpha`."""
+        low, high = self.log_interval(1 - 2 * alpha)
         return _exp(max(-low, high)) - 1
 
     def more(self, extra: int) -> "Estimate":
@@ -107,6 +114,28 @@ def unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimat
     """From logs of independent runs; n and variances may differ."""
     (mean_b, arm_b), (mean_e, arm_e) = _arm(baseline), _arm(environment)
     return Estimate(mean_e - mean_b, (arm_b, arm_e))
+
+
+def paired_without_each(
+    baseline: Sequence[float], environment: Sequence[float]
+) -> Iterator[Estimate]:
+    """`paired` without each block in turn, in their order; at least 2 blocks."""
+    for mean, arm in _without_each([e - b for b, e in zip(baseline, environment, strict=True)]):
+        yield Estimate(mean, (arm,))
+
+
+def unpaired_without_each(
+    baseline: Sequence[float], environment: Sequence[float]
+) -> Iterator[Estimate]:
+    """`unpaired` without each run of the baseline in turn, then of the environment.
+
+    An arm of a single run is left as it is.
+    """
+    (mean_b, arm_b), (mean_e, arm_e) = _arm(baseline), _arm(environment)
+    for mean, arm in _without_each(baseline):
+        yield Estimate(mean_e - mean, (arm, arm_e))
+    for mean, arm in _without_each(environment):
+        yield Estimate(mean - mean_b, (arm_b, arm))
 
 
 @dataclass(frozen=True)
@@ -132,6 +161,21 @@ def _arm(logs: Sequence[float]) -> tuple[float, Arm]:
     mean = math.fsum(logs) / len(logs)
     squares = math.fsum((value - mean) ** 2 for value in logs)
     return mean, Arm(squares / max(len(logs) - 1, 1), len(logs))
+
+
+def _without_each(logs: Sequence[float]) -> Iterator[tuple[float, Arm]]:
+    """`_arm` without each value in turn, from the sums of all: linear, not quadratic."""
+    mean, whole = _arm(logs)
+    rest, squares = whole.n - 1, whole.variance * (whole.n - 1)
+    if not rest:
+        return
+    for i, value in enumerate(logs):
+        apart = value - mean
+        left = squares - apart**2 * whole.n / rest
+        if left < LOST * squares:  # this one made nearly all of the spread
+            yield _arm([*logs[:i], *logs[i + 1 :]])
+        else:
+            yield mean - apart / rest, Arm(left / max(rest - 1, 1), rest)
 
 
 def _exp(log: float) -> float:

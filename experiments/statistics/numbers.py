@@ -110,6 +110,11 @@ def margin(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
 
 
+def level(share: float) -> str:
+    """The level of an interval: 0.95 -> "95 %", 0.9842 -> "98.42 %"."""
+    return f"{100 * share:.6g} %"
+
+
 def p_value(p: float | None) -> str:
     """A p value: "0.023", "0.44", "< 0.001"; never stars."""
     if p is None:

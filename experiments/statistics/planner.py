@@ -7,14 +7,11 @@ exactly, sd² = ln(1 + CV²).
 """
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable
-from typing import Any
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
-from experiments.statistics.verdicts import MOST, POWER, foreseen
+from experiments.statistics.values import ALPHA
+from experiments.statistics.verdicts import POWER, chance_between, fewest
 
-ALPHA = 0.05
 FEWEST_TO_INFER = 2
 QUANTILES = 2000
 
@@ -30,26 +27,26 @@ def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Est
 
 def equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
     """How likely TOST is to prove equivalence within `margin`; 1 - alpha is one-sided."""
-    limit = math.log1p(margin)
-    return _chance_within(truth, lambda half: limit - half, 1 - alpha)
+    return _chance_within(truth, math.log1p(margin), alpha)
 
 
 def difference_power(truth: Estimate) -> float:
-    """How likely a two-sided test at 5 % is to see the difference that is there."""
-    return 1 - _chance_within(truth, lambda half: half, 1 - ALPHA / 2)
+    """How likely a two-sided test at 5 % is to see the difference that is there.
 
-
-def _chance_within(truth: Estimate, reach: Callable[[Any], Any], quantile: float) -> float:
-    """P(|log-ratio seen| < reach(half)), with `half` of the interval of this quantile of t.
-
-    With a reach of `half` this is the noncentral t distribution, whose own function in
-    scipy.special gives nan far out.
+    That is the noncentral t distribution, whose own function in scipy.special gives nan far out.
     """
-    import numpy as np
     from scipy.special import stdtrit  # lazily, as in estimates
 
-    seen, within = foreseen(truth, QUANTILES)
-    return float(within(np.maximum(reach(stdtrit(truth.df, quantile) * seen), 0)).mean())
+    reach = stdtrit(truth.df, 1 - ALPHA / 2)
+    return 1 - chance_between(truth, lambda seen: 0 * seen, lambda seen: reach * seen, QUANTILES)
+
+
+def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
+    """How likely the interval of 1 - 2 alpha lies within `limit` on either side of 0."""
+    from scipy.special import stdtrit
+
+    half = stdtrit(truth.df, 1 - alpha)
+    return chance_between(truth, lambda seen: 0 * seen, lambda seen: limit - half * seen, QUANTILES)
 
 
 def repeats_needed(
@@ -60,8 +57,9 @@ def repeats_needed(
     With probability `power`; None if a thousand are too few. This is arithmetic: fewer than
     `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
     """
-    return _fewest(
-        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= power
+    return fewest(
+        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= power,
+        first=FEWEST_TO_INFER,
     )
 
 
@@ -69,8 +67,9 @@ def repeats_to_detect(
     sd: float, difference: float, *, paired: bool, power: float = POWER
 ) -> int | None:
     """The fewest repeats that find a true ratio of 1 + `difference`; None if over a thousand."""
-    return _fewest(
-        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= power
+    return fewest(
+        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= power,
+        first=FEWEST_TO_INFER,
     )
 
 
@@ -79,7 +78,7 @@ def provable_margin(sd: float, repeats: int, *, paired: bool, power: float = POW
     truth = planned(sd, repeats, paired=paired)
 
     def enough(limit: float) -> bool:
-        return _chance_within(truth, lambda half: limit - half, 1 - ALPHA) >= power
+        return _chance_within(truth, limit, ALPHA) >= power
 
     low, high = 0.0, truth.se
     while not enough(high):
@@ -95,9 +94,3 @@ def upper_bound_factor(df: float) -> float:
     from scipy.special import chdtri
 
     return math.sqrt(df / float(chdtri(df, 0.8)))
-
-
-def _fewest(enough: Callable[[int], bool]) -> int | None:
-    candidates = range(FEWEST_TO_INFER, MOST + 1)
-    place = bisect_left(candidates, True, key=enough)
-    return candidates[place] if place < len(candidates) else None

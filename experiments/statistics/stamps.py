@@ -6,7 +6,7 @@ from statistics import median
 
 from experiments.statistics.arms import Arms, logs
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import Better, Sample, Stamp, Verdict
+from experiments.statistics.values import ALPHA, Better, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import FEWEST, decide
 
 ROBUST_SDS = 5
@@ -20,6 +20,7 @@ def stamps(
     *,
     margin: float,
     better: Better,
+    alpha: float = ALPHA,
     differences: Sequence[str] = (),
 ) -> Iterator[tuple[Stamp, str]]:
     """Each stamp with its reason."""
@@ -32,7 +33,7 @@ def stamps(
         )
     if confounded := [*_confounded(arms), *differences]:
         yield Stamp.CONFOUNDED, "; ".join(confounded) + "."
-    if changing := _decisive(arms, verdict, margin, better):
+    if changing := _decisive(arms, verdict, margin, better, alpha):
         yield (
             Stamp.OUTLIER_SENSITIVE,
             f"Without {changing[0]}{' (or others)' if changing[1:] else ''} "
@@ -66,17 +67,15 @@ def _confounded(arms: Arms) -> Iterator[str]:
             yield "All runs of the baseline came after the others"
 
 
-def _decisive(arms: Arms, verdict: Verdict, margin: float, better: Better) -> list[str]:
+def _decisive(
+    arms: Arms, verdict: Verdict, margin: float, better: Better, alpha: float
+) -> list[str]:
     """The blocks or runs without which the verdict would be another one."""
-    changing = []
-    for name, rest in arms.leave_one_out():
-        estimate = rest.estimate()
-        # With too few left to infer anything there is no other verdict to compare with.
-        if estimate is None or min(arm.n for arm in estimate.arms) < 2:
-            continue
-        if decide(estimate, margin, better)[0] is not verdict:
-            changing.append(name)
-    return changing
+    return [
+        name
+        for name, estimate in arms.leave_one_out()
+        if decide(estimate, margin, better, alpha)[0] is not verdict
+    ]
 
 
 def _tail(samples: Sequence[Sample], margin: float, better: Better) -> Iterator[str]:

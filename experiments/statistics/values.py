@@ -6,6 +6,8 @@ from typing import Literal
 
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
+ALPHA = 0.05
+"""The level of every verdict, unless several looks at the data were planned."""
 
 
 class Verdict(StrEnum):
@@ -29,6 +31,8 @@ class Stamp(StrEnum):
     ROUNDING_SENSITIVE = "ROUNDING-SENSITIVE"
     OFF_BY_ONE = "OFF-BY-ONE FLOOR"
     ORDER_UNKNOWN = "ORDER OF RUNS UNKNOWN"
+    STOPPED_EARLY = "STOPPED EARLY"
+    TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,25 @@ class Sample:
     value: float
     node: str = ""
     started: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """One of the looks at the data that were planned before them.
+
+    `alpha` is the level that each has, so that all together err no more often than one at 5 %. It
+    decides by `ci_difference` (1 - alpha) and `ci_equivalence` (1 - 2 alpha). What came later is an
+    estimate beside the verdict.
+    """
+
+    number: int
+    of: int
+    alpha: float
+    ci_difference: Interval | None = None
+    ci_equivalence: Interval | None = None
+    later_ratio: float | None = None
+    later_ci95: Interval | None = None
+    later_size: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +119,23 @@ class Pair:
     """Blocks in which the baseline or the environment has no run."""
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
+    look: Look | None = None
+    """Which of several planned looks gave the verdict; None where one was planned."""
+
+    @property
+    def alpha(self) -> float:
+        """The level at which the verdict was decided."""
+        return self.look.alpha if self.look else ALPHA
+
+    @property
+    def ci_difference(self) -> Interval | None:
+        """The interval that decides about a difference: 95 % if there is one look."""
+        return self.look.ci_difference if self.look else self.ci95
+
+    @property
+    def ci_equivalence(self) -> Interval | None:
+        """The interval that decides about equivalence: 90 % if there is one look."""
+        return self.look.ci_equivalence if self.look else self.ci90
 
     @property
     def sentence(self) -> str:
@@ -119,19 +159,20 @@ class Pair:
     @property
     def cost_ci95(self) -> Interval | None:
         """The 95 % interval of `cost`."""
-        return _cost_interval(self.ci95, self.better)
+        return cost_interval(self.ci95, self.better)
 
     @property
     def cost_ci90(self) -> Interval | None:
         """The 90 % interval of `cost`."""
-        return _cost_interval(self.ci90, self.better)
+        return cost_interval(self.ci90, self.better)
 
 
 def _cost(ratio: float, better: Better) -> float:
     return (ratio if better == "lower" else 1 / ratio) - 1
 
 
-def _cost_interval(interval: Interval | None, better: Better) -> Interval | None:
+def cost_interval(interval: Interval | None, better: Better) -> Interval | None:
+    """An interval of the ratio as one of the cost."""
     if interval is None:
         return None
     low, high = sorted(_cost(end, better) for end in interval)

@@ -2,7 +2,7 @@
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import Interval, Pair, Verdict
+from experiments.statistics.values import Interval, Look, Pair, Verdict, cost_interval
 from experiments.statistics.verdicts import (
     BEYOND,
     DETECTABLE,
@@ -23,7 +23,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             f"{pair.environment} is equivalent to {pair.baseline} "
             f"within {numbers.margin(pair.margin)}"
         )
-        evidence = f" ({_numbers(pair, '90 %', pair.ci90)})."
+        evidence = f" ({_numbers(pair, 1 - 2 * pair.alpha, pair.ci_equivalence)})."
         if pair.detail == DETECTABLE:
             evidence += " A difference can be detected, but it is smaller than the margin."
     else:
@@ -31,45 +31,53 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             f"{pair.environment} is {_percent(pair, abs(pair.cost or 0))} "
             f"{pair.verdict.lower()} than {pair.baseline}"
         )
-        evidence = f" ({_numbers(pair, '95 %', pair.ci95)}); " + (
+        evidence = f" ({_numbers(pair, 1 - pair.alpha, pair.ci_difference)}); " + (
             f"more than the margin of {numbers.margin(pair.margin)}."
             if pair.detail == BEYOND
             else f"whether by more than {numbers.margin(pair.margin)} is open."
         )
+    if pair.look:
+        evidence += f" {_at_the_look(pair, pair.look)}"
     if pair.dropped_blocks:
         count = len(pair.dropped_blocks)
         evidence += f" {count} incomplete block{'s are' if count > 1 else ' is'} left out."
     return claim, evidence
 
 
-def _numbers(pair: Pair, level: str, interval: Interval | None) -> str:
+def _at_the_look(pair: Pair, look: Look) -> str:
+    open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
+    return f"{'This was' if open_still else 'Decided at'} look {look.number} of {look.of}."
+
+
+def _numbers(pair: Pair, level: float, interval: Interval | None) -> str:
     low, high = interval or (1.0, 1.0)
     decimals = numbers.ratio_decimals(interval)
     ratio, start, end = (numbers.fixed(value, decimals) for value in (pair.ratio or 1.0, low, high))
-    return f"ratio {ratio}, {level} CI {start} to {end}, {pair.size}"
+    return f"ratio {ratio}, {numbers.level(level)} CI {start} to {end}, {pair.size}"
 
 
 def _percent(pair: Pair, fraction: float) -> str:
-    return numbers.percent(fraction, decimals=numbers.ratio_decimals(pair.ci95) - 2)
+    return numbers.percent(fraction, decimals=numbers.ratio_decimals(pair.ci_difference) - 2)
 
 
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
-    low, high = pair.cost_ci90 or (0.0, 0.0)
+    low, high = cost_interval(pair.ci_equivalence, pair.better) or (0.0, 0.0)
     if low < 0 < high:
         between = f"{_percent(pair, -low)} faster and {_percent(pair, high)} slower"
     else:
         ends = sorted((abs(low), abs(high)))
         side = "slower" if high > 0 else "faster"
         between = f"{_percent(pair, ends[0])} and {_percent(pair, ends[1])} {side}"
-    margin = numbers.margin(pair.margin)
+    level = numbers.level(1 - 2 * pair.alpha)
+    next_step = f"{_next_step(pair, estimate)} at {numbers.margin(pair.margin)}"
     return (
         f"{pair.environment} is between {between} than {pair.baseline} "
-        f"(90 % CI, {pair.size}); {_next_step(pair, estimate)} at {margin}."
+        f"({level} CI, {pair.size}); {next_step}."
     )
 
 
 def _next_step(pair: Pair, estimate: Estimate) -> str:
-    more = more_needed(estimate, pair.margin)
+    more = more_needed(estimate, pair.margin, pair.alpha)
     if more is None:
         return f"even {MOST:,} more {_units(pair, MOST)} would hardly decide"
     if more > 100:

@@ -4,10 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
-from experiments.statistics.estimates import Summary, from_summary, paired, unpaired
+from experiments.statistics.estimates import (
+    Summary,
+    from_summary,
+    paired,
+    paired_without_each,
+    unpaired,
+    unpaired_without_each,
+)
 
 MARGIN = 0.02
 
@@ -126,6 +135,32 @@ def test_a_summary_without_spread_or_runs_gives_no_inference():
     for bad in (Summary(0, 1, 3), Summary(math.nan, 1, 3), Summary(1, -1, 3), Summary(1, 1, 0)):
         with pytest.raises(ValueError, match="positive mean"):
             from_summary(Summary(10, 0.1, 3), bad)
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([-9.0, 0.0, 1e-4, 2e-4, 0.01]) | st.floats(-1, 1)] * 2),
+        min_size=2,
+        max_size=9,
+    )
+)
+def test_without_each_is_what_the_others_alone_give(pairs):
+    """Also where one value made nearly all of the spread, and where the others have none."""
+    baseline, environment = (list(arm) for arm in zip(*pairs, strict=True))
+    n = len(pairs)
+    rest_b, rest_e = ([arm[:i] + arm[i + 1 :] for i in range(n)] for arm in (baseline, environment))
+    pairwise = [paired(b, e) for b, e in zip(rest_b, rest_e, strict=True)]
+    apart = [unpaired(b, environment) for b in rest_b] + [unpaired(baseline, e) for e in rest_e]
+    for found, expected in (
+        (paired_without_each(baseline, environment), pairwise),
+        (unpaired_without_each(baseline, environment), apart),
+    ):
+        for one, other in zip(found, expected, strict=True):
+            assert one.log_ratio == pytest.approx(other.log_ratio, rel=1e-9, abs=1e-12)
+            assert [arm.n for arm in one.arms] == [arm.n for arm in other.arms]
+            for mine, theirs in zip(one.arms, other.arms, strict=True):
+                assert mine.variance == pytest.approx(theirs.variance, rel=1e-8, abs=1e-26)
+            assert one.flaw == other.flaw
 
 
 def test_two_wild_runs_still_give_finite_numbers():
