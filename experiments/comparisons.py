@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from experiments import snapshots
-from experiments.models import Environment, Experiment, Measurement, Run, Workload
+from experiments.models import Experiment, Measurement, Run, Workload
 from experiments.statistics import Measured, Pair, Sample, compare, holm
 from runners.workloads import WORKLOADS, Metric
+
+Place = tuple[int, str]
+"""A group in the database: the workload's primary key and the scale."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class ExperimentComparison(Comparison):
 
     runs_have_pages: ClassVar = True
     experiment: Experiment
-    states: Mapping[str, int]
+    states: Counter[str]
     """How many runs are in which state."""
 
     @property
@@ -110,24 +113,34 @@ class ExperimentComparison(Comparison):
 
     @property
     def planned(self) -> int:
-        return sum(self.states.values())
+        return self.states.total()
 
     @property
     def ended(self) -> int:
-        return sum(self.states.get(state, 0) for state in Run.FINAL)
+        return sum(self.states[state] for state in Run.FINAL)
 
 
 def compare_experiment(experiment: Experiment) -> ExperimentComparison:
-    """Compare every environment with the baseline: runs that succeeded, one value each."""
-    runs = list(
-        experiment.runs.select_related("job", "snapshot", "environment")
-        .defer("spec", "output_tail", "command", "job__script", "snapshot__content")
-        .order_by("job__block", "position")
-    )
+    """Compare every environment with the baseline: runs that succeeded, one value each.
+
+    The number of queries does not depend on how many workloads, scales or runs there are.
+    """
+    workloads = list(experiment.workloads.order_by("name"))
+    metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
+    states = Counter(experiment.runs.values_list("state", flat=True))
+    samples = _samples(experiment, metrics)
+    differences = _differences(experiment)
     environments = _baseline_first(experiment)
     groups = [
-        _group(experiment, workload, scale, environments, runs)
-        for workload in experiment.workloads.order_by("name")
+        _group(
+            experiment,
+            {"workload": workload.name, "scale": scale},
+            Measured(**asdict(metrics[workload.pk])),
+            environments,
+            samples.get((workload.pk, scale), []),
+            differences.get((workload.pk, scale), {}),
+        )
+        for workload in workloads
         for scale in experiment.scales
     ]
     return ExperimentComparison(
@@ -138,7 +151,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         environments=environments,
         groups=_adjusted(groups),
         experiment=experiment,
-        states=Counter(run.state for run in runs),
+        states=states,
     )
 
 
@@ -198,20 +211,12 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
 
 def _group(
     experiment: Experiment,
-    workload: Workload,
-    scale: str,
+    cell: Mapping[str, str],
+    metric: Measured,
     environments: list[str],
-    runs: list[Run],
+    samples: list[Sample],
+    differences: Mapping[str, list[str]],
 ) -> Group:
-    metric = Measured(**asdict(primary_metric(experiment, workload)))
-    cell = {"workload": workload.name, "scale": scale}
-    values = _values(experiment, workload, metric)
-    counted = [
-        run
-        for run in runs
-        if run.workload_id == workload.pk and run.scale == scale and run.pk in values
-    ]
-    samples = [_sample(run, values[run.pk]) for run in counted]
     try:
         pairs = compare(
             samples,
@@ -221,7 +226,7 @@ def _group(
             better=metric.better or "lower",
             paired=experiment.is_paired,
             unit=metric.unit,
-            differences=_differences(experiment.baseline, counted),
+            differences=differences,
         )
     except ValueError as error:  # a metric chosen to decide may be zero or negative
         return Group(cell, metric, samples, [], str(error))
@@ -233,35 +238,63 @@ def _baseline_first(experiment: Experiment) -> list[str]:
     return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
 
 
-def _values(experiment: Experiment, workload: Workload, metric: Measured) -> dict[int, float]:
-    """Return run pk -> value; failed, cancelled and excluded runs have no say."""
+def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Place, list[Sample]]:
+    """Return each group's values in the order of the plan.
+
+    Failed, cancelled and excluded runs have no say.
+    """
     rows = Measurement.objects.filter(
         run__experiment=experiment,
-        run__workload=workload,
         run__state=Run.State.SUCCEEDED,
-        metric=metric.name,
+        metric__in={metric.name for metric in metrics.values()},
+    ).order_by("run__job__block", "run__position")
+    found: dict[Place, list[Sample]] = {}
+    for workload, scale, metric, block, uid, environment, value, node, began in rows.values_list(
+        "run__workload_id",
+        "run__scale",
+        "metric",
+        "run__job__block",
+        "run__uid",
+        "run__environment__name",
+        "value",
+        "run__node",
+        "run__began_at",
+    ):
+        if metric != metrics[workload].name:
+            continue
+        sample = Sample(
+            run=uid,
+            block=str(block + 1),
+            environment=environment,
+            value=value,
+            node=node,
+            started=began.timestamp() if began else None,
+        )
+        found.setdefault((workload, scale), []).append(sample)
+    return found
+
+
+def _differences(experiment: Experiment) -> dict[Place, dict[str, list[str]]]:
+    """Return what else differed from the baseline, by group and environment, as snapshots tell it.
+
+    PostgreSQL leaves out facts that are repeated: most runs of an environment have the same.
+    """
+    rows = (
+        experiment.runs.filter(state=Run.State.SUCCEEDED, snapshot__isnull=False)
+        .order_by()
+        .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
+        .distinct()
     )
-    return dict(rows.values_list("run_id", "value"))
+    facts: dict[Place, dict[str, list[Mapping[str, str]]]] = {}
+    for workload, scale, environment, known in rows:
+        facts.setdefault((workload, scale), {}).setdefault(environment, []).append(known)
+    return {place: _against_baseline(experiment, arms) for place, arms in facts.items()}
 
 
-def _sample(run: Run, value: float) -> Sample:
-    return Sample(
-        run=run.uid,
-        block=str(run.job.number),
-        environment=run.environment.name,
-        value=value,
-        node=run.node,
-        started=run.began_at.timestamp() if run.began_at else None,
-    )
-
-
-def _differences(baseline: Environment, runs: list[Run]) -> dict[str, list[str]]:
-    """Return what else differed from the baseline, by environment, as the snapshots tell it."""
-    facts: dict[str, list[Mapping[str, str]]] = {}
-    for run in runs:
-        if run.snapshot:
-            facts.setdefault(run.environment.name, []).append(run.snapshot.facts)
-    ours = facts.pop(baseline.name, [])
+def _against_baseline(
+    experiment: Experiment, facts: Mapping[str, list[Mapping[str, str]]]
+) -> dict[str, list[str]]:
+    ours = facts.get(experiment.baseline.name, [])
     return {name: snapshots.differences(ours, theirs) for name, theirs in facts.items()}
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from dashboard.access import by_link, readable
 from dashboard.figures import overall, sections
 from dashboard.filters import ExperimentFilter, listing
-from dashboard.matrix import matrix
+from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, compare_experiment
@@ -49,7 +49,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
-    context |= {"tally": matrix(experiment).tally, "exports": exports}
+    context |= {"tally": Tally(found.states), "exports": exports}
     return render(request, "comparisons/detail.html", context | shown(found))
 
 

@@ -1,0 +1,211 @@
+"""Comparing: 36 cells x 2 environments x 10 runs, and the comparison page of 1,000 runs."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+BASE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BASE))
+
+from cryptography.fernet import Fernet
+
+from dashboard.standalone.postgres import Postgres
+
+CELLS, RUNS = 36, 10
+COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
+STEPS = 1000
+ENVIRONMENTS, WORKLOADS, SCALES, REPEATS = 5, 5, ("1x1", "1x4"), 20
+"""Of the large page: 1,000 runs in 200 jobs."""
+
+
+def main() -> None:
+    postgres = Postgres(Path(tempfile.mkdtemp(prefix="tare-bench-")) / "postgres")
+    postgres.start()
+    os.environ |= {
+        "DATABASE_URL": postgres.url,
+        "REDIS_URL": "redis://localhost:1",  # no page of this needs it
+        "SECRET_KEY": secrets.token_urlsafe(32),
+        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
+        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
+    }
+    try:
+        print(f"{'median of 15':44} {'ms':>8} {'goal':>6} {'ratio':>7}")
+        cells()
+        page()
+    finally:
+        postgres.stop()
+
+
+def cells() -> None:
+    """Beside the same tests by scipy and statsmodels, called for each cell as a script would."""
+    from scipy import stats
+    from statsmodels.stats.multitest import multipletests
+    from statsmodels.stats.weightstats import ttost_paired
+
+    from experiments.statistics import Sample, compare, holm
+
+    draw = random.Random(1)
+    data = [
+        [
+            Sample(f"r{block}{name}", str(block), name, draw.lognormvariate(0, 0.01), "node1")
+            for block in range(RUNS)
+            for name in ("bare", "container")
+        ]
+        for _ in range(CELLS)
+    ]
+
+    def ours() -> None:
+        holm(
+            [
+                pair
+                for samples in data
+                for pair in compare(
+                    samples,
+                    baseline="bare",
+                    environments=["container"],
+                    margin=0.02,
+                    better="lower",
+                    paired=True,
+                    unit="s",
+                )
+            ]
+        )
+
+    def theirs() -> None:
+        import numpy as np
+
+        ps = []
+        for samples in data:
+            bare, container = (
+                np.array([sample.value for sample in samples if sample.environment == name])
+                for name in ("bare", "container")
+            )
+            test = stats.ttest_rel(np.log(container), np.log(bare))
+            test.confidence_interval(0.95)
+            test.confidence_interval(0.90)
+            ttost_paired(container, bare, 1 / 1.02, 1.02, transform=np.log)
+            ps.append(test.pvalue)
+        multipletests(ps, method="holm")
+
+    mine, other = median_seconds(ours), median_seconds(theirs)
+    told(f"{CELLS} cells x 2 x {RUNS} runs, everything", mine, COMPARE_GOAL, mine / other)
+    told("  only the tests, by scipy and statsmodels", other)
+
+
+def page() -> None:
+    """Beside the page of the same experiment's first two repeats, for what every page costs."""
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.core.management import call_command
+    from django.test import Client
+
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.SECURE_SSL_REDIRECT = False
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    call_command("migrate", verbosity=0)
+    large, small = filled(REPEATS), filled(2)
+    client = Client()
+
+    def get(pk: int) -> Callable[[], None]:
+        def fetch() -> None:
+            found = client.get(f"/experiments/{pk}/comparison/")
+            assert found.status_code == 200, found.status_code
+
+        return fetch
+
+    slow, quick = median_seconds(get(large)), median_seconds(get(small))
+    runs = ENVIRONMENTS * WORKLOADS * len(SCALES)
+    told(f"comparison page, {runs * REPEATS:,} runs", slow, PAGE_GOAL, slow / quick)
+    told(f"  {runs * 2:,} runs", quick)
+
+
+def filled(repeats: int) -> int:
+    """An experiment that anybody may read, all its runs ended, with steps and snapshots; its pk."""
+    from experiments.models import Job, Measurement, Run, Series, Snapshot
+    from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
+
+    draw = random.Random(2)
+    made = LaunchedFactory(
+        repeats=repeats, scales=list(SCALES), visibility="public", environments=None
+    )
+    environments = [
+        made.baseline,
+        *(EnvironmentFactory(cluster=made.cluster) for _ in range(ENVIRONMENTS - 1)),
+    ]
+    made.environments.set(environments)
+    workloads = [WorkloadFactory() for _ in range(WORKLOADS)]
+    made.workloads.set(workloads)
+    snapshots = [
+        Snapshot.objects.keep(
+            {"inside": {"hostname": "node1", "packages": {f"p{i}": "1.0" for i in range(200)}}}
+        )
+    ]
+    jobs, runs, numbers, series = [], [], [], []
+    for repeat in range(repeats):
+        for workload in workloads:
+            for scale in SCALES:
+                job = Job(
+                    experiment=made,
+                    cluster=made.cluster,
+                    workload=workload,
+                    scale=scale,
+                    repeat=repeat,
+                    block=len(jobs),
+                    state=Job.State.DONE,
+                    scheduler_id=str(len(jobs)),
+                )
+                jobs.append(job)
+                for position, environment in enumerate(environments):
+                    run = Run(
+                        experiment=made,
+                        job=job,
+                        workload=workload,
+                        environment=environment,
+                        scale=scale,
+                        repeat=repeat,
+                        position=position,
+                        state=Run.State.SUCCEEDED,
+                        node="node1",
+                        began_at=NOON,
+                        ended_at=NOON,
+                        snapshot=snapshots[0],
+                    )
+                    value = draw.lognormvariate(-3, 0.01)
+                    runs.append(run)
+                    numbers.append(Measurement(run=run, metric="step_time", value=value, unit="s"))
+                    steps = [value * draw.lognormvariate(0, 0.02) for _ in range(STEPS)]
+                    series.append(Series(run=run, metric="step_time", values=steps, unit="s"))
+    for rows in (jobs, runs, numbers, series):
+        type(rows[0]).objects.bulk_create(rows)
+    return int(made.pk)
+
+
+def median_seconds(what: Callable[[], None], times: int = 15) -> float:
+    what()  # imports and caches
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        what()
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def told(what: str, seconds: float, goal: float | None = None, ratio: float | None = None) -> None:
+    goal_text = f"{1000 * goal:6.0f}" if goal else " " * 6
+    ratio_text = f"{ratio:7.2f}" if ratio else ""
+    print(f"{what:44} {1000 * seconds:8.1f} {goal_text} {ratio_text}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
