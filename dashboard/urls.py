@@ -26,6 +26,7 @@ urlpatterns = [
     path("experiments/new/", drafts.new, name="experiment_new"),
     path("experiments/<int:pk>/", experiments.experiment, name="experiment"),
     path("experiments/<int:pk>/edit/", drafts.edit, name="experiment_edit"),
+    path("experiments/<int:pk>/delete/", drafts.delete, name="experiment_delete"),
     path("experiments/<int:pk>/launch/", drafts.launch, name="experiment_launch"),
     path("experiments/<int:pk>/clone/", drafts.clone, name="experiment_clone"),
     path("experiments/<int:pk>/cancel/", experiments.cancel, name="experiment_cancel"),

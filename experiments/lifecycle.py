@@ -104,6 +104,16 @@ def launch(experiment: Experiment, by: User) -> None:
         record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
 
 
+def discard(experiment: Experiment) -> bool:
+    """Delete a draft; False if it has been launched, for then it is a record."""
+    with transaction.atomic():
+        drafts = Experiment.objects.select_for_update().filter(pk=experiment.pk, launched_at=None)
+        draft = drafts.first()
+        if draft:
+            draft.delete()
+    return draft is not None
+
+
 def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
     """Make the rows that the frozen plan names, and nothing that it does not."""
     jobs = Job.objects.bulk_create(

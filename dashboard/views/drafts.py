@@ -67,6 +67,17 @@ def _page(request: Request, form: ExperimentForm, fragment: str = "") -> HttpRes
 
 
 @require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    """Throw a draft away, unless somebody launched it in the meantime."""
+    draft = _draft(request, pk)
+    if lifecycle.discard(draft):
+        messages.success(request, f"Deleted the draft “{draft}”.")
+        return redirect("experiments")
+    messages.error(request, "Not deleted: it has been launched.")
+    return redirect(draft)
+
+
+@require_POST
 def launch(request: Request, pk: int) -> HttpResponse:
     return _launch(request, _draft(request, pk))
 

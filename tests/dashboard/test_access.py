@@ -32,7 +32,12 @@ OF_AN_EXPERIMENT = (
     "runs_csv",
     "runs_json",
 )
-ACTIONS_OF_AN_OWNER = ("experiment_launch", "experiment_cancel", "experiment_readers")
+ACTIONS_OF_AN_OWNER = (
+    "experiment_launch",
+    "experiment_cancel",
+    "experiment_readers",
+    "experiment_delete",
+)
 ELSEWHERE = {
     "healthz",
     "login",

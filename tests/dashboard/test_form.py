@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.forms import ExperimentForm, PercentField, ScalesField
+from experiments import lifecycle
 from experiments.models import Experiment, Run, StagedImage
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
@@ -214,6 +215,20 @@ def test_launching_twice_says_so(as_owner: Client, site: Site, people: People) -
     address = reverse("experiment_launch", args=[draft.pk])
     assert as_owner.post(address).status_code == 302
     assert as_owner.post(address).status_code == 403
+
+
+def test_a_draft_can_be_deleted_and_a_launched_experiment_cannot(
+    as_owner: Client, site: Site
+) -> None:
+    for action in ("save", "launch"):
+        as_owner.post(NEW, asked(site, question=action) | {"action": action})
+    draft, launched = Experiment.objects.order_by("pk")
+    page = as_owner.post(reverse("experiment_delete", args=[draft.pk]), follow=True).content
+    assert "Deleted the draft “save”." in page.decode()
+    assert as_owner.post(reverse("experiment_delete", args=[launched.pk])).status_code == 403
+    assert not lifecycle.discard(draft)
+    assert not lifecycle.discard(launched)
+    assert list(Experiment.objects.all()) == [launched]
 
 
 def test_no_cluster_teaches_instead_of_asking(people: People) -> None:
