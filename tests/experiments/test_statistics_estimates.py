@@ -1,8 +1,9 @@
-"""Ratios, intervals and p values are those of scipy and statsmodels, and of the published table."""
+"""Ratios, intervals and p values are those of scipy, statsmodels and pingouin, and as published."""
 
 import math
 
 import numpy as np
+import pingouin
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,31 @@ def test_paired_is_the_t_test_of_log_ratios_as_scipy_and_statsmodels_have_it():
         related = stats.ttest_rel(np.log(environment), np.log(baseline))
         tost = ttost_paired(environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, transform=np.log)
         assert_same(estimate, related, tost[0])
+
+
+def assert_pingouin_agrees(estimate, baseline, environment, *, paired):
+    """Unless told not to, its TOST pools the variances and its intervals are rounded."""
+    logs_e, logs_b = np.log(environment), np.log(baseline)
+    options = {"paired": paired, "correction": not paired}
+    test = pingouin.ttest(logs_e, logs_b, **options).iloc[0]
+    tost = pingouin.tost(logs_e, logs_b, bound=math.log1p(MARGIN), **options).iloc[0]
+    close = {"rel": 1e-10, "abs": 1e-300}
+    assert estimate.p_difference == pytest.approx(test["p_val"], **close)
+    assert estimate.df == pytest.approx(test["dof"], **close)
+    assert estimate.p_equivalence(MARGIN) == pytest.approx(tost["pval"], **close)
+    low, high = test["CI95"]
+    assert estimate.log_interval(0.95) == pytest.approx((low, high), rel=1e-10, abs=1e-14)
+
+
+def test_pingouin_agrees(monkeypatch):
+    monkeypatch.setitem(pingouin.options, "round.column.CI95", None)
+    for baseline, environment in DATA_SETS:
+        logs = np.log(baseline).tolist(), np.log(environment).tolist()
+        assert_pingouin_agrees(unpaired(*logs), baseline, environment, paired=False)
+        n = min(len(baseline), len(environment))
+        baseline, environment = baseline[:n], environment[:n]
+        logs = np.log(baseline).tolist(), np.log(environment).tolist()
+        assert_pingouin_agrees(paired(*logs), baseline, environment, paired=True)
 
 
 def test_paired_by_hand():
