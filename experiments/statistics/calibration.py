@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap
 
-from experiments.statistics import truths, vectorised
+from experiments.statistics import start_ups, truths, vectorised
+from experiments.statistics.steady import BLOCK, FEWEST_BLOCKS, Shape
 from experiments.statistics.values import Verdict
 from experiments.statistics.vectorised import Array, Estimates
 
@@ -31,12 +32,14 @@ class Effort:
     data_sets: int
     heavy_data_sets: int
     """For methods that need a thousand numbers for each run; a multiple of BATCH."""
+    runs: int
+    """Single runs in which a start-up is looked for."""
     standard_errors: float
     """By so many Monte-Carlo standard errors the bands are widened; controls never are."""
 
 
-FULL = Effort(data_sets=100_000, heavy_data_sets=4_000, standard_errors=0)
-QUICK = Effort(data_sets=10_000, heavy_data_sets=1_000, standard_errors=3)
+FULL = Effort(data_sets=100_000, heavy_data_sets=4_000, runs=4_000, standard_errors=0)
+QUICK = Effort(data_sets=10_000, heavy_data_sets=1_000, runs=400, standard_errors=3)
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_unlike(rng, effort),
         *_sessions(rng, effort),
         *_controls(rng, effort),
+        *_start_ups(rng, effort),
     ]
 
 
@@ -156,7 +160,7 @@ def _controls(rng: Any, effort: Effort) -> Iterator[Band]:
         "false alarms, one value a run",
         {"3 runs of 1000 steps": _alarms(runs)},
         high=0.055,
-        slack=_slack(0.055, effort, heavy=True),
+        slack=_slack(0.055, effort, effort.heavy_data_sets),
     )
     steps = vectorised.unpaired(*(arm.reshape(len(arm), -1) for arm in (baseline, environment)))
     yield Band(
@@ -178,6 +182,44 @@ def _controls(rng: Any, effort: Effort) -> Iterator[Band]:
         {"drift of 2 %, n = 5": _alarms(estimates)},
         high=0.25,
         control=True,
+    )
+
+
+def _start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Single runs: what the found warm-up leaves of a start-up, and what it makes of none."""
+    measured = {
+        name: start_ups.biases(draw(rng, effort.runs), mean)
+        for name, (draw, mean) in start_ups.START_UPS.items()
+    }
+    shortest = start_ups.level(rng, effort.runs, steps=BLOCK * FEWEST_BLOCKS)
+    yield Band(
+        "bias of a run's mean after the warm-up that was found",
+        {name: abs(bias.found) for name, bias in measured.items()},
+        high=0.005,
+    )
+    yield Band(
+        f"bias of a run's mean after a fixed burn-in of {start_ups.FIXED} steps",
+        {name: measured[name].fixed for name in ("+50 %, tau 40", "+10 %, tau 150")},
+        high=0.01,
+        control=True,
+    )
+    levels = {
+        f"{len(shortest[0])} steps": start_ups.biases(shortest),
+        f"{start_ups.STEPS} steps": measured["level"],
+        "1 % stragglers": measured["level, 1 % stragglers"],
+    }
+    yield Band(
+        "level runs taken for something else",
+        {name: 1 - bias.shapes.get(Shape.FLAT, 0) for name, bias in levels.items()},
+        high=0.05,
+        slack=_slack(0.05, effort, effort.runs),
+    )
+    never = start_ups.biases(start_ups.NEVER(rng, effort.runs))
+    yield Band(
+        "runs that never settle, and are called so",
+        {"+10 %, tau 600": never.shapes.get(Shape.NONE, 0)},
+        low=0.7,
+        slack=_slack(0.7, effort, effort.runs),
     )
 
 
@@ -270,6 +312,7 @@ def _share(hits: Array) -> float:
     return float(np.mean(hits))
 
 
-def _slack(limit: float, effort: Effort, *, heavy: bool = False) -> float:
-    count = effort.heavy_data_sets if heavy else effort.data_sets
+def _slack(limit: float, effort: Effort, count: int = 0) -> float:
+    """What chance may add to a share of `count` (by default, of all) data sets."""
+    count = count or effort.data_sets
     return effort.standard_errors * sqrt(limit * (1 - limit) / count)

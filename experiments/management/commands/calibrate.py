@@ -38,7 +38,8 @@ class Command(BaseCommand):
             )
             self.stdout.write(
                 f"\n{effort.data_sets:,} simulated experiments a share "
-                f"({effort.heavy_data_sets:,} with steps or bootstrap), seed {seed}, "
+                f"({effort.heavy_data_sets:,} with steps or bootstrap, {effort.runs:,} runs with a "
+                f"start-up), seed {seed}, "
                 f"{widened}; {time.monotonic() - began:.0f} s."
             )
         if violated := sum(not band.ok for band in bands):

@@ -1,0 +1,201 @@
+"""Where the start-up of a run ends, if it does: change points in the medians of ten steps.
+
+As Barrett et al. (OOPSLA'17) tell the shapes of runs apart, with a penalty and a rule of half that
+docs/statistics.md gives. Nothing here knows which environment a run ran in.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Array = Any  # numpy's own types are not followed by our mypy
+
+BLOCK = 10
+"""Steps whose median is one point; one slow step in a hundred does not move it."""
+MOST_BLOCKS = 1000
+"""Longer series have larger blocks: the search takes time with the square of their number."""
+FEWEST_BLOCKS = 20
+"""With fewer, more than 5 of 100 level runs are taken for something else (simulated)."""
+SHORTEST = 3
+"""Blocks of the shortest segment."""
+PENALTY = 6.0
+"""Of one more segment, times ln(number of blocks); in squared robust standard deviations."""
+SAME = 1.0
+"""Levels that differ by less, in robust standard deviations of a block, are one level."""
+LEAST = 0.5
+"""Of a run that the steady segment must hold."""
+TREND_LEVEL = 0.01
+MAD_TO_SD = 1.4826
+
+
+class Shape(StrEnum):
+    """The course of a run's steps."""
+
+    FLAT = "flat"
+    WARM_UP = "warm-up"
+    SLOWDOWN = "slowdown"
+    NONE = "no steady state"
+    TOO_SHORT = "too short to tell"
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """What was found in the steps of one run; all places are numbers of steps from the start."""
+
+    shape: Shape
+    block_steps: int
+    """Steps in a block."""
+    warm_up: int | None = None
+    """Steps before the cut; None where no steady state was found."""
+    steady_from: int | None = None
+    """Where the last level begins. After the cut in a slowdown, which is never cut away."""
+    trend: float | None = None
+    """Kendall's tau of the blocks after the cut with time: above 0 the run slows down."""
+    trend_p: float | None = None
+
+    @property
+    def has_trend(self) -> bool:
+        return self.trend_p is not None and self.trend_p < TREND_LEVEL
+
+
+def values_a_block(count: int, steps_each: int = 1) -> int:
+    """How many of `count` values, each the mean of `steps_each` steps, make a block."""
+    return max(-(-BLOCK // steps_each), -(-count // MOST_BLOCKS), 1)
+
+
+def find(values: Sequence[float], *, steps_each: int = 1) -> SteadyState:
+    """Find the start-up of one run from its seconds per step, in order.
+
+    Each value may be the mean of `steps_each` steps, as a log writes it. What is left after the
+    last full block is not looked at. ValueError names the step that is not finite.
+    """
+    import numpy as np  # lazily, as in estimates
+
+    steps = np.asarray(values, dtype=float)
+    if not np.isfinite(steps).all():
+        first = int(np.argmin(np.isfinite(steps)))
+        raise ValueError(f"Step {first * steps_each + 1} is {steps[first]}, which is no time.")
+    size = values_a_block(len(steps), steps_each)
+    count = len(steps) // size
+    if count < FEWEST_BLOCKS:
+        return SteadyState(Shape.TOO_SHORT, size * steps_each)
+    blocks = np.median(steps[: count * size].reshape(count, size), axis=1)
+    starts, levels = _segments(blocks)
+    shape, cut, steady = _shape(starts, levels, count)
+    # A first step that compiles a program hides in the median of the first block.
+    cut = max(cut, 1)
+    trend, p = kendall(blocks[cut if shape is not Shape.NONE else 0 :])
+    place = size * steps_each
+    if shape is Shape.NONE:
+        return SteadyState(shape, place, trend=trend, trend_p=p)
+    return SteadyState(shape, place, cut * place, steady * place, trend, p)
+
+
+def tail_means(values: Sequence[float], *, steps_each: int = 1) -> list[float]:
+    """The mean of all values from each full block on: what is left whichever block is the first."""
+    import numpy as np
+
+    size = values_a_block(len(values), steps_each)
+    count = max(len(values) // size, min(len(values), 1))
+    # From the end, so that the sums of short tails are not what is left of large ones.
+    sums = np.cumsum(np.asarray(values, dtype=float)[::-1])[::-1]
+    starts: Array = size * np.arange(count)
+    return [float(mean) for mean in sums[starts] / (len(values) - starts)]
+
+
+def _segments(blocks: Array) -> tuple[list[int], list[float]]:
+    """Where each segment begins, and its level in robust standard deviations of a block."""
+    import numpy as np
+
+    deviation = _block_deviation(blocks)
+    if deviation <= 1e-12 * np.abs(blocks).max():
+        return [0], [0.0]
+    heights = (blocks - blocks.mean()) / deviation
+    ends = change_points(heights, PENALTY * math.log(len(blocks)))
+    starts = [0, *ends[:-1]]
+    levels = [float(heights[a:b].mean()) for a, b in zip(starts, ends, strict=True)]
+    return starts, levels
+
+
+def _block_deviation(blocks: Array) -> float:
+    """The standard deviation of a block, from differences of neighbours: no level moves it.
+
+    Robust; where most neighbours are equal, as in rounded times, the ordinary one.
+    """
+    import numpy as np
+
+    differences = np.diff(blocks)
+    robust = MAD_TO_SD * np.median(np.abs(differences - np.median(differences)))
+    return float(robust or differences.std()) / math.sqrt(2)
+
+
+def change_points(heights: Array, penalty: float) -> list[int]:
+    """The ends of the segments with the smallest sum of squares plus `penalty` for each segment.
+
+    The optimum of `ruptures.Pelt(model="l2", min_size=3, jump=1)`, by the dynamic programme that
+    PELT prunes (Jackson et al. 2005; Killick et al. 2012).
+    """
+    import numpy as np
+
+    count = len(heights)
+    sums = np.concatenate([[0.0], np.cumsum(heights)])
+    squares = np.concatenate([[0.0], np.cumsum(heights**2)])
+    cost = np.full(count + 1, np.inf)
+    cost[0] = 0.0
+    begins: Array = np.zeros(count + 1, dtype=int)
+    for end in range(SHORTEST, count + 1):
+        start = np.arange(end - SHORTEST + 1)
+        rest = squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start)
+        candidates = cost[start] + rest + penalty
+        begins[end] = best = int(np.argmin(candidates))
+        cost[end] = candidates[best]
+    ends: list[int] = []
+    end = count
+    while end > 0:
+        ends.append(end)
+        end = int(begins[end])
+    return ends[::-1]
+
+
+def _shape(starts: list[int], levels: list[float], count: int) -> tuple[Shape, int, int]:
+    """The shape, the block of the cut and the block where the steady segment begins."""
+    ends = [*starts[1:], count]
+    lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+
+    def level(first: int) -> float:
+        """Of all blocks from segment `first` on."""
+        total = math.fsum(x * n for x, n in zip(levels[first:], lengths[first:], strict=True))
+        return total / sum(lengths[first:])
+
+    steady = len(starts) - 1
+    while steady and abs(levels[steady - 1] - level(steady)) < SAME:
+        steady -= 1
+    if count - starts[steady] < LEAST * count:
+        return Shape.NONE, 0, starts[steady]
+    above = [levels[i] - level(steady) for i in range(steady)]
+    # Only what is slow at the very start is start-up. What is fast there is part of the run, and
+    # so is what was slow for a while later on.
+    cut = next((i for i, height in enumerate(above) if height < SAME), steady)
+    if any(height <= -SAME for height in above):
+        return Shape.SLOWDOWN, starts[cut], starts[steady]
+    return (Shape.WARM_UP if cut else Shape.FLAT), starts[cut], starts[steady]
+
+
+def kendall(values: Array) -> tuple[float | None, float | None]:
+    """Kendall's tau-b of the values with time and its two-sided p (normal, corrected for ties).
+
+    As `scipy.stats.kendalltau(range(n), values, method="asymptotic")`. None where all are equal.
+    """
+    import numpy as np
+
+    n = len(values)
+    concordant = int(np.sign(np.subtract.outer(values, values))[np.tril_indices(n, -1)].sum())
+    ties = np.unique(values, return_counts=True)[1]
+    untied = n * (n - 1) / 2 - float((ties * (ties - 1)).sum()) / 2
+    if not untied:
+        return None, None
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    tau = concordant / math.sqrt(n * (n - 1) / 2 * untied)
+    return tau, math.erfc(abs(concordant) / math.sqrt(2 * variance))
