@@ -223,7 +223,7 @@ def _group(
             baseline=experiment.baseline.name,
             environments=environments[1:],
             margin=experiment.margin,
-            better=metric.better or "lower",
+            better=metric.better,
             paired=experiment.is_paired,
             unit=metric.unit,
             differences=differences,

@@ -224,7 +224,7 @@ def _title(pairs: Sequence[Pair]) -> str:
     """The axis in words; the sides are named where all rows agree about them."""
     title = f"{_ratio_to(pairs)} (log scale)"
     directions = {pair.better for pair in pairs}
-    if len(directions) != 1:
+    if len(directions) != 1 or None in directions:
         return title
     left, right = ("faster", "slower") if directions == {"lower"} else ("slower", "faster")
     return f"←  {left}      {title}      {right}  →"

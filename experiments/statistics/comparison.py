@@ -19,7 +19,7 @@ def compare(
     baseline: str,
     environments: Sequence[str],
     margin: float,
-    better: Better,
+    better: Better | None,
     paired: bool,
     unit: str,
     differences: Mapping[str, Sequence[str]] | None = None,

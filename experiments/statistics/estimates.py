@@ -25,10 +25,13 @@ LOST = 1e-6
 
 @dataclass(frozen=True)
 class Arm:
-    """The sample variance of n independent logs; n = 1 has none, written as 0."""
+    """The sample variance of n independent logs; n = 1 has none, written as 0.
+
+    An arm that stands for a whole estimate has its degrees of freedom and one more, no count.
+    """
 
     variance: float
-    n: int
+    n: float
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Numbers as a table prints them: the value, and the range that its digits leave open."""
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -9,6 +10,9 @@ from experiments.statistics.values import Better
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Squares of ratios of such numbers are still numbers."""
+
+CLOCKS = {"hh:mm": "h", "hh:mm:ss": "h", "mm:ss": "min"}
+"""Forms of a length of time as a clock shows it, and the unit in which it is compared."""
 
 
 class TableError(ValueError):
@@ -54,6 +58,8 @@ def number(text: str, place: Place, *, zero: bool = False) -> float:
         raise TableError(f"{place}: it is empty.")
     if not is_number(text):
         hint = " Write a decimal point, and nothing between thousands." if "," in text else ""
+        if re.fullmatch(r"\d+(:[0-5]\d){1,2}", text):
+            hint = " If it is a time, say so: the unit is hh:mm, mm:ss or hh:mm:ss."
         raise TableError(f"{place}: {text!r} is not a number.{hint}")
     value = float(text)
     if not math.isfinite(value):
@@ -85,20 +91,45 @@ def direction(text: str, place: Place) -> Better:
     raise TableError(f"{place}: {text!r} is neither lower nor higher (is better).")
 
 
-def mean(text: str, place: Place, *, step: float) -> Printed:
-    """A mean that was rounded to multiples of `step`."""
-    value = number(text, place)
+def duration(text: str, place: Place, clock: str) -> tuple[float, float]:
+    """A length of time as a clock shows it, "33:45" in "hh:mm", and its step; both in hours.
+
+    In minutes for "mm:ss". TableError where the text has another form.
+    """
+    form = r":".join([r"(\d+)", *[r"([0-5]\d)"] * clock.count(":")])
+    found = re.fullmatch(form, text)
+    if not found:
+        raise TableError(f"{place}: {text!r} is not a time as {clock}.")
+    value = 0.0
+    for part in map(int, reversed(found.groups())):
+        value = value / 60 + part
+    # From the last part to the first: minutes are sixtieths of the hours before them.
+    if not value:
+        raise TableError(f"{place}: {text} is zero.")
+    return value, 60.0 ** -clock.count(":")
+
+
+def mean(text: str, place: Place, *, step: float, clock: str = "") -> Printed:
+    """A mean that was rounded to multiples of `step`, or to the last part of a clock's form."""
+    if clock and ":" in text:
+        value, step = duration(text, place, clock)
+    else:
+        value = number(text, place)
     # However coarse the digits, what was measured was positive.
     return Printed(value, max(value - step / 2, value / 2), value + step / 2)
 
 
-def spread(text: str, place: Place | None, *, step: float | None) -> Printed | None:
+def spread(
+    text: str, place: Place | None, *, step: float | None, clock: str = ""
+) -> Printed | None:
     """An SD or SE that was rounded to multiples of `step`; without one, to its own last digit.
 
     None where the table has none.
     """
     if not text or place is None:
         return None
+    if clock and ":" in text:
+        return mean(text, place, step=0, clock=clock)
     value = number(text, place, zero=True)
     if step is not None:
         return Printed(value, max(value - step / 2, value / 2), value + step / 2)

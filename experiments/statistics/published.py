@@ -1,13 +1,13 @@
 """Compare the environments of a published table, with the reservations that such tables deserve."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 from experiments.statistics.arms import Arms
 from experiments.statistics.comparison import compare, holm
-from experiments.statistics.estimates import Arm, Estimate, Summary, from_summary
+from experiments.statistics.estimates import Estimate, Summary, from_summary
 from experiments.statistics.printed import TableError
 from experiments.statistics.stamps import stamps
 from experiments.statistics.tables import Row, Table
@@ -27,58 +27,100 @@ class Compared:
     rows: tuple[int, ...]
     """Row numbers in the file, the baseline's first."""
     pair: Pair
-    estimate: Estimate | None
-    """None where the table gives no spread or no number of runs."""
-    better: Better | None
-    """None where the table does not say; `pair.better` means nothing then."""
 
 
 def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compared]:
     """Compare every environment with the baseline in each cell; Holm over all of them.
 
+    A cell without the baseline is left out (see `unmatched`) unless that leaves nothing.
     TableError names the rows of a missing or doubled environment, of mixed units, of steps given
     as runs. One run, or values without spread, are an answer: NO INFERENCE.
     """
     if not 0 < margin < math.inf:
         raise TableError(f"A margin is a positive fraction such as 0.02, not {margin}.")
-    environments = list(dict.fromkeys(row.environment for row in table.rows))
-    if baseline not in environments:
+    if baseline not in table.environments:
         raise TableError(
-            f"No row has the baseline {baseline!r}; the environments are {', '.join(environments)}."
+            f"No row has the baseline {baseline!r}; the environments are "
+            f"{', '.join(table.environments)}."
         )
-    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
-    for row in table.rows:
-        cells.setdefault(row.cell, {}).setdefault(row.environment, []).append(row)
     compared = [
         one
-        for cell, arms in cells.items()
-        for one in _cell(table, dict(zip(table.labels, cell, strict=True)), arms, baseline, margin)
+        for cell, arms in cells_of(table)
+        if baseline in arms
+        for one in _cell(table, cell, arms, baseline, margin)
     ]
     if not compared:
-        raise TableError(f"There is no environment to compare with {baseline}.")
+        if table.environments == [baseline]:
+            raise TableError(f"There is no environment to compare with {baseline}.")
+        lonely = (
+            _lack(cell, arms, baseline) for cell, arms in cells_of(table) if baseline not in arms
+        )
+        raise TableError(next(lonely))
     adjusted = holm([one.pair for one in compared])
     return [replace(one, pair=pair) for one, pair in zip(compared, adjusted, strict=True)]
 
 
-def geometric_mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The geometric mean of ratios of different cells; the cells are independent."""
-    cells = len(estimates)
-    return Estimate(
-        math.fsum(estimate.log_ratio for estimate in estimates) / cells,
-        tuple(Arm(arm.variance / cells**2, arm.n) for one in estimates for arm in one.arms),
+def cells_of(table: Table) -> list[tuple[dict[str, str], dict[str, list[Row]]]]:
+    """Return each cell by its labels, with the rows of its environments, in the file's order."""
+    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for row in table.rows:
+        cells.setdefault(row.cell, {}).setdefault(row.environment, []).append(row)
+    return [(dict(zip(table.labels, cell, strict=True)), arms) for cell, arms in cells.items()]
+
+
+def unmatched(table: Table, *, baseline: str) -> list[tuple[dict[str, str], str]]:
+    """Return the cells in which nothing can be compared, each with what its rows lack."""
+    return [
+        (cell, _lack(cell, arms, baseline))
+        for cell, arms in cells_of(table)
+        if baseline not in arms or len(arms) == 1
+    ]
+
+
+def left_out(table: Table, *, baseline: str) -> list[str]:
+    """Return what has no part in the comparison and why: a sentence each, for people."""
+    said = [lack for _, lack in unmatched(table, baseline=baseline)]
+    if table.left_out:
+        rows = "1 row is" if table.left_out == 1 else f"{table.left_out:,} rows are"
+        said.insert(0, f"{rows} of runs that did not succeed and left out.")
+    return said
+
+
+def _lack(cell: Mapping[str, str], arms: Mapping[str, list[Row]], baseline: str) -> str:
+    rows = [row.place.row for arm in arms.values() for row in arm]
+    where = f" ({_where(cell)})" if _where(cell) else ""
+    if baseline in arms:
+        return f"{_listed('Row', rows)}: only the baseline {baseline}{where}."
+    return (
+        f"{_listed('Row', rows)}: no row of the baseline {baseline} has the same labels{where}. "
+        "Any column that is not recognised is a label."
     )
+
+
+def _where(cell: Mapping[str, str]) -> str:
+    return " ".join(f"{name} {value}" for name, value in cell.items() if value)
+
+
+def samples_of(rows: Iterable[Row]) -> list[Sample]:
+    """Return single runs as samples; a run without a name is called by its row."""
+    return [
+        Sample(
+            run=row.run or f"of row {row.place.row}",
+            block=row.block,
+            environment=row.environment,
+            value=row.mean.value,
+            node=row.node,
+            started=row.began,
+        )
+        for row in rows
+    ]
 
 
 def _cell(
     table: Table, cell: dict[str, str], arms: dict[str, list[Row]], baseline: str, margin: float
 ) -> Iterator[Compared]:
     rows = [row for arm in arms.values() for row in arm]
-    where = " ".join(f"{name} {value}" for name, value in cell.items() if value)
-    if baseline not in arms:
-        raise TableError(
-            f"Row {rows[0].place.row}: no row of the baseline {baseline} has the same labels "
-            f"({where}). Any column that is not recognised is a label."
-        )
+    where = _where(cell)
     better = _agreed(rows, table)
     for name, arm in arms.items():
         _check_size(table, arm, f"{name} {where}".strip())
@@ -89,11 +131,11 @@ def _cell(
             baseline=baseline,
             environment=name,
             unit=rows[0].unit,
-            better=better or "lower",
+            better=better,
             margin=margin,
             paired=table.paired,
         )
-        pair, estimate = _runs(pair, rows) if table.single_runs else _means(pair, arms)
+        pair = _runs(pair, samples_of(rows)) if table.single_runs else _means(pair, arms)
         if better is None and pair.verdict is not Verdict.NO_INFERENCE:
             raise TableError(
                 f"{arm[0].place}: whether lower or higher is better is not said; add a column "
@@ -104,7 +146,7 @@ def _cell(
             columns = _listed("column", (row.place.column for row in (*arms[baseline], *arm)))
             where_from = f" ({_listed('Row', numbers)}, {columns}.)"
             pair = replace(pair, evidence=pair.evidence + where_from)
-        yield Compared(cell, numbers, pair, estimate, better)
+        yield Compared(cell, numbers, pair)
 
 
 def _listed(name: str, values: Iterable[object]) -> str:
@@ -143,22 +185,7 @@ def _check_size(table: Table, arm: list[Row], name: str) -> None:
         )
 
 
-def _runs(pair: Pair, rows: list[Row]) -> tuple[Pair, Estimate | None]:
-    samples = [
-        Sample(
-            run=row.run or f"of row {row.place.row}",
-            block=row.block,
-            environment=row.environment,
-            value=row.mean.value,
-            node=row.node,
-        )
-        for row in rows
-    ]
-    baseline, environment = (
-        [sample for sample in samples if sample.environment == name]
-        for name in (pair.baseline, pair.environment)
-    )
-    estimate = Arms.of(baseline, environment, paired=pair.paired).estimate()
+def _runs(pair: Pair, samples: list[Sample]) -> Pair:
     pair, *_ = compare(
         samples,
         baseline=pair.baseline,
@@ -168,12 +195,12 @@ def _runs(pair: Pair, rows: list[Row]) -> tuple[Pair, Estimate | None]:
         paired=pair.paired,
         unit=pair.unit,
     )
-    if pair.verdict is not Verdict.NO_INFERENCE:
-        pair = _stamped(pair, [(Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN)])
-    return pair, estimate
+    if pair.verdict is Verdict.NO_INFERENCE or all(sample.started for sample in samples):
+        return pair
+    return _stamped(pair, [(Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN)])
 
 
-def _means(pair: Pair, arms: dict[str, list[Row]]) -> tuple[Pair, Estimate | None]:
+def _means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
     rows = [arms[pair.baseline][0], arms[pair.environment][0]]
     moments = [_moments(row, row.mean.value, _spread(row)) for row in rows]
     pair = replace(
@@ -210,7 +237,7 @@ def _means(pair: Pair, arms: dict[str, list[Row]]) -> tuple[Pair, Estimate | Non
             reserved.append((Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN))
             reserved += _rounding(pair, rows)
     claim, evidence = claim_and_evidence(pair, estimate)
-    return _stamped(replace(pair, claim=claim, evidence=evidence), reserved), estimate
+    return _stamped(replace(pair, claim=claim, evidence=evidence), reserved)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def stamps(
     verdict: Verdict,
     *,
     margin: float,
-    better: Better,
+    better: Better | None,
     alpha: float = ALPHA,
     differences: Sequence[str] = (),
 ) -> Iterator[tuple[Stamp, str]]:
@@ -68,7 +68,7 @@ def _confounded(arms: Arms) -> Iterator[str]:
 
 
 def _decisive(
-    arms: Arms, verdict: Verdict, margin: float, better: Better, alpha: float
+    arms: Arms, verdict: Verdict, margin: float, better: Better | None, alpha: float
 ) -> list[str]:
     """The blocks or runs without which the verdict would be another one."""
     return [
@@ -78,7 +78,7 @@ def _decisive(
     ]
 
 
-def _tail(samples: Sequence[Sample], margin: float, better: Better) -> Iterator[str]:
+def _tail(samples: Sequence[Sample], margin: float, better: Better | None) -> Iterator[str]:
     """Runs slower than the median of their arm by the margin and by 5 robust SDs.
 
     Below 5 runs the robust SD is a matter of luck (at n = 3 one clean pair in six would be
@@ -86,7 +86,7 @@ def _tail(samples: Sequence[Sample], margin: float, better: Better) -> Iterator[
     """
     if len(samples) < FEWEST:
         return
-    costs = logs(samples) if better == "lower" else [-log for log in logs(samples)]
+    costs = [-log for log in logs(samples)] if better == "higher" else logs(samples)
     centre = median(costs)
     robust_sd = MAD_TO_SD * median(abs(cost - centre) for cost in costs)
     limit = max(math.log1p(margin), ROBUST_SDS * robust_sd)

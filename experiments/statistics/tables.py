@@ -1,52 +1,27 @@
 """Read a published table: a CSV of means with their spread, or of single runs.
 
-Columns are recognised by their names (`ROLES`), units by the end of a name ("mean_s"); whatever is
-not recognised is a label, and rows with the same labels are compared with each other. Without a
-column for the environment each environment may have a column of its own. Rows are counted as a
+`columns` says what each column is, `sheets` what a table is at all. Rows are counted as a
 spreadsheet does: the header is row 1.
 """
 
-import csv
-import io
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from experiments.statistics import printed
+from experiments.statistics.columns import (
+    NOTHING_SAID,
+    Reading,
+    as_unit,
+    check,
+    recognise,
+    unit_of,
+)
 from experiments.statistics.printed import Place, Printed, TableError
+from experiments.statistics.sheets import Sheet, read_sheet, text_of
 from experiments.statistics.values import Better
 
-MOST_BYTES = 20_000_000
-MOST_ROWS = 100_000
-MOST_COLUMNS = 100
-
-ROLES = {
-    "environment": "environment env container runtime",
-    "mean": "mean average mean_value mean_time average_time",
-    "value": "value time seconds training_time total_time step_time wall_time elapsed duration "
-    "throughput",
-    "sd": "sd std stdev stddev std_dev standard_deviation",
-    "se": "se sem stderr std_err standard_error standard_error_of_the_mean",
-    "n": "n runs n_runs number_of_runs repeats repetitions",
-    "steps": "steps n_steps number_of_steps batches n_batches iterations",
-    "unit": "unit units",
-    "direction": "direction better",
-    "precision": "precision rounded_to",
-    "block": "block pair",
-    "run": "run run_id repeat repetition",
-    "node": "node host hostname",
-}
-SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
-"""Names of a spread that do not say whether it is an SD or an SE."""
-LABELS = {"gpus", "gpu", "nodes", "scale", "model", "workload", "epochs", "batch_size", "data"}
-"""In a table with a column an environment these are never one."""
-RATE = re.compile(r"(?:(.+)_)?([a-z]+)_per_(?:s|sec|second)")
-TIME = re.compile(r"(?:(.+)_)?(ns|us|ms|s|sec|seconds|min|minutes|h|hours)")
-SPELT = {"sec": "s", "seconds": "s", "minutes": "min", "hours": "h", "img/s": "images/s"}
-NEEDED = (
-    "Needed: environment and mean (with sd or se, and n) for a table of means; environment and "
-    "value (and perhaps block) for single runs; or one column an environment, the baseline's name "
-    "among them"
-)
+SUCCEEDED = "succeeded"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +43,8 @@ class Row:
     block: str = ""
     run: str = ""
     node: str = ""
+    began: float | None = None
+    """In seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -77,201 +54,171 @@ class Table:
     labels: tuple[str, ...]
     rows: list[Row]
     columns: dict[str, str] = field(default_factory=dict)
+    left_out: int = 0
+    """Rows of runs that did not succeed."""
 
     @property
     def single_runs(self) -> bool:
-        return "value" in self.columns
+        wide = "environment" not in self.columns
+        return "value" in self.columns or (wide and bool(self.columns.keys() & {"block", "run"}))
 
     @property
     def paired(self) -> bool:
         return "block" in self.columns
 
+    @property
+    def measured(self) -> str:
+        """The column that is compared; "" where each environment has a column."""
+        return self.columns.get("mean") or self.columns.get("value") or ""
 
-def read_table(content: bytes, *, baseline: str) -> Table:
-    """Parse a CSV (UTF-8; comma, semicolon or tab).
+    @property
+    def environments(self) -> list[str]:
+        """In the order of the file."""
+        return list(dict.fromkeys(row.environment for row in self.rows))
 
-    `baseline` is looked at only to recognise a table with a column for each environment.
-    TableError: not such a table, too large, or a number that cannot be compared.
+
+def read_table(
+    content: bytes | str, *, baseline: str = "", reading: Reading = NOTHING_SAID
+) -> Table:
+    """Parse a CSV: bytes of a file, or text; comma, semicolon or tab.
+
+    What `reading` does not say is recognised. `baseline` is looked at only to recognise a table
+    with a column for each environment. TableError: not such a table, too large, or a number that
+    cannot be compared.
     """
-    header, lines = _lines(content)
-    roles = _roles(header)
-    found = f"Columns found: {', '.join(header)}."
-    has_numbers = "mean" in roles or "value" in roles
-    if has_numbers and "environment" in roles:
-        return _long(header, roles, lines)
-    if not has_numbers and "environment" not in roles and baseline in header:
-        return _wide(header, baseline, lines)
-    raise TableError(f"{found} {NEEDED}.")
+    sheet = read_sheet(text_of(content) if isinstance(content, bytes) else content)
+    roles = recognise(sheet, reading.roles)
+    if baseline in roles and "environment" not in roles.values():
+        reading_of_baseline = {baseline: "arm", **reading.roles}
+        roles = recognise(sheet, reading_of_baseline)
+    columns = check(sheet, roles, reading.roles)
+    sheet, left_out = _succeeded(sheet, columns)
+    labels = tuple(name for name, role in roles.items() if role == "label")
+    arms = [name for name, role in roles.items() if role == "arm"]
+    lines = _Lines(sheet, columns, labels, reading)
+    rows = list(lines.of_arms(arms) if arms else lines.of_one(columns))
+    return Table(labels, rows, columns, left_out)
 
 
-def _lines(content: bytes) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, and each further line with its number."""
-    if len(content) > MOST_BYTES:
-        raise TableError(f"The file is larger than {MOST_BYTES // 10**6} MB; one row a run is due.")
-    if not content.strip():
-        raise TableError("The file is empty.")
-    if b"\0" in content:
-        raise TableError("This is not a CSV: it holds bytes that are not text.")
-    stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")
-    try:
-        first = stream.readline()
-        stream.seek(0)
-        delimiter = max(",;\t", key=first.count)
-        if delimiter not in first:
-            raise TableError("This is not a CSV: row 1 has no comma, semicolon or tab.")
-        if first.count(delimiter) >= MOST_COLUMNS:
-            raise TableError(f"Row 1 has more than {MOST_COLUMNS} columns.")
-        reader = csv.reader(stream, delimiter=delimiter)
-        header = [name.strip() for name in next(reader)]
-        lines: list[tuple[int, list[str]]] = []
-        for fields in reader:
-            if not any(map(str.strip, fields)):
-                continue
-            if len(lines) == MOST_ROWS:
+def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
+    """The rows that may be compared, and how many may not."""
+    if "state" not in columns:
+        return sheet, 0
+    place = sheet.header.index(columns["state"])
+    rows = [row for row in sheet.rows if row[1][place].casefold() == SUCCEEDED]
+    if not rows:
+        raise TableError(f"Column {columns['state']}: no row is {SUCCEEDED}.")
+    return Sheet(sheet.header, rows), len(sheet.rows) - len(rows)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a sheet, to be read with what is known of its columns."""
+
+    sheet: Sheet
+    columns: dict[str, str]
+    labels: tuple[str, ...]
+    reading: Reading
+
+    def of_one(self, columns: dict[str, str]) -> Iterator[Row]:
+        """One column holds the numbers of every environment."""
+        measured = columns.get("mean") or columns["value"]
+        unit, _ = self._unit(measured)
+        for role in ("sd", "se"):
+            other = unit_of(columns.get(role, ""))[1]
+            if unit and other and unit != other:
                 raise TableError(
-                    f"The file has more than {MOST_ROWS:,} rows. One row a run is due; the steps "
-                    "of a run are one value, their mean."
+                    f"Row 1: mixed units, {measured} is in {unit} and {columns[role]} in {other}."
                 )
-            if len(fields) != len(header):
-                raise TableError(
-                    f"Row {reader.line_num} has {len(fields)} fields, the header has {len(header)}."
-                )
-            lines.append((reader.line_num, [text.strip() for text in fields]))
-    except UnicodeDecodeError:
-        raise TableError("This is not a CSV: it is not text in UTF-8.") from None
-    except csv.Error as error:
-        raise TableError(f"This is not a CSV: {error}.") from None
-    if repeated := [name for i, name in enumerate(header) if not name or name in header[:i]]:
-        raise TableError(f"Row 1: the column {repeated[0]!r} is nameless or there twice.")
-    if not lines:
-        raise TableError("The file has a header and no rows.")
-    return header, lines
+        step = printed.finest(self.sheet.column(measured))
+        for number, texts in self._texts():
+            yield self._row(number, texts, measured, texts.get(columns["environment"], ""), step)
 
+    def of_arms(self, arms: list[str]) -> Iterator[Row]:
+        """A column an environment: means without spread or n, or single runs."""
+        steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
+        for number, texts in self._texts():
+            for name in filter(texts.get, arms):  # an empty field was not measured
+                yield self._row(number, texts, name, name, steps[name])
 
-def _roles(header: list[str]) -> dict[str, int]:
-    """Role -> index of its column."""
-    roles: dict[str, int] = {}
-    for i, name in enumerate(header):
-        base, unit, _ = _unit_of(name)
-        if base in SAY_WHICH or "±" in name:
-            raise TableError(f"Row 1, column {name}: name it sd or se, so that it says which.")
-        role = next((role for role, names in ROLES.items() if base in names.split()), "")
-        if not base and unit:
-            role = "value"  # "images_per_second"
-        if role in roles:
-            raise TableError(
-                f"Row 1: the columns {header[roles[role]]} and {name} are both read as {role}; "
-                f"which counts? Columns found: {', '.join(header)}."
-            )
-        if role:
-            roles[role] = i
-    for one, other in (("sd", "se"), ("mean", "value"), ("n", "steps")):
-        if one in roles and other in roles:
-            raise TableError(
-                f"Row 1: {header[roles[one]]} and {header[roles[other]]} cannot both count; "
-                f"leave out one. Columns found: {', '.join(header)}."
-            )
-    if "value" in roles and roles.keys() & {"sd", "se", "n", "steps"}:
-        roles["mean"] = roles.pop("value")  # a value with a spread is a mean
-    return roles
+    def _texts(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Each row's number, and its fields by their columns; empty ones are left out."""
+        for number, fields in self.sheet.rows:
+            pairs = zip(self.sheet.header, fields, strict=True)
+            yield number, {name: text for name, text in pairs if text}
 
+    def _unit(self, measured: str) -> tuple[str, Better | None]:
+        """Of a column: what a person says of the table comes before what its name says."""
+        return as_unit(self.reading.unit) if self.reading.unit else unit_of(measured)[1:]
 
-def _unit_of(name: str) -> tuple[str, str, Better | None]:
-    """ "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher"."""
-    spelt = re.sub("[µμ]", "u", name.casefold()).replace("/", "_per_")
-    plain = re.sub(r"[^a-z0-9]+", "_", spelt).strip("_")
-    if rate := RATE.fullmatch(plain):
-        unit = f"{rate[2]}/s"
-        return rate[1] or "", SPELT.get(unit, unit), "higher"
-    time = TIME.fullmatch(plain)
-    if time and (time[1] or len(plain) > 4):  # "min" alone may be a minimum
-        return time[1] or "", SPELT.get(time[2], time[2]), "lower"
-    return plain, "", None
-
-
-def _long(header: list[str], roles: dict[str, int], lines: list[tuple[int, list[str]]]) -> Table:
-    columns = {role: header[i] for role, i in roles.items()}
-    labels = [i for i in range(len(header)) if i not in roles.values()]
-    measured = "mean" if "mean" in roles else "value"
-    _, unit, _ = _unit_of(columns[measured])
-    _check_units(columns, measured, unit)
-    step = printed.finest(fields[roles[measured]] for _, fields in lines)
-    rows = []
-    for number, fields in lines:
-        texts = {role: fields[i] for role, i in roles.items() if fields[i]}
-        places = {role: Place(number, name) for role, name in columns.items()}
+    def _row(
+        self, number: int, texts: dict[str, str], measured: str, environment: str, step: float
+    ) -> Row:
+        by_role = {role: texts[name] for role, name in self.columns.items() if name in texts}
+        places = {role: Place(number, name) for role, name in self.columns.items()}
         for role in ("environment", "block"):
-            if role in roles and role not in texts:
+            if role in places and role not in by_role:
                 raise TableError(f"{places[role]}: it is empty.")
-        _, own_unit, own_better = _unit_of(f"in {texts.get('unit', unit)}")
-        own_unit = own_unit or texts.get("unit", unit)
-        if unit and own_unit != unit:
-            raise TableError(
-                f"{places['unit']}: mixed units, {own_unit} here and {unit} in the name of the "
-                f"column {columns[measured]}."
-            )
-        if "direction" in texts:
-            own_better = printed.direction(texts["direction"], places["direction"])
-        rounded = None
-        if "precision" in texts:
-            rounded = printed.number(texts["precision"], places["precision"], zero=True)
-        rows.append(
-            Row(
-                place=places[measured],
-                cell=tuple(fields[i] for i in labels),
-                environment=texts["environment"],
-                mean=printed.mean(
-                    texts.get(measured, ""),
-                    places[measured],
-                    step=step if rounded is None else rounded,
-                ),
-                sd=printed.spread(texts.get("sd", ""), places.get("sd"), step=rounded),
-                se=printed.spread(texts.get("se", ""), places.get("se"), step=rounded),
-                n=printed.count(texts.get("n", ""), places.get("n")),
-                steps=printed.count(texts.get("steps", ""), places.get("steps")),
-                unit=own_unit,
-                better=own_better,
-                block=texts.get("block", ""),
-                run=texts.get("run", ""),
-                node=texts.get("node", ""),
-            )
-        )
-    return Table(tuple(header[i] for i in labels), rows, columns)
-
-
-def _check_units(columns: dict[str, str], measured: str, unit: str) -> None:
-    for role in ("sd", "se"):
-        _, other, _ = _unit_of(columns.get(role, ""))
-        if unit and other and unit != other:
-            raise TableError(
-                f"Row 1: mixed units, {columns[measured]} is in {unit} and {columns[role]} in "
-                f"{other}."
-            )
-
-
-def _wide(header: list[str], baseline: str, lines: list[tuple[int, list[str]]]) -> Table:
-    """A column an environment: means without spread or n."""
-    environments = [
-        i
-        for i, name in enumerate(header)
-        if name == baseline
-        or (
-            name.casefold() not in LABELS
-            and any(printed.is_number(fields[i]) for _, fields in lines)
-        )
-    ]
-    labels = [i for i in range(len(header)) if i not in environments]
-    steps = {i: printed.finest(fields[i] for _, fields in lines) for i in environments}
-    rows = []
-    for number, fields in lines:
-        for i in filter(fields.__getitem__, environments):  # an empty field was not measured
-            place = Place(number, header[i])
-            rows.append(
-                Row(
-                    place=place,
-                    cell=tuple(fields[label] for label in labels),
-                    environment=header[i],
-                    mean=printed.mean(fields[i], place, step=steps[i]),
+        unit, better = self._unit_of_row(by_role, places, measured)
+        precision = None
+        if "precision" in by_role:
+            precision = printed.number(by_role["precision"], places["precision"], zero=True)
+        clock = unit if unit in printed.CLOCKS else ""
+        place = Place(number, measured)
+        return Row(
+            place=place,
+            cell=tuple(texts.get(name, "") for name in self.labels),
+            environment=environment,
+            mean=printed.mean(
+                texts.get(measured, ""),
+                place,
+                step=step if precision is None else precision,
+                clock=clock,
+            ),
+            **{
+                role: printed.spread(
+                    by_role.get(role, ""), places.get(role), step=precision, clock=clock
                 )
-            )
-    return Table(tuple(header[i] for i in labels), rows)
+                for role in ("sd", "se")
+            },
+            n=printed.count(by_role.get("n", ""), places.get("n"))
+            or (None if {"n", "steps"} & self.columns.keys() else self.reading.n),
+            steps=printed.count(by_role.get("steps", ""), places.get("steps")),
+            unit=printed.CLOCKS.get(unit, unit),
+            better=better,
+            block=by_role.get("block", ""),
+            run=by_role.get("run", ""),
+            node=by_role.get("node", ""),
+            began=_moment(by_role.get("began", ""), places.get("began")),
+        )
+
+    def _unit_of_row(
+        self, by_role: dict[str, str], places: dict[str, Place], measured: str
+    ) -> tuple[str, Better | None]:
+        """The row's own unit and direction come first, then the table's, then the column's."""
+        unit, better = self._unit(measured)
+        if "unit" in by_role:
+            own, better = as_unit(by_role["unit"])
+            if unit and own != unit:
+                raise TableError(
+                    f"{places['unit']}: mixed units, {own} here and {unit} in the name of the "
+                    f"column {measured}."
+                )
+            unit = own
+        better = self.reading.better or better
+        if "direction" in by_role:
+            better = printed.direction(by_role["direction"], places["direction"])
+        return unit, better
+
+
+def _moment(text: str, place: Place | None) -> float | None:
+    """When a run began, in seconds since the epoch; a time without a zone is UTC."""
+    if not text or place is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise TableError(
+            f"{place}: {text!r} is not a time such as 2026-11-20T12:00:00+00:00."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

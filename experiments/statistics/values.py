@@ -89,7 +89,8 @@ class Pair:
     baseline: str
     environment: str
     unit: str
-    better: Better
+    better: Better | None
+    """None where a table does not say; then nothing is inferred and nothing costs."""
     margin: float
     paired: bool
     n_blocks: int = 0
@@ -154,7 +155,9 @@ class Pair:
     @property
     def cost(self) -> float | None:
         """How much longer the job takes than on the baseline, as a fraction: 0.054 is +5.4 %."""
-        return None if self.ratio is None else _cost(self.ratio, self.better)
+        if self.ratio is None or self.better is None:
+            return None
+        return _cost(self.ratio, self.better)
 
     @property
     def cost_ci95(self) -> Interval | None:
@@ -171,9 +174,9 @@ def _cost(ratio: float, better: Better) -> float:
     return (ratio if better == "lower" else 1 / ratio) - 1
 
 
-def cost_interval(interval: Interval | None, better: Better) -> Interval | None:
+def cost_interval(interval: Interval | None, better: Better | None) -> Interval | None:
     """An interval of the ratio as one of the cost."""
-    if interval is None:
+    if interval is None or better is None:
         return None
     low, high = sorted(_cost(end, better) for end in interval)
     return low, high

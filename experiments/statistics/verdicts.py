@@ -21,7 +21,7 @@ NOT_SLOWER = "not slower than the margin"
 
 
 def decide(
-    estimate: Estimate, margin: float, better: Better, alpha: float = ALPHA
+    estimate: Estimate, margin: float, better: Better | None, alpha: float = ALPHA
 ) -> tuple[Verdict, str]:
     """The verdict and its sub-type: the interval of 1 - alpha for a difference, of 1 - 2 alpha for
     equivalence (95 % and 90 %, unless several looks were planned).
@@ -86,7 +86,7 @@ def more_needed(estimate: Estimate, margin: float, alpha: float = ALPHA) -> int 
     """
     return fewest(
         lambda extra: chance_of_decision(estimate.more(extra), margin, alpha) >= POWER,
-        first=max(1, FEWEST - min(arm.n for arm in estimate.arms)),
+        first=max(1, math.ceil(FEWEST - min(arm.n for arm in estimate.arms))),
     )
 
 

@@ -63,7 +63,7 @@ def test_table_3_gives_the_reference_values(margin):
     close = {"rel": 5e-4}
     for one, (ratio, df, ci95, ci90, p, smallest) in zip(cells, REFERENCE, strict=True):
         assert one.pair.ratio == pytest.approx(ratio, abs=5.1e-5)
-        assert one.pair.df == one.estimate.df == pytest.approx(df, abs=5.1e-4)
+        assert one.pair.df == pytest.approx(df, abs=5.1e-4)
         assert one.pair.ci95 == pytest.approx(ci95, abs=5.1e-5)
         assert one.pair.ci90 == pytest.approx(ci90, abs=5.1e-5)
         assert one.pair.p_difference == pytest.approx(p, **close)

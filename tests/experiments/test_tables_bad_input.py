@@ -1,6 +1,7 @@
 """Tables that cannot be compared are refused as a whole, in words that name row and column."""
 
 import contextlib
+import gzip
 import json
 import re
 import time
@@ -10,7 +11,7 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.statistics import tables
+from experiments.statistics import sheets
 from experiments.statistics.published import compare_table
 from experiments.statistics.report import as_json, as_text
 from experiments.statistics.tables import TableError, read_table
@@ -109,8 +110,14 @@ def test_a_direction_that_nothing_tells_is_asked_for():
         (b"", "The file is empty."),
         (b" \n\n", "The file is empty."),
         (b"environment,mean_s\n", "a header and no rows"),
-        (b"PK\x03\x04\x00\x00", "not a CSV: it holds bytes that are not text"),
-        ("environment,mean_s\nbär,1\n".encode("latin-1"), "not text in UTF-8"),
+        (b"PK\x03\x04\x00\x00", "not a CSV but an Excel workbook (.xlsx)"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "not a CSV but an old Excel workbook (.xls)"),
+        (gzip.compress(b"environment,mean_s\nbare,1\n"), "not a CSV but compressed (.gz)"),
+        (b"%PDF-1.7 ...", "not a CSV but a PDF"),
+        (b"environment,mean_s\nbare\0,1\n", "it holds bytes that are not text"),
+        (b"environment,mean_s\nbare\x07,1\n", "it holds bytes that are not text"),
+        ("environment,mean_s\nbare,1\n".encode("utf-16-le"), "bytes that are not text"),
+        (b"\xff\xfee", "it holds bytes that are not text"),
         (b"<html>\n<p>no</p>\n", "row 1 has no comma, semicolon or tab"),
         (b"environment,mean_s\n" + b'"' + b"x" * 200_000, "not a CSV: field larger than"),
         (b"," * 1_000_000, "more than 100 columns"),
@@ -136,7 +143,7 @@ def test_ten_million_rows_are_refused_at_once(tmp_path):
     with pytest.raises(CommandError, match="larger than 20 MB"):
         call_command("compare_table", path, baseline="bare")
     assert time.process_time() - began < 1
-    said = refusal("environment,time_s\n" + "bare,1\n" * (tables.MOST_ROWS + 1))
+    said = refusal("environment,time_s\n" + "bare,1\n" * (sheets.MOST_ROWS + 1))
     assert "more than 100,000 rows" in said
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments.statistics.published import compare_table
+from experiments.statistics.columns import ROLES, Reading
+from experiments.statistics.published import compare_table, left_out
 from experiments.statistics.report import as_json, as_text
-from experiments.statistics.tables import MOST_BYTES, read_table
+from experiments.statistics.sheets import MOST_BYTES
+from experiments.statistics.tables import read_table
 
 
 class Command(BaseCommand):
@@ -21,17 +23,34 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, help="CSV; docs/statistics.md names the columns.")
         parser.add_argument("--baseline", required=True, help="The environment to compare with.")
         parser.add_argument("--margin", type=float, default=0.02, help="0.02 is 2 %%.")
+        parser.add_argument(
+            "--column",
+            action="append",
+            default=[],
+            metavar="NAME=ROLE",
+            help=f"What a column is, where its name does not tell: {', '.join(ROLES)}.",
+        )
+        parser.add_argument("--unit", default="", help="Of the whole table: s, images/s, hh:mm.")
+        parser.add_argument("--direction", choices=["lower", "higher"], help="Which is better.")
+        parser.add_argument("--runs", type=int, help="Behind each mean, if no column says it.")
         parser.add_argument("--json", action="store_true", help="Every number, as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with options["file"].open("rb") as file:
                 # One byte more than is allowed tells, whatever the size of the file.
-                table = read_table(file.read(MOST_BYTES + 1), baseline=options["baseline"])
+                content = file.read(MOST_BYTES + 1)
+            table = read_table(content, baseline=options["baseline"], reading=_reading(options))
             compared = compare_table(table, baseline=options["baseline"], margin=options["margin"])
         except (OSError, ValueError) as error:
             raise CommandError(str(error)) from None
+        rest = left_out(table, baseline=options["baseline"])
         if options["json"]:
-            self.stdout.write(json.dumps(as_json(compared), indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(as_json(compared, rest), indent=2, ensure_ascii=False))
         else:
-            self.stdout.write(as_text(compared))
+            self.stdout.write(as_text(compared, rest))
+
+
+def _reading(options: dict[str, Any]) -> Reading:
+    roles = dict(said.rpartition("=")[::2] for said in options["column"])
+    return Reading(roles, options["unit"], options["direction"], options["runs"])
