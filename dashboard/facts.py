@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.charts import Figure, step_trace
-from experiments.models import Run
+from experiments.models import Run, Series
 from experiments.snapshots import flatten
+from experiments.steady import found_in
 from runners.workloads import WORKLOADS
 
 PHASE_COLOURS = 8
@@ -103,20 +104,34 @@ def phases(run: Run) -> list[Phase]:
     ]
 
 
-def traces(run: Run, mark: int) -> dict[str, Figure]:
-    """Return a figure for each series of the run, by a name that can be an element's id.
+@dataclass(frozen=True)
+class Trace:
+    """The steps of one series; `id` can be an element's."""
 
-    What the comparison rests on comes first.
-    """
+    id: str
+    figure: Figure
+    words: str
+    """What is drawn, and what was found in it."""
+
+
+def traces(run: Run, mark: int) -> list[Trace]:
+    """Return a trace for each series of the run, what the comparison rests on first."""
     primary = run.experiment.primary_metric or WORKLOADS[run.workload.kind].primary
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
-    return {
-        f"series-{row.pk}": step_trace(
-            row.values,
-            burn_in=burn_in,
-            unit=row.unit,
-            metric=row.metric.replace("_", " "),
-            mark=mark,
-        )
-        for row in sorted(run.series.all(), key=lambda row: (row.metric != primary, row.metric))
-    }
+    rows = sorted(run.series.all(), key=lambda row: (row.metric != primary, row.metric))
+    return [_trace(row, burn_in, mark) for row in rows]
+
+
+def _trace(row: Series, burn_in: int, mark: int) -> Trace:
+    found = found_in(row)
+    figure = step_trace(
+        row.values,
+        burn_in=burn_in,
+        unit=row.unit,
+        metric=row.metric.replace("_", " "),
+        mark=mark,
+        found=found,
+    )
+    said = [found.sentence, found.trend_sentence] if found else []
+    words = " ".join(filter(None, (*said, "Steps of this run: for looking, never tested.")))
+    return Trace(f"series-{row.pk}", figure, words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -18,6 +20,7 @@ from dashboard.charts.style import (
     with_unit,
 )
 from experiments.statistics import numbers
+from experiments.statistics.steady import SteadyState
 
 BLOCK = 10
 """Steps whose median is drawn as one level."""
@@ -26,86 +29,143 @@ FAR = 3.0
 
 
 def step_trace(
-    values: Sequence[float], *, burn_in: int, unit: str, metric: str = "step time", mark: int = 0
+    values: Sequence[float],
+    *,
+    burn_in: int,
+    unit: str,
+    metric: str = "step time",
+    mark: int = 0,
+    found: SteadyState | None = None,
+    ends: Sequence[int] | None = None,
 ) -> Figure:
-    """Each step and the medians of ten; the first `burn_in` steps are shaded as warm-up.
+    """Each step, the medians of its blocks after the cut, and the mean of the steady segment.
 
-    `mark` is the index of the run's environment, whose colour the medians take.
+    Shaded is the warm-up that was found, else the fixed burn-in, of which a line marks the end.
+    `mark` is the index of the run's environment, whose colour the medians take; `ends` are the
+    last steps of values that are means of several.
     """
-    steady = values[burn_in:] or values
+    ends = list(ends or range(1, len(values) + 1))
+    edges = [0.5, *(end + 0.5 for end in ends)]
+    cut = burn_in if found is None or found.warm_up is None else found.warm_up
+    first = bisect_right(ends, cut)
+    steady = values[first:] or values
     factor, unit = numbers.si(steady, unit)
     shown = [value * factor for value in values]
     highest = max(steady, default=0.0) * factor
-    far = [value for value in shown[:burn_in] if value > FAR * highest]
+    far = [value for value in shown[:first] if value > FAR * highest]
     extent: dict[str, Any] = {}
-    words = "warm-up"
+    words = _words(found)
     if far:
         lowest = min(steady) * factor
         room = max(highest - lowest, 0.1 * highest)
         extent = {"range": [lowest - 0.1 * room, highest + 0.6 * room]}
         above = sum(value > extent["range"][1] for value in shown)
         words += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
+    notes = [_beside(0.5, words, "top")] if cut or found else []
+    if found and burn_in:
+        notes.append(_beside(burn_in + 0.5, "fixed burn-in", "bottom"))
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "step" if ends == list(range(1, len(values) + 1)) else "mean of some steps",
+            "meta": {"role": "muted"},
+            "x": ends,
+            "y": shown,
+            "line": {"width": 0.5, "color": MUTED},
+            "marker": {"size": 4, "color": MUTED},
+            "opacity": 0.7,
+            "hovertemplate": f"step %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
+        },
+        _medians(shown, edges, first, found.block_steps if found else BLOCK, unit, mark),
+    ]
+    if found and found.steady_from is not None:
+        data.append(_level(shown, edges, bisect_right(ends, found.steady_from), unit, mark))
     return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": "step",
-                "meta": {"role": "muted"},
-                "x": list(range(1, len(shown) + 1)),
-                "y": shown,
-                "line": {"width": 0.5, "color": MUTED},
-                "marker": {"size": 4, "color": MUTED},
-                "opacity": 0.7,
-                "hovertemplate": f"step %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
-            },
-            _medians(shown[burn_in:], burn_in, unit, mark),
-        ],
+        "data": data,
         "layout": layout(
             height=320,
             margin={"t": 48},
             showlegend=True,
-            xaxis=axis("step", showgrid=False, range=[0.5, len(shown) + 0.5]),
+            xaxis=axis("step", showgrid=False, range=[0.5, edges[-1]]),
             yaxis=axis(with_unit(metric, unit), **extent),
-            shapes=[band(xref="x", x0=0.5, x1=burn_in + 0.5, yref="paper", y0=0, y1=1)]
-            if burn_in
-            else [],
-            annotations=[
-                note(
-                    words,
-                    name="muted",
-                    xref="x",
-                    x=0.5,
-                    xanchor="left",
-                    xshift=4,
-                    yref="paper",
-                    y=1,
-                    yanchor="top",
-                )
-            ]
-            if burn_in
-            else [],
+            shapes=list(_shapes(cut, burn_in if found else 0)),
+            annotations=notes,
         ),
     }
 
 
-def _medians(steady: Sequence[float], burn_in: int, unit: str, mark: int) -> dict[str, Any]:
-    """A level for every ten steps after the warm-up, the last one for what is left."""
+def _words(found: SteadyState | None) -> str:
+    if found is None:
+        return "burn-in"
+    if not found.has_trend or found.trend is None:
+        return str(found.shape)
+    return f"{found.shape}, then {'slower' if found.trend > 0 else 'faster'} with time"
+
+
+def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
+    whole = {"yref": "paper", "y0": 0, "y1": 1}
+    if cut:
+        yield band(xref="x", x0=0.5, x1=cut + 0.5, **whole)
+    if burn_in:
+        place = {"xref": "x", "x0": burn_in + 0.5, "x1": burn_in + 0.5}
+        line = {"color": MUTED, "width": 1, "dash": "dot"}
+        yield {"type": "line", "name": "reference", **place, **whole, "line": line}
+
+
+def _beside(x: float, words: str, end: str) -> dict[str, Any]:
+    """Words right of a place, at one end of the plot."""
+    return note(
+        words,
+        name="muted",
+        xref="x",
+        x=x,
+        xanchor="left",
+        xshift=4,
+        yref="paper",
+        y=1 if end == "top" else 0,
+        yanchor=end,
+    )
+
+
+def _medians(
+    shown: Sequence[float], edges: Sequence[float], first: int, steps: int, unit: str, mark: int
+) -> dict[str, Any]:
+    """A level for every block of so many steps after the cut, the last one for what is left."""
     x: list[float | None] = []
     y: list[float | None] = []
-    for start in range(0, len(steady), BLOCK):
-        block = steady[start : start + BLOCK]
-        first = burn_in + start + 0.5
-        level = median(block)
-        x += [first, first + len(block), None]
+    while first < len(shown):
+        last = max(bisect_right(edges, edges[first] + steps) - 1, first + 1)
+        level = median(shown[first:last])
+        x += [edges[first], edges[last], None]
         y += [level, level, None]
+        first = last
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": f"median of {BLOCK}",
+        "name": f"median of {steps:,}",
         "meta": meta(mark),
         "x": x,
         "y": y,
         "line": {"width": 3, "color": colour(mark)},
         "hovertemplate": f"median %{{y:.4g}} {unit}<extra></extra>",
+    }
+
+
+def _level(
+    shown: Sequence[float], edges: Sequence[float], first: int, unit: str, mark: int
+) -> dict[str, Any]:
+    """The mean of the steady segment, over all its steps."""
+    steps = [after - before for before, after in pairwise(edges[first:])]
+    total = sum(step * value for step, value in zip(steps, shown[first:], strict=True))
+    mean = total / sum(steps)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"steady: mean {mean:.4g} {unit}",
+        "meta": meta(mark),
+        "x": [edges[first], edges[-1]],
+        "y": [mean, mean],
+        "line": {"width": 1.5, "color": colour(mark), "dash": "dash"},
+        "hovertemplate": f"mean %{{y:.4g}} {unit}<extra></extra>",
     }

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from experiments.lifecycle import end_runs, move
 from experiments.models import Job, Measurement, Run, Series, Snapshot
+from experiments.steady import note
 from runners.errors import Refused
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
@@ -111,7 +112,7 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
             for name, (value, unit) in result.measurements.items()
         )
         Series.objects.bulk_create(
-            Series(run=run, metric=name, unit=unit, values=list(values))
+            note(Series(run=run, metric=name, unit=unit, values=list(values)))
             for name, (unit, values) in result.series.items()
         )
 

@@ -29,12 +29,28 @@ class Measurement(models.Model):
 
 
 class Series(models.Model):
-    """The steps inside one run: for plots, never tested."""
+    """The steps inside one run: for plots, never tested.
+
+    What `experiments.steady.note` finds in times per step stands beside them, so that nobody has to
+    read them all to compare a thousand runs. Places are numbers of steps from the start.
+    """
 
     run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="series")
     metric = models.CharField(max_length=100)
     unit = models.CharField(max_length=30)
     values = ArrayField(models.FloatField())
+    shape = models.CharField(
+        max_length=20, blank=True, help_text="Flat, warm-up...; empty where nobody has looked."
+    )
+    block_steps = models.PositiveIntegerField(null=True, help_text="Steps in a block.")
+    warm_up = models.PositiveIntegerField(null=True, help_text="Steps before the cut.")
+    steady_from = models.PositiveIntegerField(null=True)
+    trend = models.FloatField(null=True, help_text="Kendall's tau after the cut.")
+    trend_p = models.FloatField(null=True)
+    settled_mean = models.FloatField(null=True, help_text="Of all steps after the cut.")
+    tail_means = ArrayField(
+        models.FloatField(), default=list, help_text="Of all steps from each block on."
+    )
 
     class Meta:
         ordering = ["metric"]

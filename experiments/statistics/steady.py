@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from experiments.statistics import numbers
+
 Array = Any  # numpy's own types are not followed by our mypy
 
 BLOCK = 10
@@ -59,50 +61,101 @@ class SteadyState:
     def has_trend(self) -> bool:
         return self.trend_p is not None and self.trend_p < TREND_LEVEL
 
+    @property
+    def sentence(self) -> str:
+        """The shape in plain words."""
+        if self.shape is Shape.FLAT:
+            return f"Flat: nothing at the start is slower than the rest. {self._first_block}"
+        if self.shape is Shape.WARM_UP:
+            return f"Warm-up: the first {self.warm_up:,} steps are slower; steady from there."
+        if self.shape is Shape.SLOWDOWN:
+            start = (
+                f"Its first {self.warm_up:,} steps are slower and are cut; others"
+                if (self.warm_up or 0) > self.block_steps
+                else f"{self._first_block} Some steps"
+            )
+            return (
+                f"Slowdown: the last level begins at step {(self.steady_from or 0) + 1:,}. {start} "
+                "before it were faster and stay, as part of the run."
+            )
+        if self.shape is Shape.NONE:
+            return "No steady state: no level holds for the last half of the run."
+        return (
+            f"Too short to tell whether it settles: that takes {FEWEST_BLOCKS} blocks of "
+            f"{self.block_steps:,} steps."
+        )
 
-def values_a_block(count: int, steps_each: int = 1) -> int:
-    """How many of `count` values, each the mean of `steps_each` steps, make a block."""
-    return max(-(-BLOCK // steps_each), -(-count // MOST_BLOCKS), 1)
+    @property
+    def trend_sentence(self) -> str:
+        """What the trend after the cut is; empty where there is none."""
+        if not self.has_trend or self.trend is None:
+            return ""
+        course = "slows down" if self.trend > 0 else "speeds up"
+        return (
+            f"What is left {course} with time (Kendall’s tau {numbers.fixed(self.trend, 2)}, p "
+            f"{numbers.p_value(self.trend_p)} if blocks were independent); nothing is cut for that."
+        )
+
+    @property
+    def _first_block(self) -> str:
+        return f"Only the first block of {self.block_steps:,} steps is cut."
 
 
-def find(values: Sequence[float], *, steps_each: int = 1) -> SteadyState:
+def find(values: Sequence[float], ends: Sequence[int] | None = None) -> SteadyState:
     """Find the start-up of one run from its seconds per step, in order.
 
-    Each value may be the mean of `steps_each` steps, as a log writes it. What is left after the
-    last full block is not looked at. ValueError names the step that is not finite.
+    A log may give means of several steps: `ends` then holds the last step of each value. What is
+    left after the last full block is not looked at. ValueError names the step that is not finite.
     """
     import numpy as np  # lazily, as in estimates
 
-    steps = np.asarray(values, dtype=float)
-    if not np.isfinite(steps).all():
-        first = int(np.argmin(np.isfinite(steps)))
-        raise ValueError(f"Step {first * steps_each + 1} is {steps[first]}, which is no time.")
-    size = values_a_block(len(steps), steps_each)
-    count = len(steps) // size
+    times, last = _arrays(values, ends)
+    if not np.isfinite(times).all():
+        wrong = int(np.argmin(np.isfinite(times)))
+        raise ValueError(f"Step {last[wrong]} takes {times[wrong]} s, which is no time.")
+    size = _values_a_block(last)
+    count = len(times) // size
+    block_steps = int(last[-1] - last[-1 - size]) if count > 1 else BLOCK
     if count < FEWEST_BLOCKS:
-        return SteadyState(Shape.TOO_SHORT, size * steps_each)
-    blocks = np.median(steps[: count * size].reshape(count, size), axis=1)
+        return SteadyState(Shape.TOO_SHORT, block_steps)
+    blocks = np.median(times[: count * size].reshape(count, size), axis=1)
     starts, levels = _segments(blocks)
     shape, cut, steady = _shape(starts, levels, count)
+    if shape is Shape.NONE:
+        return SteadyState(shape, block_steps, None, None, *kendall(blocks))
     # A first step that compiles a program hides in the median of the first block.
     cut = max(cut, 1)
-    trend, p = kendall(blocks[cut if shape is not Shape.NONE else 0 :])
-    place = size * steps_each
-    if shape is Shape.NONE:
-        return SteadyState(shape, place, trend=trend, trend_p=p)
-    return SteadyState(shape, place, cut * place, steady * place, trend, p)
+    before = [0, *last[size - 1 :: size].tolist()]
+    return SteadyState(shape, block_steps, before[cut], before[steady], *kendall(blocks[cut:]))
 
 
-def tail_means(values: Sequence[float], *, steps_each: int = 1) -> list[float]:
-    """The mean of all values from each full block on: what is left whichever block is the first."""
+def tails(values: Sequence[float], ends: Sequence[int] | None = None) -> dict[int, float]:
+    """The mean over all steps that are left, by how many are cut: one for every full block."""
     import numpy as np
 
-    size = values_a_block(len(values), steps_each)
-    count = max(len(values) // size, min(len(values), 1))
+    times, last = _arrays(values, ends)
+    steps = np.diff(last, prepend=0)
+    size = _values_a_block(last)
     # From the end, so that the sums of short tails are not what is left of large ones.
-    sums = np.cumsum(np.asarray(values, dtype=float)[::-1])[::-1]
-    starts: Array = size * np.arange(count)
-    return [float(mean) for mean in sums[starts] / (len(values) - starts)]
+    sums, counts = (np.cumsum(each[::-1])[::-1] for each in (times * steps, steps))
+    starts = np.arange(0, len(times) - size + 1, size)
+    cut = (last - steps)[starts].tolist()
+    return dict(zip(cut, (sums[starts] / counts[starts]).tolist(), strict=True))
+
+
+def _arrays(values: Sequence[float], ends: Sequence[int] | None) -> tuple[Array, Array]:
+    import numpy as np
+
+    times = np.asarray(values, dtype=float)
+    return times, np.arange(1, len(times) + 1) if ends is None else np.asarray(ends, dtype=int)
+
+
+def _values_a_block(last: Array) -> int:
+    """How many values make a block of at least BLOCK steps, in at most MOST_BLOCKS blocks."""
+    import numpy as np
+
+    usual = int(np.median(np.diff(last))) if len(last) > 1 else 1
+    return max(-(-BLOCK // usual), -(-len(last) // MOST_BLOCKS))
 
 
 def _segments(blocks: Array) -> tuple[list[int], list[float]]:

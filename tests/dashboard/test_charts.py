@@ -19,9 +19,16 @@ from dashboard.charts import (
     strip,
 )
 from experiments.statistics import Sample, compare, holm
+from experiments.statistics.steady import find
 
 MARKS = {"bare metal": 0, "Apptainer": 1, "udocker": 2}
 COST = {"bare metal": 0.0, "Apptainer": 0.001, "udocker": 0.06}
+
+
+SLOW_START = [0.03 + 0.0001 * (i % 7) for i in range(70)] + [
+    0.02 + 0.0001 * (i % 7) for i in range(330)
+]
+NEVER = [0.02 + 0.0001 * (i % 7) + 0.001 * (i > 250) for i in range(400)]
 
 
 def samples(n=6, *, nodes=("n1",), label=None):
@@ -67,6 +74,8 @@ def figures():
         "steps": step_trace([2.0, 0.5] + [0.02] * 48, burn_in=10, unit="s"),
         "no steps": step_trace([], burn_in=10, unit="s"),
         "fewer steps than the burn-in": step_trace([0.1] * 3, burn_in=10, unit="s"),
+        "steps that settle": step_trace(SLOW_START, burn_in=10, unit="s", found=find(SLOW_START)),
+        "steps that never do": step_trace(NEVER, burn_in=10, unit="s", found=find(NEVER)),
     }
 
 
@@ -248,6 +257,34 @@ def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
         "shapes" not in figure["layout"]
         or not step_trace(values, burn_in=0, unit="s")["layout"]["shapes"]
     )
+
+
+def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
+    figure = step_trace(SLOW_START, burn_in=10, unit="s", found=find(SLOW_START))
+    shade, line = figure["layout"]["shapes"]
+    assert (shade["x0"], shade["x1"]) == (0.5, 70.5)
+    assert (line["name"], line["x0"], line["x1"]) == ("reference", 10.5, 10.5)
+    assert words(figure) == ["warm-up", "fixed burn-in"]
+    _, medians, steady = figure["data"]
+    assert medians["x"][0] == steady["x"][0] == 70.5
+    assert steady["x"][1] == 400.5
+    assert steady["y"][0] == pytest.approx(1000 * sum(SLOW_START[70:]) / 330)
+
+
+def test_steps_that_never_settle_have_no_steady_mean():
+    figure = step_trace(NEVER, burn_in=10, unit="s", found=find(NEVER))
+    assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]
+    assert words(figure)[0].startswith("no steady state, then slower with time")
+
+
+def test_values_of_a_log_stand_at_the_last_of_their_steps():
+    ends = [1, *range(10, 401, 10)]
+    values = [0.03] * 8 + [0.02 + 0.0001 * (i % 7) for i in range(33)]
+    figure = step_trace(values, burn_in=0, unit="s", found=find(values, ends), ends=ends)
+    points, medians, steady = figure["data"]
+    assert points["x"] == ends
+    assert medians["x"][:2] == [70.5, 80.5]
+    assert steady["x"] == [70.5, 400.5]
 
 
 def test_a_straggler_after_the_warm_up_is_never_cut_off():

@@ -20,7 +20,7 @@ from experiments.statistics.steady import (
     change_points,
     find,
     kendall,
-    tail_means,
+    tails,
 )
 
 # What ruptures 1.1.10 says: Pelt(model="l2", min_size=3, jump=1), penalty 6 ln(k), of `noisy`.
@@ -171,24 +171,29 @@ def test_a_step_that_is_no_number_is_named(wrong):
 
 
 def test_a_million_steps_have_larger_blocks():
-    found = find(scaled(level(1_000_000), first=0, last=70_000, by=1.2))
+    values = scaled(level(1_000_000), first=0, last=70_000, by=1.2)
+    found = find(values)
     assert (found.block_steps, found.warm_up) == (1_000_000 // MOST_BLOCKS, 70_000)
-    assert len(tail_means(level(1_000_000))) == MOST_BLOCKS
+    assert len(tails(values)) == MOST_BLOCKS
 
 
 def test_values_that_are_means_of_ten_steps_are_blocks():
-    values = scaled(level(50), first=0, last=7, by=1.2)
-    found = find(values, steps_each=10)
+    """As a log writes them: the first step alone, then every tenth."""
+    values = scaled(level(51), first=0, last=8, by=1.2)
+    ends = [1, *range(10, 501, 10)]
+    found = find(values, ends)
     assert (found.block_steps, found.warm_up) == (10, 70)
-    assert tail_means(values, steps_each=10)[7] == pytest.approx(values[7:].mean())
+    left = tails(values, ends)
+    assert left[70] == pytest.approx(values[8:].mean())
+    assert left[1] == pytest.approx((9 * values[1] + 10 * values[2:].sum()) / 499)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
-def test_a_tail_mean_is_the_mean_of_every_step_after_the_cut(values):
-    means = tail_means(values)
-    assert len(means) == max(len(values) // BLOCK, 1)
-    for block, mean in enumerate(means):
-        assert mean == pytest.approx(np.mean(values[BLOCK * block :]), rel=1e-9, abs=1e-9)
+def test_what_is_left_after_a_cut_is_the_mean_of_every_step_after_it(values):
+    left = tails(values)
+    assert list(left) == [BLOCK * block for block in range(len(values) // BLOCK)]
+    for cut, mean in left.items():
+        assert mean == pytest.approx(np.mean(values[cut:]), rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1e-6, 0.37, 1e3]))

@@ -1,0 +1,54 @@
+"""What is kept about the start-up of each run: found once, when its steps are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from experiments.models import Series
+from experiments.statistics import steady
+from experiments.statistics.steady import Shape, SteadyState
+from runners.workloads import WORKLOADS
+
+TIMES = {
+    metric.name for kind in WORKLOADS.values() for metric in kind.metrics if metric.unit == "s"
+}
+"""A series of such a name, in seconds, holds times per step: only these have a start-up."""
+FOUND = ("shape", "block_steps", "warm_up", "steady_from", "trend", "trend_p")
+COLUMNS = (*FOUND, "settled_mean", "tail_means")
+
+
+def note(series: Series) -> Series:
+    """Write what the steps say about their start-up onto the row, and return it for the caller to
+    save. Anything but times per step stays as it is.
+
+    ValueError names the step that is not finite.
+    """
+    if series.unit != "s" or series.metric not in TIMES:
+        return series
+    found = steady.find(series.values)
+    for name, value in asdict(found).items():
+        setattr(series, name, str(value) if name == "shape" else value)
+    tails = steady.tails(series.values)
+    series.tail_means = list(tails.values())
+    series.settled_mean = None if found.warm_up is None else tails[found.warm_up]
+    return series
+
+
+def note_all(rows: Iterable[Series]) -> int:
+    """Look at stored series again and return how many were noted. Safe to repeat."""
+    noted = 0
+    for series in rows:
+        note(series)
+        if series.shape:
+            series.save(update_fields=COLUMNS)
+            noted += 1
+    return noted
+
+
+def found_in(series: Series) -> SteadyState | None:
+    """Return what was found when the series was stored; None where nobody has looked."""
+    if not series.shape:
+        return None
+    kept = {name: getattr(series, name) for name in FOUND}
+    return SteadyState(**kept | {"shape": Shape(series.shape)})

@@ -1,0 +1,55 @@
+"""What was found in the steps of a run is kept with them, once, and can be found again."""
+
+import io
+
+import pytest
+from django.core.management import call_command
+
+from experiments.models import Series
+from experiments.statistics.steady import FEWEST_BLOCKS, Shape
+from experiments.steady import found_in, note
+from tests.factories import SeriesFactory
+
+pytestmark = pytest.mark.django_db
+STEPS = [0.03 + 0.0001 * (i % 7) for i in range(70)] + [0.02 + 0.0001 * (i % 7) for i in range(330)]
+
+
+def test_a_note_stands_beside_the_steps():
+    series = note(Series(metric="step_time", unit="s", values=STEPS))
+    assert (series.shape, series.warm_up, series.steady_from) == ("warm-up", 70, 70)
+    assert series.settled_mean == pytest.approx(sum(STEPS[70:]) / 330)
+    assert series.tail_means[7] == series.settled_mean
+    assert len(series.tail_means) == 40
+    found = found_in(series)
+    assert found
+    assert found.shape is Shape.WARM_UP
+    assert "the first 70 steps are slower" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"), [("loss", "1"), ("accuracy_time", "s"), ("gflops", "Gflop/s")]
+)
+def test_only_times_per_step_have_a_start_up(metric, unit):
+    series = note(Series(metric=metric, unit=unit, values=STEPS))
+    assert (series.shape, series.tail_means, found_in(series)) == ("", [], None)
+
+
+def test_a_run_too_short_to_tell_says_so():
+    series = note(Series(metric="step_time", unit="s", values=STEPS[: 10 * FEWEST_BLOCKS - 1]))
+    assert (series.shape, series.warm_up, series.settled_mean) == ("too short to tell", None, None)
+
+
+def look(*arguments):
+    out = io.StringIO()
+    call_command("find_steady_state", *arguments, stdout=out)
+    return out.getvalue().strip()
+
+
+def test_the_command_looks_where_nobody_has_looked():
+    stored = SeriesFactory(values=STEPS)
+    SeriesFactory(run=stored.run, metric="loss", unit="1")
+    assert look() == "1 series looked at."
+    stored.refresh_from_db()
+    assert (stored.shape, stored.warm_up) == ("warm-up", 70)
+    assert look() == "0 series looked at."
+    assert look("--again") == "1 series looked at."
