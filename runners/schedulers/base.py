@@ -1,7 +1,7 @@
 """The seam to whatever decides when a job may run. Pure: commands out, answers in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -31,6 +31,18 @@ class LastWord:
     reason: str
     node: str
     kind: Failure | Literal[""]  # empty: it ended well
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """A partition, as the scheduler itself describes it."""
+
+    name: str
+    state: str  # "up", or the scheduler's own word for why no job starts there
+    time_limit_seconds: int | None  # None: unlimited
+    nodes: Mapping[str, int]  # how many are in which state
+    gpus_per_node: int  # of the nodes that have most
+    gres: tuple[str, ...]  # as the scheduler writes them
 
 
 class Scheduler(ABC):
@@ -91,3 +103,33 @@ class Scheduler(ABC):
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
         """What is remembered; may leave out jobs."""
         return {}
+
+    # What a preflight asks. None where this scheduler has no way to be asked.
+
+    def version(self) -> list[str] | None:
+        """The command that prints the scheduler's name and version."""
+        return None
+
+    def partitions(self) -> list[str] | None:
+        """The command that describes the partitions, their limits and their nodes."""
+        return None
+
+    def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
+        """The partitions in that answer. Refused, in words, if it is none."""
+        return []
+
+    def trial(self, job: JobSpec) -> list[str] | None:
+        """The command that asks whether a job would be accepted, without submitting it."""
+        return None
+
+    def parse_trial(self, done: Completed) -> str:
+        """What the scheduler says of it, empty if nothing; Refused if it would refuse the job."""
+        return ""
+
+    def at_once(self, job: JobSpec, argv: Sequence[str], *, seconds: int) -> list[str] | None:
+        """The command that runs `argv` on a node now, or gives up after `seconds` of waiting."""
+        return None
+
+    def is_full(self, words: str) -> bool:
+        """Whether `at_once` gave up because no node was free, by what it complained of."""
+        return False

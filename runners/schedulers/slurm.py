@@ -3,11 +3,12 @@
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
-from runners.schedulers.base import Failure, LastWord, Scheduler, Status
+from runners.schedulers.base import Failure, LastWord, PartitionFacts, Scheduler, Status
 from runners.transports.base import Completed
 
 # Options in the submitter's variables would win over the script's own lines.
@@ -22,6 +23,11 @@ NOT_NOW = re.compile(
     r"|unable to connect|problem talking to the database|persist_conn",
     re.IGNORECASE,
 )
+# The same script as a real job's, and nothing is submitted.
+TRIAL = 'unset "${!SBATCH_@}"; printf "%s\\n" "#!/bin/sh" "$@" | exec sbatch --test-only'
+# What belongs to a script and its files, not to a command that runs at once.
+OF_A_SCRIPT = ("--job-name=", "--chdir=", "--output=", "--export=", "--no-requeue")
+FULL = re.compile(r"requested nodes are busy|immediate|queued and waiting", re.IGNORECASE)
 FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id", re.IGNORECASE)
 NOT_FOUND = 127
 
@@ -135,6 +141,67 @@ class Slurm(Scheduler):
             if job_id.isdigit() and name in ENDED:
                 found[job_id] = LastWord(state, exit_code, _said(reason), node, ENDED[name])
         return found
+
+    def version(self) -> list[str] | None:
+        return ["sbatch", "--version"]
+
+    def partitions(self) -> list[str] | None:
+        return ["sinfo", "--noheader", "--format=%R|%a|%l|%D|%T|%G"]
+
+    def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
+        if done.returncode != 0:
+            raise _no(done, Refused)
+        found: dict[str, PartitionFacts] = {}
+        for line in done.stdout.decode(errors="replace").splitlines():
+            row = line.strip().split("|")
+            if len(row) != 6 or not row[3].isdecimal():
+                raise Refused(f"sinfo printed no partition: {line.strip()[:200]}")
+            name, state, limit, count, node_state, gres = row
+            one = found.get(name) or PartitionFacts(name, state, _limit(limit), {}, 0, ())
+            kinds = () if gres in ("", "(null)") else (gres,)
+            word = node_state.rstrip("*~#!%$@^-+")
+            found[name] = replace(
+                one,
+                nodes={**one.nodes, word: one.nodes.get(word, 0) + int(count)},
+                gpus_per_node=max(one.gpus_per_node, _gpus(gres)),
+                gres=tuple(dict.fromkeys((*one.gres, *kinds))),
+            )
+        return list(found.values())
+
+    def trial(self, job: JobSpec) -> list[str] | None:
+        return ["bash", "-c", TRIAL, "sbatch", *self.header(job)]
+
+    def parse_trial(self, done: Completed) -> str:
+        if done.returncode != 0:
+            raise _no(done, Refused)
+        return _words(done).removeprefix("sbatch: ")
+
+    def at_once(self, job: JobSpec, argv: Sequence[str], *, seconds: int) -> list[str] | None:
+        lines = (line for line in self.header(job) if line.startswith("#SBATCH "))
+        options = [word for line in lines for word in shlex.split(line, comments=False)[1:]]
+        wanted = [word for word in options if not word.startswith(OF_A_SCRIPT)]
+        return ["srun", f"--immediate={seconds}", "--input=none", *wanted, *argv]
+
+    def is_full(self, words: str) -> bool:
+        return bool(FULL.search(words))
+
+
+def _limit(text: str) -> int | None:
+    """Seconds in "days-hours:minutes:seconds", of which the left parts may be missing."""
+    days, _, rest = text.rpartition("-")
+    try:
+        seconds = 0
+        for part in rest.split(":"):
+            seconds = seconds * 60 + int(part)
+        return seconds + int(days or 0) * 86400
+    except ValueError:
+        return None
+
+
+def _gpus(gres: str) -> int:
+    """How many GPUs a node with these generic resources has: "gpu:h100:4(S:0-1),shard:8"."""
+    counts = re.findall(r"(?:^|,)gpu(?::[^,:(]+)?:(\d+)", gres)
+    return sum(int(count) for count in counts)
 
 
 def _rows(done: Completed, fields: int) -> list[list[str]]:

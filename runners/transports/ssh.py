@@ -121,6 +121,11 @@ class SSH(Transport):
     def is_open(self) -> bool:
         return self._client is not None
 
+    @property
+    def hops(self) -> list["SSH"]:
+        """The connections on the way, from the first jump host to this one."""
+        return [*(self._jump.hops if self._jump else []), self]
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()

@@ -1,0 +1,171 @@
+"""Is a cluster ready for an experiment? Logs in, looks at everything, and says it with the cure.
+
+`connect` says how far the way to it is open; `preflight` asks all the rest, in three commands over
+the one connection: a file for the nodes to look for, all questions at once, and the file removed.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+from runners.errors import Refused, TryAgain
+from runners.preflight import asking, machine, node, queue
+from runners.preflight.checks import (
+    Change,
+    Check,
+    Outcome,
+    PartitionSpec,
+    RuntimeSpec,
+    Site,
+    changes,
+    worst,
+)
+from runners.preflight.login import log_in
+from runners.preflight.probes import Answer, Probe, answers, command, longest
+from runners.schedulers import Scheduler
+from runners.transports import SSH, Transport
+
+__all__ = [
+    "Change",
+    "Check",
+    "Outcome",
+    "PartitionSpec",
+    "RuntimeSpec",
+    "Site",
+    "changes",
+    "preflight",
+    "worst",
+]
+
+LOGIN = "Login node"
+SCHEDULER = "Scheduler"
+
+
+def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Check]:
+    """All checks of a cluster, in the order in which one would make them. Never raises TryAgain."""
+    checks = log_in(transport) if isinstance(transport, SSH) else []
+    if any(check.outcome == "failed" for check in checks):
+        return checks
+    token = ""
+    try:
+        token = _leave_a_file(transport, site)
+        checks += _ask(transport, scheduler, site, token)
+    except (TryAgain, Refused) as problem:
+        checks.append(
+            Check(
+                LOGIN,
+                "Questions",
+                "failed",
+                "The login node did not answer the questions.",
+                "Is it overloaded, or is bash, timeout or mktemp missing there, or /tmp full? "
+                "Log in by hand and look.",
+                str(problem),
+            )
+        )
+    finally:
+        if token:
+            with suppress(TryAgain, Refused):
+                transport.run(["rm", "-f", token], timeout=10)
+    areas = list(dict.fromkeys(check.area for check in checks))
+    return sorted(checks, key=lambda check: areas.index(check.area))
+
+
+def _leave_a_file(transport: Transport, site: Site) -> str:
+    """Write the file that nodes will look for; empty if that is not possible."""
+    token = f"{site.work_directory.rstrip('/')}/.tare-check-{uuid.uuid4().hex}"
+    try:
+        done = transport.run(["sh", "-c", ': >"$1"', "write", token], timeout=10)
+    except TryAgain:
+        return ""  # a file system that hangs: the questions themselves will say so
+    return token if done.returncode == 0 else ""
+
+
+def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
+    first = asking.on_login_node(site, scheduler)
+    nodes = asking.on_nodes(site, scheduler, token=token)
+    began = time.time()
+    said, noise = _answers(transport, [*first, *(probe for _, _, probe in nodes)])
+    yield from machine.login_node(said, noise, area=LOGIN)
+    yield machine.clock(said["clock"].text, began, time.time(), area=LOGIN)
+    yield machine.work_directory(said["work directory"], site.work_directory, area=LOGIN)
+    yield from machine.disk(said["space"], said["inodes"], said["file system"], area=LOGIN)
+    yield machine.quota(said["quota"], area=LOGIN)
+    yield from _scheduler(said, scheduler, site)
+    came_back = False
+    for partition, probes, probe in nodes:
+        answer = said[probe.name]
+        area = f"Partition {partition.name}"
+        try:
+            inside, _ = answers(probes, answer.stdout)
+        except TryAgain:
+            yield queue.no_node(answer, scheduler, area=area, waited=asking.WAIT_SECONDS)
+            continue
+        came_back = True
+        yield from _node(inside, site, area=area, gpus=min(1, partition.resources.gpus_per_node))
+    if not came_back:
+        yield from _here(transport, scheduler, site, token)
+
+
+def _here(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
+    """The same questions to the machine that we log in to, where no node was to be had."""
+    gpus = 0
+    if not scheduler.has_partitions:
+        gpus = max((one.resources.gpus_per_node for one in site.partitions), default=0)
+    probes = asking.where_jobs_run(site, gpus=gpus, token=token)
+    argv = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
+    done = transport.run(argv, timeout=longest(probes) + 10)
+    inside, _ = answers(probes, done.stdout)
+    area = "On the login node" if scheduler.has_partitions else "On this machine"
+    yield from _node(inside, site, area=area, gpus=gpus)
+
+
+def _answers(transport: Transport, probes: list[Probe]) -> tuple[dict[str, Answer], str]:
+    argv = ["bash", "-c", *command(probes)]
+    done = transport.run(argv, timeout=longest(probes) + 10)
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip()
+        raise TryAgain(words or f"exit code {done.returncode}", kind="busy")
+    return answers(probes, done.stdout)
+
+
+def _scheduler(said: dict[str, Answer], scheduler: Scheduler, site: Site) -> Iterator[Check]:
+    if "version" in said:
+        yield queue.version(said["version"], scheduler.label, area=SCHEDULER)
+    if "partitions" in said:
+        yield from queue.partitions(said["partitions"], scheduler, site.partitions, area=SCHEDULER)
+    if scheduler.has_partitions and not site.partitions:
+        yield Check(
+            SCHEDULER,
+            "Catalogue",
+            "warning",
+            "The catalogue has no partition of this cluster: nothing can be asked for.",
+            "Add its partitions under Edit.",
+        )
+    for partition in site.partitions:
+        if answer := said.get(f"trial {partition.name}"):
+            yield queue.trial(answer, scheduler, partition.name)
+
+
+def _node(said: dict[str, Answer], site: Site, *, area: str, gpus: int) -> Iterator[Check]:
+    yield from node.node(said, area=area)
+    if "shared" in said:
+        yield node.shared(said["shared"], site.work_directory, area=area)
+    there = 0
+    if "gpus" in said:
+        check, there = node.gpus(said["gpus"], area=area)
+        yield check
+    for number, runtime in enumerate(site.runtimes):
+        yield node.runtime(said[f"runtime {number}"], runtime, area=area)
+    for number, spec in enumerate(site.environments):
+        if answer := said.get(f"environment {number}"):
+            yield node.environment(answer, spec, area=area, gpus_asked=gpus, gpus_there=there)
+        else:
+            yield Check(
+                area,
+                f"Start of {spec.label}",
+                "not applicable",
+                "Not started, to leave the run that is being measured here alone."
+                if site.is_measuring
+                else f"Not started: a check starts {asking.MOST_ENVIRONMENTS} at most.",
+            )

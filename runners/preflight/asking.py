@@ -1,0 +1,155 @@
+"""Which questions a preflight asks, and where. Pure: commands out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runners.jobs import EnvironmentSpec, JobSpec, Resources
+from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
+from runners.preflight.node import SAID
+from runners.preflight.probes import Probe, command, longest
+from runners.runtimes import RUNTIMES
+from runners.schedulers import Scheduler
+
+MOST_PARTITIONS = 4  # in which containers are started, all at the same time
+MOST_ENVIRONMENTS = 12
+WAIT_SECONDS = 5  # for a free node
+START_SECONDS = 15  # for a container
+TRIAL_SECONDS = 8
+GRACE_SECONDS = 5  # for the scheduler to start and end what runs on a node
+ANYWHERE = "/tmp"  # noqa: S108 - every machine has it, and nothing is written there
+
+SYSTEM = '. /etc/os-release; echo "$PRETTY_NAME"; uname -sr; id -un'
+# In the nearest folder that exists: a check makes none that stays.
+WORK_DIRECTORY = """where=$1
+until [ -d "$where" ]; do where=$(dirname "$where"); done
+folder=$(mktemp -d "$where/.tare-check-XXXXXX") || exit 73
+trap 'rm -rf "$folder"' EXIT
+head -c 1048576 /dev/zero >"$folder/a" && [ "$(wc -c <"$folder/a")" -eq 1048576 ] || exit 74
+ln "$folder/a" "$folder/b" || exit 75
+mv "$folder/b" "$folder/c" || exit 76
+echo "$where"
+"""
+# The first folder on the way that exists is on the file system that jobs will write to.
+NEAREST = 'where=$1; until [ -d "$where" ]; do where=$(dirname "$where"); done; shift; '
+QUOTA = NEAREST + (
+    'if command -v lfs >/dev/null && lfs quota -q -u "$(id -un)" "$where" 2>/dev/null; then :; '
+    "elif command -v quota >/dev/null; then quota -wp || :; else exit 127; fi"
+)
+CGROUP = """case $(stat -f -c %T /sys/fs/cgroup) in
+cgroup2fs) echo 2 ;;
+tmpfs) if [ -e /sys/fs/cgroup/unified/cgroup.procs ]; then echo hybrid; else echo 1; fi ;;
+esac"""
+NODE = 'echo "${SLURMD_NODENAME:-$(uname -n)}"; uname -r'
+# 66: the file that the login node has written is not here.
+SHARED = '[ -e "$1" ] || exit 66; rm "$(mktemp "$1-XXXXXX")" || exit 73'
+# Starts on any Python: what is inside, and what CUDA's driver says to it.
+INSIDE = f"""import json, platform
+told = {{"python": platform.python_version(), "gpus": 0}}
+try:
+    for line in open("/etc/os-release"):
+        if line.startswith("PRETTY_NAME="):
+            told["os"] = line.partition("=")[2].strip().strip(chr(34))
+except (IOError, OSError):
+    pass
+try:
+    import ctypes
+    cuda = ctypes.CDLL("libcuda.so.1")
+    count = ctypes.c_int()
+    code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+    told["gpus"] = count.value
+    if code:
+        told["driver"] = "the CUDA driver answers %d" % code
+except (ImportError, OSError, AttributeError) as problem:
+    told["driver"] = str(problem)
+print("{SAID}" + json.dumps(told))"""
+
+
+def on_login_node(site: Site, scheduler: Scheduler) -> list[Probe]:
+    """Questions to the machine that we log in to."""
+    where = site.work_directory
+    probes = [
+        Probe("system", ["sh", "-c", SYSTEM]),
+        Probe("python", ["python3", "--version"]),
+        Probe("clock", ["date", "+%s"]),
+        Probe("work directory", ["sh", "-c", WORK_DIRECTORY, "check", where], TRIAL_SECONDS),
+        Probe("space", ["sh", "-c", f'{NEAREST}df -Pk -- "$where"', "df", where]),
+        Probe("inodes", ["sh", "-c", f'{NEAREST}df -Pi -- "$where"', "df", where]),
+        Probe("file system", ["sh", "-c", f'{NEAREST}stat -f -c %T -- "$where"', "stat", where]),
+        Probe("quota", ["sh", "-c", QUOTA, "quota", where]),
+    ]
+    for name, argv in (("version", scheduler.version()), ("partitions", scheduler.partitions())):
+        if argv:
+            probes.append(Probe(name, argv, TRIAL_SECONDS))
+    for partition in site.partitions:
+        if argv := scheduler.trial(a_job(site, partition.resources)):
+            probes.append(Probe(f"trial {partition.name}", argv, TRIAL_SECONDS))
+    return probes
+
+
+def a_job(site: Site, resources: Resources) -> JobSpec:
+    """A job that is never sent: only its header is wanted."""
+    directory = f"{site.work_directory.rstrip('/')}/jobs/check"
+    return JobSpec("check", "tare-check", directory, (), resources)
+
+
+def where_jobs_run(site: Site, *, gpus: int, token: str) -> list[Probe]:
+    """Questions to a node. `token` is a file that the login node has written; empty: none."""
+    probes = [
+        Probe("node", ["sh", "-c", NODE]),
+        Probe("namespaces", ["unshare", "--user", "--map-root-user", "true"]),
+        Probe("fuse", ["sh", "-c", ": 3<>/dev/fuse"]),
+        Probe("cgroup", ["sh", "-c", CGROUP]),
+    ]
+    if token:
+        probes.append(Probe("shared", ["sh", "-c", SHARED, "check", token]))
+    if gpus:
+        probes.append(Probe("gpus", ["nvidia-smi", "-L"], TRIAL_SECONDS))
+    for number, runtime in enumerate(site.runtimes):
+        probes.append(Probe(f"runtime {number}", _version(runtime), TRIAL_SECONDS))
+    if not site.is_measuring:
+        for number, spec in enumerate(site.environments[:MOST_ENVIRONMENTS]):
+            start = _start(spec, site.work_directory if token else ANYWHERE, gpus > 0)
+            probes.append(Probe(f"environment {number}", start, START_SECONDS))
+    return probes
+
+
+def on_nodes(
+    site: Site, scheduler: Scheduler, *, token: str
+) -> list[tuple[PartitionSpec, list[Probe], Probe]]:
+    """For each partition that can be tried at once: what is asked on a node, and how to get it."""
+    found = []
+    chosen = sorted(site.partitions, key=lambda one: -one.resources.gpus_per_node)
+    for partition in chosen[:MOST_PARTITIONS]:
+        wanted = _one_gpu(partition.resources)
+        probes = where_jobs_run(site, gpus=wanted.gpus_per_node, token=token)
+        inner = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
+        argv = scheduler.at_once(a_job(site, wanted), inner, seconds=WAIT_SECONDS)
+        if argv:
+            seconds = WAIT_SECONDS + longest(probes) + GRACE_SECONDS
+            found.append((partition, probes, Probe(partition.name, argv, seconds, 1 << 20)))
+    return found
+
+
+def _one_gpu(resources: Resources) -> Resources:
+    return replace(resources, gpus_per_node=min(1, resources.gpus_per_node), time_limit_seconds=60)
+
+
+def _version(runtime: RuntimeSpec) -> list[str]:
+    return _after(runtime.setup_lines, RUNTIMES[runtime.kind]().version(runtime.executable))
+
+
+def _start(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
+    """The command that starts the environment's Python inside, as a job would."""
+    variables = [f"{name}={value}" for name, value in spec.variables]
+    program = ["/usr/bin/env", *variables, spec.python, "-c", INSIDE]
+    wrapped = RUNTIMES[spec.runtime]().wrap(
+        program, spec, directory=directory, binds=[directory], gpus=gpus
+    )
+    return _after(spec.setup_lines, wrapped)
+
+
+def _after(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """The command, after set-up lines: those are shell, written by administrators."""
+    if not setup_lines:
+        return list(argv)
+    return ["bash", "-c", "\n".join([*setup_lines, '"$@"']), "setup", *argv]

@@ -1,0 +1,205 @@
+"""What a node and the containers on it answer: texts of tools in, checks out. Pure."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from runners.jobs import EnvironmentSpec
+from runners.preflight.checks import WORDS_LIMIT, Check, RuntimeSpec
+from runners.preflight.machine import unanswered
+from runners.preflight.probes import Answer
+from runners.runtimes import RUNTIMES
+
+SAID = "tare:"  # what the line begins with that is printed inside an environment
+
+
+def node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
+    """Kernel facts that containers depend on, from where jobs run."""
+    lines = answers["node"].text.splitlines()
+    name, kernel = lines[-2:] if len(lines) >= 2 else ("", "")
+    if not name:
+        yield Check(
+            area, "Node", "warning", "It did not say its name.", words=answers["node"].words[:200]
+        )
+    else:
+        yield Check(area, "Node", "ok", f"Ran on {name}, kernel {kernel}.", value=kernel)
+    spaces = answers["namespaces"]
+    works = spaces.code == 0
+    yield Check(
+        area,
+        "User namespaces",
+        "ok" if works else "warning",
+        "Can be made." if works else "Cannot be made: rootless runtimes need help of root here.",
+        ""
+        if works
+        else "Ask for user.max_user_namespaces > 0 (and unprivileged_userns_clone = 1), or use "
+        "runtimes that do without: udocker P1, a set-uid Apptainer.",
+        "" if works else spaces.words[:WORDS_LIMIT],
+        value="yes" if works else "no",
+    )
+    fuse = answers["fuse"].code == 0
+    yield Check(
+        area,
+        "/dev/fuse",
+        "ok" if fuse else "warning",
+        "Can be opened." if fuse else "Cannot be opened: SIF files may not be mountable.",
+        "" if fuse else "Ask for /dev/fuse (mode 666), or stage images as sandboxes.",
+        "" if fuse else answers["fuse"].words[:WORDS_LIMIT],
+        value="yes" if fuse else "no",
+    )
+    cgroups = {"2": "Version 2.", "hybrid": "Version 1 with 2 beside it.", "1": "Version 1."}
+    mode = answers["cgroup"].text.strip()
+    if mode in cgroups:
+        yield Check(area, "Control groups", "ok", cgroups[mode], value=mode)
+    else:
+        yield Check(area, "Control groups", "not applicable", "Not mounted.", value="none")
+
+
+def shared(answer: Answer, directory: str, *, area: str) -> Check:
+    """Whether a node sees the file that the login node has just written."""
+    if answer.code == 0:
+        found = f"{directory} is the same as on the login node, and can be written."
+        return Check(area, "Work directory", "ok", found, value="shared")
+    found = {
+        66: f"A file written to {directory} on the login node is not there on the node.",
+        73: f"{directory} cannot be written on the node.",
+    }.get(answer.code, f"{directory} could not be looked at on the node.")
+    return Check(
+        area,
+        "Work directory",
+        "failed",
+        found,
+        "Choose a directory on a file system that login and compute nodes share.",
+        answer.words[:WORDS_LIMIT],
+    )
+
+
+def runtime(answer: Answer, spec: RuntimeSpec, *, area: str) -> Check:
+    """Its version, held against the one in the catalogue."""
+    name = f"{spec.label} version"
+    cure = "Mend the executable's path or the set-up lines of the runtime under Edit."
+    if silent := unanswered(area, name, spec.executable, answer, cure):
+        return silent
+    found = RUNTIMES[spec.kind]().parse_version(answer.text)
+    if answer.code or not found:
+        said = f"{spec.executable} prints no version."
+        return Check(area, name, "failed", said, cure, answer.words[:WORDS_LIMIT])
+    if spec.version and spec.version != found:
+        return Check(
+            area,
+            name,
+            "warning",
+            f"{spec.executable} is {found}; the catalogue says {spec.version}.",
+            "Write the new version into the catalogue. Runs keep the one that they ran with.",
+            value=found,
+        )
+    return Check(area, name, "ok", f"{spec.executable} is {found}.", value=found)
+
+
+def environment(
+    answer: Answer, spec: EnvironmentSpec, *, area: str, gpus_asked: int, gpus_there: int
+) -> Check:
+    """Whether it starts, which Python it has, and whether it sees the GPU that the node gave."""
+    name = f"Start of {spec.label}"
+    make = partial(Check, area, name)
+    words = answer.words[-WORDS_LIMIT:]
+    if answer.code in (124, 137):
+        cure = "Look at the node's load and the file system that the image lies on."
+        return make("failed", f"It did not start within {answer.seconds} s.", cure, words)
+    told = _told(answer)
+    if told is None:
+        found, cure = _not_started(answer, spec)
+        return make("failed", found, cure, words)
+    value = f"Python {told['python']}, {told.get('os') or 'no name of its system'}"
+    if not gpus_asked:
+        return make("ok", f"Starts: {value}.", value=value)
+    seen = told.get("gpus")
+    if not isinstance(seen, int):
+        seen = 0
+    if seen:
+        gpus = f"{seen} GPU{'s' if seen > 1 else ''}"
+        return make("ok", f"Starts: {value}; {gpus} inside.", value=f"{value}, {gpus}")
+    if not gpus_there:
+        return make("ok", f"Starts: {value}.", value=value)
+    return make(
+        "failed",
+        f"It starts ({value}), but sees no GPU where the node has {gpus_there}.",
+        _no_gpu(spec),
+        str(told.get("driver", ""))[:WORDS_LIMIT],
+        f"{value}, no GPU",
+    )
+
+
+def _told(answer: Answer) -> dict[str, Any] | None:
+    """What the program inside has printed, wherever it stands among what runtimes say."""
+    for line in reversed(answer.text.splitlines()):
+        _, marker, text = line.partition(SAID)
+        if marker:
+            try:
+                told = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(told, dict) and "python" in told:
+                return told
+    return None
+
+
+def _not_started(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
+    words = answer.words.lower()
+    if spec.runtime == "bare_metal":
+        return (
+            f"{spec.python} does not start there.",
+            "Mend the interpreter's path or the environment's set-up lines.",
+        )
+    if "fuse" in words or "squashfuse" in words:
+        return (
+            "The image cannot be mounted.",
+            "Ask for /dev/fuse and squashfuse on the nodes, or stage the image as a sandbox.",
+        )
+    if "namespace" in words or "uid_map" in words or "operation not permitted" in words:
+        return (
+            "The runtime may not make a container.",
+            "Ask for user namespaces on the nodes, or use a runtime that does without.",
+        )
+    if "no such file" in words or "not found" in words or "does not exist" in words:
+        return (
+            f"The image, the runtime or {spec.python} inside is not there.",
+            "Is the image staged where the catalogue says? Mend the path, or stage it again.",
+        )
+    return (
+        f"It does not start (exit code {answer.code}).",
+        "The words below are the runtime's own; try the same command by hand on a node.",
+    )
+
+
+def _no_gpu(spec: EnvironmentSpec) -> str:
+    known = {
+        "apptainer": "Does the runtime see the driver's libraries? Look at --nv, or --nvccli.",
+        "udocker": "Run `udocker setup --nvidia --force` on the container, on a node with a GPU.",
+        "podman": "Make the CDI file (nvidia-ctk cdi generate) and give --device nvidia.com/gpu.",
+        "charliecloud": "Put the driver's libraries into the image: `ch-fromhost --nvidia`.",
+        "bare_metal": "Load the driver's libraries: is libcuda.so.1 on the loader's path?",
+    }
+    return known.get(spec.runtime, "Look at the runtime's options for GPUs.")
+
+
+def gpus(answer: Answer, *, area: str) -> tuple[Check, int]:
+    """The node's own GPUs: a check, and how many there are. One was asked for."""
+    devices = [line for line in answer.text.splitlines() if re.match(r"GPU \d+:", line)]
+    if devices:
+        model = re.sub(r"^GPU \d+:\s*|\s*\(UUID.*$", "", devices[0])
+        found = f"{len(devices)} x {model}" if len(devices) > 1 else model
+        return Check(area, "GPU", "ok", f"{found}.", value=model), len(devices)
+    check = Check(
+        area,
+        "GPU",
+        "warning",
+        "A GPU was asked for, and no NVIDIA driver answers on the node: nothing to look for inside "
+        "containers.",
+        "Is this the right partition, and does nvidia-smi -L work on its nodes?",
+        answer.words[:WORDS_LIMIT],
+        "none",
+    )
+    return check, 0

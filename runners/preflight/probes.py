@@ -1,0 +1,122 @@
+"""Many questions in one command: each in its own time, all at once, whatever they answer."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runners.errors import TryAgain
+from runners.transports.base import Completed
+
+MARKER = b"--- tare preflight ---\n"  # before it stands what login profiles print
+ERRORS_LIMIT = 16384  # bytes
+
+# Arguments for each probe: seconds, bytes, the number of words, the words. A tool that hangs, or
+# a child of it that keeps its output open, ends with its own time; one that prints without end
+# is cut off.
+PROBES = f"""export LC_ALL=C
+folder=$(mktemp -d) || exit 73
+trap 'rm -rf -- "$folder"' EXIT
+probe() {{
+    local at=$folder/$1 seconds=$2 limit=$3
+    shift 3
+    {{
+        {{
+            timeout --kill-after=1 "$seconds" "$@" </dev/null 2>&3 3>&-
+            echo $? >"$at.code"
+        }} | timeout "$((seconds + 2))" stdbuf -o0 head -c "$limit" >"$at.out"
+    }} 3>&1 | timeout "$((seconds + 2))" stdbuf -o0 head -c {ERRORS_LIMIT} >"$at.err"
+}}
+number=0
+while [ $# -gt 0 ]; do
+    number=$((number + 1)) seconds=$1 limit=$2 count=$3
+    shift 3
+    probe "$number" "$seconds" "$limit" "${{@:1:count}}" &
+    shift "$count"
+done
+wait
+echo "{MARKER.decode().strip()}"
+for ((index = 1; index <= number; index++)); do
+    at=$folder/$index
+    code=$(cat "$at.code" 2>/dev/null)
+    echo "${{code:-126}} $(wc -c <"$at.out") $(wc -c <"$at.err")"
+    cat "$at.out" "$at.err"
+done
+"""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A command that is to say something."""
+
+    name: str
+    argv: Sequence[str]
+    seconds: int = 5
+    limit: int = 65536  # bytes of its output that are kept
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a probe said, or that it did not."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: int = 0
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode(errors="replace").replace("\0", "").strip()
+
+    @property
+    def words(self) -> str:
+        """What it complained of, else what it printed."""
+        complaint = self.stderr.decode(errors="replace").replace("\0", "").strip()
+        return complaint or self.text
+
+    @property
+    def completed(self) -> Completed:
+        return Completed(self.code, self.stdout, self.stderr)
+
+    @property
+    def silence(self) -> str:
+        """Why this is no answer at all, in words after the tool's name; empty if it is one."""
+        if self.code in (124, 137):
+            return f"did not end in {self.seconds} s"
+        if self.code == 127:
+            return "is not there"
+        if self.code == 126:
+            return "cannot be started"
+        if self.text[:500].lower().lstrip("\ufeff").startswith(("<!doctype", "<html", "<?xml")):
+            return "answered with a web page"
+        return ""
+
+
+def command(probes: Sequence[Probe], *, setup_lines: Sequence[str] = ()) -> list[str]:
+    """The words after `bash -c` (or `-lc`) that ask all probes at once."""
+    words = []
+    for probe in probes:
+        words += [str(probe.seconds), str(probe.limit), str(len(probe.argv)), *probe.argv]
+    return ["\n".join([*setup_lines, PROBES]).replace("\r", ""), "probes", *words]
+
+
+def longest(probes: Sequence[Probe]) -> int:
+    """The most seconds that they may take together."""
+    return max((probe.seconds for probe in probes), default=0) + 3
+
+
+def answers(probes: Sequence[Probe], printed: bytes) -> tuple[dict[str, Answer], str]:
+    """The answers by name, and what was printed before them. TryAgain if they are not whole."""
+    noise, found, content = printed.partition(MARKER)
+    if not found:
+        raise TryAgain("What came back are no answers.", kind="unreachable")
+    stream, read = io.BytesIO(content), {}
+    for probe in probes:
+        try:
+            code, out, err = (int(number) for number in stream.readline().split())
+        except ValueError:
+            raise TryAgain("The answers were cut short.", kind="unreachable") from None
+        answer = Answer(code, stream.read(out), stream.read(err), probe.seconds)
+        if len(answer.stdout) < out or len(answer.stderr) < err:
+            raise TryAgain("The answers were cut short.", kind="unreachable")
+        read[probe.name] = answer
+    return read, noise.decode(errors="replace").strip()

@@ -1,0 +1,121 @@
+"""Which part of the way to a real SSH server is wrong, and what to do about it."""
+
+import socket
+
+import pytest
+
+from runners.preflight.checks import worst
+from runners.preflight.login import log_in
+from runners.transports import fingerprint
+from tests.runners.sshd import free_port, make_key
+
+
+@pytest.fixture
+def steps(connect):
+    """The checks of a log-in, by step; those of jump hosts with their area."""
+
+    def take(address, **options):
+        checks = log_in(connect(address, **options))
+        return {
+            check.name if check.area == "Connection" else f"{check.area}: {check.name}": check
+            for check in checks
+        }
+
+    return take
+
+
+def red(steps):
+    """The name of the one step that failed, which has a cure."""
+    (check,) = [check for check in steps.values() if check.outcome == "failed"]
+    assert check.cure
+    assert list(steps.values())[-1] is check or check.area != "Connection"
+    return check
+
+
+def test_a_log_in_says_of_every_step_that_it_was_made(server, steps):
+    found = steps(server.address)
+    assert list(found) == ["Private key", "Host name", "Port", "SSH", "Host key", "Log-in"]
+    assert worst(found.values()) == "ok"
+    assert fingerprint(server.address.host_key) in found["Host key"].found
+    assert "ed25519 key, SHA256:" in found["Private key"].found
+
+
+def test_a_wrong_name_is_told(server, steps):
+    check = red(steps(server.but(host="no-such-host.invalid")))
+    assert (check.name, check.found) == ("Host name", "No host is called no-such-host.invalid.")
+
+
+def test_a_wrong_port_is_told(server, steps):
+    check = red(steps(server.but(port=free_port())))
+    assert check.name == "Port"
+    assert "Nobody listens" in check.found
+
+
+def test_a_port_on_which_something_else_listens_is_told(server, steps):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        check = red(steps(server.but(port=other.getsockname()[1]), connect_timeout=0.5))
+    assert check.name == "SSH"
+
+
+def test_a_changed_host_key_is_refused_with_both_fingerprints(server, steps, tmp_path):
+    make_key(tmp_path / "other")
+    other = (tmp_path / "other.pub").read_text()
+    check = red(steps(server.but(host_key=other)))
+    assert check.name == "Host key"
+    assert fingerprint(other) in check.found
+    assert fingerprint(server.address.host_key) in check.found
+    assert "Ask the centre" in check.cure
+
+
+def test_a_wrong_user_and_an_unknown_key_get_the_line_to_install(server, steps, tmp_path):
+    stranger = make_key(tmp_path / "stranger")
+    public = " ".join((tmp_path / "stranger.pub").read_text().split()[:2])
+    check = red(steps(server.but(private_key=stranger)))
+    assert check.name == "Log-in"
+    assert public in check.cure
+    nobody = red(steps(server.but(user="no-such-user")))
+    assert (nobody.name, "no user no-such-user" in nobody.cure) == ("Log-in", True)
+
+
+@pytest.mark.parametrize("text", ["not a key", "", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl"])
+def test_a_key_that_is_none_is_told_before_anything_is_sent(server, steps, text):
+    found = steps(server.but(private_key=text, host="no-such-host.invalid"))
+    assert list(found) == ["Private key"]
+    assert "BEGIN and END" in red(found).cure
+
+
+def test_a_cut_off_key_is_told(server, steps):
+    half = server.address.private_key[: len(server.address.private_key) // 2]
+    assert red(steps(server.but(private_key=half))).name == "Private key"
+
+
+def test_a_missing_and_a_wrong_passphrase_are_told(server, steps, tmp_path):
+    private_key = make_key(tmp_path / "key", passphrase="open sesame")
+    server.authorize((tmp_path / "key.pub").read_text())
+    for passphrase in ("", "guess"):
+        check = red(steps(server.but(private_key=private_key, passphrase=passphrase)))
+        assert check.name == "Passphrase"
+    right = steps(server.but(private_key=private_key, passphrase="open sesame"))
+    assert right["Passphrase"].found == "Opens the key."
+    assert worst(right.values()) == "ok"
+    assert "open sesame" not in repr(right)
+
+
+def test_every_hop_has_its_own_steps(server, steps):
+    found = steps(server.but(jump=server.address))
+    hop = f"Connection, jump host 127.0.0.1 port {server.address.port}: "
+    assert found[f"{hop}Log-in"].outcome == found["Log-in"].outcome == "ok"
+
+
+def test_a_jump_host_that_is_down_is_told_and_nothing_behind_it_is_tried(server, steps):
+    down = server.but(port=free_port())
+    found = steps(server.but(jump=down))
+    check = red(found)
+    assert check.area == f"Connection, jump host 127.0.0.1 port {down.port}"
+    assert check.name == "Port"
+    assert list(found.values())[-1].outcome == "not applicable"
+
+
+def test_a_host_that_the_jump_host_does_not_reach_is_told(server, steps):
+    check = red(steps(server.but(port=free_port(), jump=server.address)))
+    assert (check.area, check.name) == ("Connection", "Jump host")
