@@ -1,4 +1,4 @@
-"""Who may read and who may change an experiment."""
+"""Who may read and who may change an experiment or a published table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.http import Http404, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
 from dashboard.requests import OpenRequest
-from experiments.models import Experiment
+from experiments.models import Experiment, PublishedTable
 
 View = Callable[..., HttpResponseBase]
 
@@ -49,3 +49,16 @@ def editable(request: OpenRequest, pk: int) -> Experiment:
     if not Experiment.objects.editable_by(request.user).filter(pk=pk).exists():
         raise PermissionDenied
     return experiment
+
+
+def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
+    rows = PublishedTable.objects.visible_to(request.user)
+    return get_object_or_404(rows.select_related("owner"), pk=pk)
+
+
+def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
+    """Raises as `editable` does."""
+    row = readable_table(request, pk)
+    if not PublishedTable.objects.editable_by(request.user).filter(pk=pk).exists():
+        raise PermissionDenied
+    return row

@@ -12,7 +12,8 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
-from experiments.models import Experiment
+from experiments.comparisons import Comparison
+from experiments.models import Experiment, PublishedTable
 
 # A spreadsheet takes a text that begins like this for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -25,10 +26,10 @@ class Echo:
         return text
 
 
-def file_name(experiment: Experiment, what: str, ending: str) -> str:
+def file_name(subject: Experiment | PublishedTable | Comparison, what: str, ending: str) -> str:
     """Return a name of plain letters, whatever the question holds."""
-    question = slugify(experiment.question)[:50].strip("-")
-    return "-".join(part for part in ("tare", experiment.key, question, what) if part) + ending
+    question = slugify(subject.question)[:50].strip("-")
+    return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
 
 
 def safe_cell(value: Any) -> Any:

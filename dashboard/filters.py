@@ -11,7 +11,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from dashboard.requests import OpenRequest
-from experiments.models import Cluster, Experiment, Run
+from experiments.models import Cluster, Experiment, PublishedTable, Run
 
 PER_PAGE = 50
 
@@ -78,6 +78,16 @@ class WordFilter(Filter):
     @property
     def words(self) -> str:
         return self.asked("q") or ""
+
+
+class TableFilter(Filter):
+    q = forms.CharField(label="Question or source", max_length=300)
+    mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
+
+    def apply(self, rows: QuerySet[PublishedTable]) -> QuerySet[PublishedTable]:
+        if words := self.asked("q"):
+            rows = rows.filter(Q(question__icontains=words) | Q(source__icontains=words))
+        return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
 
 
 class ExperimentFilter(Filter):

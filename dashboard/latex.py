@@ -52,6 +52,7 @@ def comparison_tex(comparison: Comparison) -> str:
     """Return a table and paragraphs to be put into a paper."""
     notes: list[str] = []
     body = [line for group in comparison.groups for line in _group(group, notes)]
+    body += _everywhere(comparison)
     return "\n".join(
         [
             r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later.",
@@ -79,7 +80,7 @@ def comparison_tex(comparison: Comparison) -> str:
 
 def _group(group: Group, notes: list[str]) -> Iterator[str]:
     """Yield the lines of one workload and scale; reasons of stamps are added to the notes."""
-    title = f"{group.name}: {group.metric.label.lower()}"
+    title = ": ".join(filter(None, (group.name, group.metric.label.lower())))
     if group.problem:
         title += f". {group.problem}"
     yield r"    \midrule"
@@ -103,6 +104,31 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
             notes.append(escape(" ".join(f"{stamp}: {reason}" for stamp, reason in stamps)))
             mark = rf"\textsuperscript{{{len(notes)}}}"
         yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
+
+
+def _everywhere(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines of what all groups say together."""
+    if not comparison.everywhere:
+        return
+    title = (
+        "All cells: the geometric mean of the ratios; p, equivalence is that of the mean, and in "
+        "brackets the largest of all cells"
+    )
+    yield r"    \midrule"
+    yield rf"    \multicolumn{{{len(HEADINGS)}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    for one in comparison.everywhere:
+        cells = (
+            one.environment,
+            f"{one.cells} cells",
+            "",
+            numbers.ratio(one.geometric_mean_ratio, one.ci95),
+            numbers.ratio(one.geometric_mean_ratio, one.ci90).partition(" ")[2],
+            numbers.p_value(one.p_difference),
+            _p(one.p_equivalence, one.largest_p_equivalence),
+            "",
+            "equivalent in all" if one.equivalent_in_all else "not shown in all",
+        )
+        yield f"    {_row(cells)}"
 
 
 def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC
 from functools import singledispatch
 
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.models import Run
-from experiments.statistics import numbers
+from experiments.published_tables import TableComparison
+from experiments.statistics import Stamp, numbers
+
+OF_MEANS = (
+    "Each value is a mean with its standard error (SE = SD/√n). The ratio is that of the means; by "
+    "the delta method the variance of the logarithm of a mean is (SE/mean)², and the intervals are "
+    "Student’s t intervals of the difference of logarithms with Satterthwaite’s degrees of freedom."
+)
+RATIOS_ONLY = (
+    "Each ratio is that of the two values in the table. Without the spread over several runs there "
+    "is no interval, no test and no verdict."
+)
+MARGIN_AFTERWARDS = "The margin was chosen when the data had been published."
+ROUNDING = (
+    "Every mean and every spread was moved to both ends of the range that its printed digits leave "
+    "open; a verdict that does not survive this is stamped."
+)
+OFF_BY_ONE = (
+    "Spreads that equal mean/√(n − 1), the mark of a sum over n − 1 values divided by n, were "
+    "corrected together with their means: mean · n/(n − 1), and the variance accordingly."
+)
 
 
 @singledispatch
@@ -23,6 +44,51 @@ def _(comparison: ExperimentComparison) -> list[str]:
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
     ]
+
+
+@methods.register
+def _(comparison: TableComparison) -> list[str]:
+    left_out = " ".join(comparison.left_out)
+    if all(pair.ci95 is None for pair in comparison.pairs):
+        return [" ".join((_published(comparison), RATIOS_ONLY)), *filter(None, [left_out])]
+    single = comparison.table.single_runs
+    return [
+        " ".join((_published(comparison), _of_runs(comparison) if single else OF_MEANS)),
+        " ".join((_rule(comparison), MARGIN_AFTERWARDS, _family(comparison))),
+        *filter(None, [" ".join((*_reservations(comparison), left_out)).strip()]),
+    ]
+
+
+def _published(comparison: TableComparison) -> str:
+    source = comparison.row.source.rstrip(".")
+    rows = len(comparison.sheet.rows)
+    return f"The numbers are those of a published table of {rows} rows{source and f': {source}'}."
+
+
+def _of_runs(comparison: TableComparison) -> str:
+    if comparison.paired:
+        return (
+            "Each value is one run, and runs of the same block are compared with each other. The "
+            "ratio is the geometric mean, over blocks, of environment over baseline; its intervals "
+            "are Student’s t intervals of the logarithms."
+        )
+    return (
+        "Each value is one run. The ratio is that of geometric means; its intervals are Welch’s t "
+        "intervals of the logarithms, with Satterthwaite’s degrees of freedom."
+    )
+
+
+def _reservations(comparison: TableComparison) -> Iterator[str]:
+    """Yield what was looked for in the numbers, and what was done about it."""
+    stamps = {stamp for pair in comparison.pairs for stamp in pair.stamps}
+    if Stamp.ORDER_UNKNOWN in stamps:
+        yield "The table does not say in which order the runs ran."
+    if not comparison.table.single_runs:
+        yield ROUNDING
+    if Stamp.OFF_BY_ONE in stamps:
+        yield OFF_BY_ONE
+    if any(pair.ci95 is None for pair in comparison.pairs):
+        yield "Where the spread or the number of runs is not given, there is a ratio and no more."
 
 
 def _measured(comparison: ExperimentComparison) -> str:
@@ -62,20 +128,29 @@ def _design(comparison: ExperimentComparison) -> str:
 
 
 def _inference(comparison: ExperimentComparison) -> str:
-    experiment = comparison.experiment
+    plan = comparison.experiment.plan_hash[:12]
+    return f"{_rule(comparison)} The margin was fixed before the data, with the plan {plan}."
+
+
+def _rule(comparison: Comparison) -> str:
     return (
         "An environment is called equivalent when the 90 % interval lies between 1/(1 + m) and "
-        f"1 + m with m = {numbers.margin(experiment.margin)}, which is two one-sided tests at 5 %; "
+        f"1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at 5 %; "
         "otherwise slower or faster when the 95 % interval does not contain 1, and inconclusive "
-        "when neither holds. The margin was fixed before the data, with the plan "
-        f"{experiment.plan_hash[:12]}."
+        "when neither holds."
     )
 
 
 def _family(comparison: Comparison) -> str:
     count = len(comparison.pairs)
     made = "comparison was" if count == 1 else "comparisons were"
-    return f"{count} {made} made; p after Holm’s correction stands in brackets."
+    said = f"{count} {made} made; p after Holm’s correction stands in brackets."
+    if not comparison.everywhere:
+        return said
+    return (
+        f"{said} “Equivalent in all cells” is an intersection-union test: its p is the largest and "
+        "needs no correction. The geometric mean of the ratios takes the cells as independent."
+    )
 
 
 def _completeness(comparison: ExperimentComparison) -> str:

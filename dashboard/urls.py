@@ -14,6 +14,7 @@ from dashboard.views import (
     exports,
     overview,
     runs,
+    tables,
 )
 
 urlpatterns = [
@@ -38,6 +39,14 @@ urlpatterns = [
     path("experiments/<int:pk>/runs.csv", exports.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", exports.runs_json, name="runs_json"),
     path("compare/", comparisons.compare, name="compare"),
+    path("compare/tables/new/", tables.new, name="table_new"),
+    path("compare/tables/<int:pk>/", comparisons.table, name="table"),
+    path("compare/tables/<int:pk>/edit/", tables.edit, name="table_edit"),
+    path("compare/tables/<int:pk>/delete/", tables.delete, name="table_delete"),
+    path("compare/tables/<int:pk>/comparison.csv", exports.table_csv, name="table_csv"),
+    path("compare/tables/<int:pk>/comparison.json", exports.table_json, name="table_json"),
+    path("compare/tables/<int:pk>/comparison.tex", exports.table_tex, name="table_tex"),
+    path("compare/tables/<int:pk>/table.csv", exports.table_text, name="table_text"),
     path("jobs/<slug:uid>/retry/", experiments.retry, name="job_retry"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<slug:uid>/", runs.run, name="run"),

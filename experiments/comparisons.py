@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from experiments import snapshots
 from experiments.models import Experiment, Measurement, Run, Workload
 from experiments.statistics import Measured, Pair, Sample, compare, holm
+from experiments.statistics.everywhere import Everywhere, everywhere
 from runners.workloads import WORKLOADS, Metric
 
 Place = tuple[int, str]
@@ -75,6 +76,11 @@ class Comparison:
     @property
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
+
+    @property
+    def everywhere(self) -> list[Everywhere]:
+        """What all groups together say about each environment; empty where there is one."""
+        return everywhere(self.pairs)
 
     @property
     def marks(self) -> dict[str, int]:
@@ -165,18 +171,30 @@ def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row a pair, with every number of the page, for CSV and JSON."""
     return [
-        {
-            **comparison.about,
-            **group.cell,
-            "metric": group.metric.name,
-            **_flat(asdict(pair)),
-            "cost": pair.cost,
-            **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
-            "sentence": pair.sentence,
-        }
-        for group in comparison.groups
-        for pair in group.pairs
+        _row(comparison.about, group, pair) for group in comparison.groups for pair in group.pairs
     ]
+
+
+def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one flat row for each environment that several cells say something about."""
+    return [
+        {**comparison.about, **_flat(asdict(one)), "sentence": one.sentence}
+        for one in comparison.everywhere
+    ]
+
+
+def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
+    rest = {
+        "metric": group.metric.name,
+        **_flat(asdict(pair)),
+        "cost": pair.cost,
+        **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
+        "sentence": pair.sentence,
+    }
+    # A table's labels may be called like a column of ours.
+    taken = about.keys() | rest.keys()
+    cell = {f"{name} (label)" if name in taken else name: v for name, v in group.cell.items()}
+    return {**about, **cell, **rest}
 
 
 def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from experiments.models import (
     Job,
     Measurement,
     Partition,
+    PublishedTable,
     Run,
     Runtime,
     Series,
@@ -187,6 +188,24 @@ class LaunchedFactory(ExperimentFactory):
     order_seed = 20261120
     plan_hash = "0" * 64
     plan = factory.LazyFunction(dict)
+
+
+TABLE = """gpus,environment,mean_s,standard_error_s,runs
+1,bare metal,100,1.0,5
+1,Apptainer,101,1.0,5
+2,bare metal,60,0.5,5
+2,Apptainer,60.5,0.5,5
+"""
+
+
+class PublishedTableFactory(DjangoModelFactory[PublishedTable]):
+    class Meta:
+        model = PublishedTable
+
+    question = factory.Sequence(lambda n: f"What did paper {n} show?")
+    text = TABLE
+    baseline = "bare metal"
+    owner = factory.SubFactory(UserFactory)
 
 
 class JobFactory(DjangoModelFactory[Job]):

@@ -26,7 +26,8 @@ from experiments.statistics.values import Interval
 
 ROW_HEIGHT = 38
 STAMP_HEIGHT = 14
-STAMPS_A_LINE = 2
+STAMPS_WIDE = 34
+"""Characters of stamps on a line: what fits beside the plot."""
 COLUMNS = {"ratio [95 % CI]": 14, "data": 190, "verdict": 268}
 """Text to the right of the plot, and how many pixels from it each column begins."""
 RIGHT = 470
@@ -127,10 +128,13 @@ def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]], int]
 
 
 def _stamp_lines(pair: Pair) -> list[str]:
-    return [
-        " · ".join(pair.stamps[start : start + STAMPS_A_LINE])
-        for start in range(0, len(pair.stamps), STAMPS_A_LINE)
-    ]
+    lines: list[str] = []
+    for stamp in pair.stamps:
+        if lines and len(lines[-1]) + len(stamp) + 3 <= STAMPS_WIDE:
+            lines[-1] += f" · {stamp}"
+        else:
+            lines.append(str(stamp))
+    return lines
 
 
 def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Iterator[dict[str, Any]]:

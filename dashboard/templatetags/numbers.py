@@ -8,6 +8,7 @@ from django.utils.safestring import SafeString
 
 from experiments.models import Job, Run
 from experiments.statistics import Pair, numbers
+from experiments.statistics.everywhere import Everywhere
 
 register = template.Library()
 
@@ -28,13 +29,13 @@ def minutes(value: int) -> str:
 
 
 @register.filter
-def ratio(pair: Pair, level: str = "95") -> str:
+def ratio(pair: Pair | Everywhere, level: str = "95") -> str:
     """The ratio with its interval of `level` per cent."""
     return numbers.ratio(pair.ratio, pair.ci90 if level == "90" else pair.ci95)
 
 
 @register.filter
-def interval(pair: Pair, level: str) -> str:
+def interval(pair: Pair | Everywhere, level: str) -> str:
     """The interval of `level` per cent alone."""
     return numbers.ratio(pair.ratio, pair.ci90 if level == "90" else pair.ci95).partition(" ")[2]
 

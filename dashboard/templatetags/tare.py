@@ -164,6 +164,11 @@ def get(mapping: Any, key: Any) -> Any:
 
 
 @register.filter
+def item(values: Any, place: int) -> Any:
+    return values[place]
+
+
+@register.filter
 def stamps(pair: Pair) -> list[tuple[str, str]]:
     """The reservations that stand beside a verdict, each with why it is there."""
     return [(str(stamp), why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]

@@ -9,16 +9,19 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from dashboard.access import by_link, readable
+from dashboard.access import by_link, readable, readable_table
 from dashboard.figures import overall, sections
-from dashboard.filters import ExperimentFilter, listing
+from dashboard.filters import ExperimentFilter, TableFilter, listing
 from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, compare_experiment
-from experiments.models import Experiment
+from experiments.models import Experiment, PublishedTable
+from experiments.published_tables import compare_published
+from experiments.statistics.printed import TableError
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "launched_at"}
+TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
 EXPORTS = (
     ("Comparison, CSV", "comparison_csv"),
@@ -27,16 +30,33 @@ EXPORTS = (
     ("Runs, CSV", "runs_csv"),
     ("Runs, JSON", "runs_json"),
 )
+TABLE_EXPORTS = (
+    ("Comparison, CSV", "table_csv"),
+    ("Comparison, JSON", "table_json"),
+    ("Comparison, LaTeX", "table_tex"),
+    ("The table as given", "table_text"),
+)
 
 
 @require_GET
 def compare(request: Request) -> HttpResponse:
-    """Experiments that have something to compare; each row fetches its verdicts when it is seen."""
+    """What there is to compare; each row fetches its verdicts when it is seen."""
+    if request.GET.get("tab") == "tables":
+        return _compare_tables(request)
     filters = ExperimentFilter(request, leave_out=("state",))
     visible = Experiment.objects.visible_to(request.user).with_results()
     rows = filters.apply(visible).select_related("cluster", "baseline")
     found = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
-    return render(request, "comparisons/list.html", {"listing": found, "filter": filters})
+    context = {"listing": found, "filter": filters, "tab": "experiments"}
+    return render(request, "comparisons/list.html", context)
+
+
+def _compare_tables(request: Request) -> HttpResponse:
+    filters = TableFilter(request)
+    rows = filters.apply(PublishedTable.objects.visible_to(request.user)).select_related("owner")
+    found = listing(request, rows, sorts=TABLE_SORTS, default="-created", per_page=PER_PAGE)
+    context = {"listing": found, "filter": filters, "tab": "tables"}
+    return render(request, "comparisons/list.html", context)
 
 
 @by_link
@@ -51,6 +71,26 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
     context |= {"tally": Tally(found.states), "exports": exports}
     return render(request, "comparisons/detail.html", context | shown(found))
+
+
+@by_link
+@require_GET
+def table(request: OpenRequest, pk: int) -> HttpResponse:
+    """The comparison of a published table; as a fragment, its verdicts in brief."""
+    row = readable_table(request, pk)
+    context: dict[str, Any] = {
+        "table": row,
+        "can_edit": PublishedTable.objects.editable_by(request.user).filter(pk=pk).exists(),
+    }
+    try:
+        found = compare_published(row)
+    except TableError as error:
+        return render(request, "comparisons/unreadable.html", context | {"problem": str(error)})
+    context["comparison"] = found
+    if request.htmx:
+        return render(request, "comparisons/brief.html", context)
+    exports = [(words, reverse(name, args=[pk])) for words, name in TABLE_EXPORTS]
+    return render(request, "comparisons/detail.html", context | shown(found) | {"exports": exports})
 
 
 def shown(found: Comparison) -> dict[str, Any]:

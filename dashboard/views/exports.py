@@ -1,47 +1,74 @@
-"""The numbers of an experiment as files: from them every one on a page can be recomputed."""
+"""The numbers of a comparison as files: from them every one on a page can be recomputed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard import latex
-from dashboard.access import by_link, readable
+from dashboard.access import by_link, readable, readable_table
 from dashboard.exports import as_csv, as_json, file_name
 from dashboard.requests import OpenRequest
-from experiments.comparisons import compare_experiment, comparison_rows, run_rows
-from experiments.models import Experiment
+from experiments.comparisons import (
+    Comparison,
+    compare_experiment,
+    comparison_rows,
+    everywhere_rows,
+    run_rows,
+)
+from experiments.models import Experiment, PublishedTable
+from experiments.published_tables import TableComparison, compare_published
+from experiments.statistics.printed import TableError
 
 
 @by_link
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
-    experiment = readable(request, pk)
-    rows = comparison_rows(compare_experiment(experiment))
-    return as_csv(rows, file_name(experiment, "comparison", ".csv"))
+    return _csv(compare_experiment(readable(request, pk)))
 
 
 @by_link
 @require_GET
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     experiment = readable(request, pk)
-    rows = comparison_rows(compare_experiment(experiment))
-    content = {"experiment": _about(experiment), "comparison": rows}
-    return as_json(content, file_name(experiment, "comparison", ".json"))
+    return _json(compare_experiment(experiment), {"experiment": _about(experiment)})
 
 
 @by_link
 @require_GET
 def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
-    experiment = readable(request, pk)
-    text = latex.comparison_tex(compare_experiment(experiment))
-    answer = HttpResponse(text, content_type="application/x-tex; charset=utf-8")
-    name = file_name(experiment, "comparison", ".tex")
-    answer["Content-Disposition"] = content_disposition_header(True, name)
-    return answer
+    return _tex(compare_experiment(readable(request, pk)))
+
+
+@by_link
+@require_GET
+def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
+    return _csv(_comparison_of(request, pk))
+
+
+@by_link
+@require_GET
+def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
+    comparison = _comparison_of(request, pk)
+    about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
+    return _json(comparison, about)
+
+
+@by_link
+@require_GET
+def table_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
+    return _tex(_comparison_of(request, pk))
+
+
+@by_link
+@require_GET
+def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Return the table as it was given, character for character."""
+    row = readable_table(request, pk)
+    return _file(row.text, "text/csv", file_name(row, "table", ".csv"))
 
 
 @by_link
@@ -59,6 +86,38 @@ def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     return as_json(content, file_name(experiment, "runs", ".json"))
 
 
+def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
+    """Of a table. Raises Http404 where its page says why it cannot be read any more."""
+    try:
+        return compare_published(readable_table(request, pk))
+    except TableError as error:
+        raise Http404(str(error)) from error
+
+
+def _csv(comparison: Comparison) -> HttpResponseBase:
+    rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
+    return as_csv(rows, file_name(comparison, "comparison", ".csv"))
+
+
+def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:
+    rows = {
+        "comparison": comparison_rows(comparison),
+        "all_cells": everywhere_rows(comparison),
+    }
+    return as_json(about | rows, file_name(comparison, "comparison", ".json"))
+
+
+def _tex(comparison: Comparison) -> HttpResponseBase:
+    name = file_name(comparison, "comparison", ".tex")
+    return _file(latex.comparison_tex(comparison), "application/x-tex", name)
+
+
+def _file(text: str, kind: str, name: str) -> HttpResponseBase:
+    answer = HttpResponse(text, content_type=f"{kind}; charset=utf-8")
+    answer["Content-Disposition"] = content_disposition_header(True, name)
+    return answer
+
+
 def _about(experiment: Experiment) -> dict[str, Any]:
     """Return the definition with its hash: what the rows are to be read with."""
     return {
@@ -68,4 +127,16 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "order_seed": experiment.order_seed,
         "margin": experiment.margin,
         "plan": experiment.plan,
+    }
+
+
+def _about_table(row: PublishedTable) -> dict[str, Any]:
+    """Return the table itself and how it was read: from these the comparison is recomputed."""
+    return {
+        "question": row.question,
+        "source": row.source,
+        "baseline": row.baseline,
+        "margin": row.margin,
+        "reading": row.reading,
+        "text": row.text,
     }

@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
-from experiments.models import Cluster, Experiment, Run
+from experiments.models import Cluster, Experiment, PublishedTable, Run
 from experiments.models.experiment import ExperimentQuerySet
 
 RECENT = 3
@@ -48,12 +48,14 @@ def _progress(experiments: ExperimentQuerySet) -> ExperimentQuerySet:
 
 @require_GET
 def search(request: Request) -> HttpResponse:
-    """Experiments by question, runs by the beginning of their uid."""
+    """Experiments and tables by question, runs by the beginning of their uid."""
     words = request.GET.get("q", "").strip()
     visible = Experiment.objects.visible_to(request.user)
-    context: dict[str, Any] = {"search_words": words, "experiments": [], "runs": []}
+    context: dict[str, Any] = {"search_words": words, "experiments": [], "tables": [], "runs": []}
     if words:
         context["experiments"] = visible.filter(question__icontains=words)[:FOUND]
+        tables = PublishedTable.objects.visible_to(request.user)
+        context["tables"] = tables.filter(question__icontains=words)[:FOUND]
         found = Run.objects.filter(uid__startswith=words.lower(), experiment__in=visible)
         context["runs"] = found.select_related("experiment", "workload", "environment")[:FOUND]
     return render(request, "search.html", context)

@@ -3,6 +3,7 @@
 from experiments.models.catalogue import Environment, Image, StagedImage, Workload
 from experiments.models.cluster import Cluster, Credential, Partition, Runtime
 from experiments.models.experiment import Experiment
+from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.user import User
@@ -17,6 +18,7 @@ __all__ = [
     "Job",
     "Measurement",
     "Partition",
+    "PublishedTable",
     "Run",
     "Runtime",
     "Series",

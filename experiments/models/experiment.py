@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.urls import reverse
@@ -13,31 +12,14 @@ from django.urls import reverse
 from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
-
-if TYPE_CHECKING:
-    from experiments.models.user import User
+from experiments.models.visibility import OwnedQuerySet, Visibility
 
 
 def default_scales() -> list[str]:
     return ["1x1"]
 
 
-class ExperimentQuerySet(models.QuerySet["Experiment"]):
-    def visible_to(self, user: User | AnonymousUser) -> ExperimentQuerySet:
-        """Return what `user` may read: anonymous readers follow links to public experiments."""
-        public = models.Q(visibility=Experiment.Visibility.PUBLIC)
-        if not user.is_authenticated:
-            return self.filter(public)
-        if user.is_superuser:
-            return self
-        members = models.Q(visibility=Experiment.Visibility.MEMBERS)
-        return self.filter(public | members | models.Q(owner=user))
-
-    def editable_by(self, user: User | AnonymousUser) -> ExperimentQuerySet:
-        if not user.is_authenticated:
-            return self.none()
-        return self if user.is_superuser else self.filter(owner=user)
-
+class ExperimentQuerySet(OwnedQuerySet["Experiment"]):
     def alive(self) -> ExperimentQuerySet:
         """Return those with runs that have not ended."""
         return self._with_runs_in(set(RunState) - set(RUN_FINAL))
@@ -71,10 +53,7 @@ class Experiment(models.Model):
         PAIRED = "paired", "paired: one job runs every environment on the same node"
         INDEPENDENT = "independent", "independent: every run is a job of its own"
 
-    class Visibility(models.TextChoices):
-        PRIVATE = "private", "only me"
-        MEMBERS = "members", "everybody who can log in"
-        PUBLIC = "public", "everybody with the link"
+    Visibility = Visibility
 
     question = models.CharField(max_length=300)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="experiments")

@@ -138,7 +138,7 @@ def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> di
     has_arms = "arm" in roles.values()
     is_long = "environment" in columns and columns.keys() & {"mean", "value"}
     if has_arms == bool(is_long) or (has_arms and columns.keys() & OF_ONE_COLUMN):
-        raise TableError(f"{found} {NEEDED}.")
+        raise TableError(f"{_missing(columns)}{found} {NEEDED}.")
     return columns
 
 
@@ -173,6 +173,15 @@ def _role(name: str) -> str:
     if not base and unit:
         return "value"  # "images_per_second"
     return next((role for role, names in ROLES.items() if base in names.split()), "label")
+
+
+def _missing(columns: Mapping[str, str]) -> str:
+    """What to ask a person, where one column is all that is missing."""
+    if "environment" not in columns and columns.keys() & {"mean", "value"}:
+        return "Which column names the environment? "
+    if "environment" in columns and not columns.keys() & {"mean", "value"}:
+        return "Which column holds the means, or the values of single runs? "
+    return ""
 
 
 def _is_arm(sheet: Sheet, name: str) -> bool:

@@ -36,12 +36,21 @@ class Everywhere:
     p_equivalence: float
 
     @property
+    def ratio(self) -> float:
+        return self.geometric_mean_ratio
+
+    @property
+    def cost(self) -> float:
+        """How much longer the jobs take on the mean, as a fraction."""
+        return (self.ratio if self.better == "lower" else 1 / self.ratio) - 1
+
+    @property
     def claim(self) -> str:
         """Whether equivalence is shown in all cells, in words that a page may print bold."""
         verb = "is" if self.equivalent_in_all else "is not shown to be"
         return (
             f"{self.environment} {verb} equivalent to {self.baseline} within "
-            f"{numbers.margin(self.margin)} in all {self.cells} cells"
+            f"{numbers.margin(self.margin)} in all {self.cells} cells compared"
         )
 
     @property

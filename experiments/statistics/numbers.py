@@ -64,12 +64,13 @@ def spread(
     if mean is None:
         return MISSING
     factor, text = prefix if prefix[0] else si([mean], unit)
+    known = f"n = {n}" if n else "n not given"  # a mean of no runs is a published one
     if sd is None:
-        return f"{quantity(mean, unit)} (n = {n})"
+        return f"{quantity(mean, unit)} ({known})"
     decimals = _decimals(sd * factor, 2) if sd else _decimals(mean * factor, 4)
     return (
         f"{fixed(mean * factor, decimals)} ± {fixed(sd * factor, decimals)} {text}".rstrip()
-        + f" (SD, n = {n})"
+        + f" (SD, {known})"
     )
 
 

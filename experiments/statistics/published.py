@@ -93,7 +93,7 @@ def _lack(cell: Mapping[str, str], arms: Mapping[str, list[Row]], baseline: str)
         return f"{_listed('Row', rows)}: only the baseline {baseline}{where}."
     return (
         f"{_listed('Row', rows)}: no row of the baseline {baseline} has the same labels{where}. "
-        "Any column that is not recognised is a label."
+        "Any column that is not recognised is a label, unless it is ignored."
     )
 
 

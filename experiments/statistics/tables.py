@@ -78,15 +78,17 @@ class Table:
 
 
 def read_table(
-    content: bytes | str, *, baseline: str = "", reading: Reading = NOTHING_SAID
+    content: bytes | str | Sheet, *, baseline: str = "", reading: Reading = NOTHING_SAID
 ) -> Table:
-    """Parse a CSV: bytes of a file, or text; comma, semicolon or tab.
+    """Read a table: bytes of a file, its text, or the sheet that `read_sheet` made of it.
 
     What `reading` does not say is recognised. `baseline` is looked at only to recognise a table
     with a column for each environment. TableError: not such a table, too large, or a number that
     cannot be compared.
     """
-    sheet = read_sheet(text_of(content) if isinstance(content, bytes) else content)
+    if isinstance(content, bytes):
+        content = text_of(content)
+    sheet = read_sheet(content) if isinstance(content, str) else content
     roles = recognise(sheet, reading.roles)
     if baseline in roles and "environment" not in roles.values():
         reading_of_baseline = {baseline: "arm", **reading.roles}

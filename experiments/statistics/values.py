@@ -145,9 +145,14 @@ class Pair:
 
     @property
     def size(self) -> str:
-        """How much data stand behind it: "8 blocks", "5 runs each", "5 and 7 runs"."""
+        """How much data stand behind it: "8 blocks", "5 runs each", "5 and 7 runs".
+
+        A ratio without runs is one of published means.
+        """
         if self.paired:
             return f"{self.n_blocks} block{'s' * (self.n_blocks != 1)}"
+        if self.ratio is not None and not (self.n_baseline and self.n_environment):
+            return "n not given"
         if self.n_baseline == self.n_environment:
             return f"{self.n_baseline} run{'s' * (self.n_baseline != 1)} each"
         return f"{self.n_baseline} and {self.n_environment} runs"

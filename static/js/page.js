@@ -74,3 +74,19 @@ window.addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
   for (const button of document.querySelectorAll("button[type=submit]")) button.disabled = false;
 });
+
+// A file that no page would take is not sent first to be refused afterwards.
+document.addEventListener("input", (event) => {
+  const { mostBytes, tooLarge } = event.target.dataset;
+  if (!mostBytes) return;
+  const problem = event.target.closest(".field").querySelector(".problems");
+  const refused = [...event.target.files].some((file) => file.size > Number(mostBytes));
+  problem.innerHTML = "";
+  if (!refused) return;
+  event.stopPropagation();
+  event.target.value = "";
+  const words = document.createElement("div");
+  words.className = "problem";
+  words.textContent = tooLarge;
+  problem.append(words);
+}, true);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from django.db import connections
 from django.test import Client
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
 
 from experiments.models import Environment, Experiment, Run, User, Workload
 from tests.factories import (
+    PASSWORD,
     AdminFactory,
     ClusterFactory,
     ContainerFactory,
@@ -167,3 +170,25 @@ def complaints(page: Any) -> Iterator[Complaints]:
     page.on("pageerror", lambda error: heard.lines.append(f"{page.url}: {error}"))
     yield heard
     assert heard.lines == []
+
+
+Open = Callable[[str], None]
+
+
+@pytest.fixture
+def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
+    """Log in as the owner; then go wherever an address leads."""
+    page.goto(f"{live_server.url}/login/")
+    page.get_by_label("Username").fill("owner")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"{live_server.url}/")
+    return lambda address: page.goto(live_server.url + address) and None
+
+
+def drawn(page: Page) -> int:
+    """Wait until every chart of the page has its plot, and return how many there are."""
+    count = page.locator("[data-chart]").count()
+    expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(count)
+    return count

@@ -6,9 +6,9 @@ import pytest
 from django.urls import URLPattern, reverse
 from django.urls.resolvers import get_resolver
 
-from experiments.models import Experiment, Job, Run
+from experiments.models import Experiment, Job, PublishedTable, Run
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import ImageFactory
+from tests.factories import ImageFactory, PublishedTableFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -22,6 +22,7 @@ FOR_MEMBERS = (
     "catalogue",
     "workload_new",
     "clusters",
+    "table_new",
 )
 OF_AN_EXPERIMENT = (
     "experiment",
@@ -32,6 +33,7 @@ OF_AN_EXPERIMENT = (
     "runs_csv",
     "runs_json",
 )
+OF_A_TABLE = ("table", "table_csv", "table_json", "table_tex", "table_text")
 ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",
@@ -49,6 +51,8 @@ ELSEWHERE = {
     "experiment_clone",
     "run_exclude",
     "job_retry",
+    "table_edit",
+    "table_delete",
 }
 
 
@@ -56,7 +60,7 @@ def test_every_address_is_in_these_tests() -> None:
     names = {
         pattern.name for pattern in get_resolver().url_patterns if isinstance(pattern, URLPattern)
     }
-    assert names == {*FOR_MEMBERS, *OF_AN_EXPERIMENT, *ACTIONS_OF_AN_OWNER, *ELSEWHERE}
+    assert names == {*FOR_MEMBERS, *OF_AN_EXPERIMENT, *OF_A_TABLE, *ACTIONS_OF_AN_OWNER, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("name", FOR_MEMBERS)
@@ -91,6 +95,51 @@ def test_an_experiment_shows_to_its_readers(
     assert people.client(who).get(reverse("run", args=[run.uid])).status_code == status
 
 
+@pytest.mark.parametrize("name", OF_A_TABLE)
+@pytest.mark.parametrize(
+    ("visibility", "who", "status"),
+    [
+        ("private", "anonymous", 302),
+        ("private", "other", 404),
+        ("private", "owner", 200),
+        ("private", "admin", 200),
+        ("members", "anonymous", 302),
+        ("members", "other", 200),
+        ("public", "anonymous", 200),
+    ],
+)
+def test_a_published_table_shows_to_its_readers(
+    name: str, visibility: str, who: str, status: int, people: People
+) -> None:
+    row = PublishedTableFactory(owner=people.owner, visibility=visibility)
+    assert people.client(who).get(reverse(name, args=[row.pk])).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("who", "visibility", "status"),
+    [
+        ("anonymous", "public", 302),
+        ("other", "private", 404),
+        ("other", "members", 403),
+        ("other", "public", 403),
+    ],
+)
+def test_a_published_table_is_changed_and_deleted_by_its_owner_alone(
+    who: str, visibility: str, status: int, people: People
+) -> None:
+    row = PublishedTableFactory(owner=people.owner, visibility=visibility)
+    client = people.client(who)
+    assert client.get(reverse("table_edit", args=[row.pk])).status_code == status
+    assert client.post(reverse("table_edit", args=[row.pk])).status_code == status
+    assert client.post(reverse("table_delete", args=[row.pk])).status_code == status
+    assert PublishedTable.objects.filter(pk=row.pk).exists()
+    mine = people.client("owner")
+    assert mine.get(reverse("table_edit", args=[row.pk])).status_code == 200
+    assert mine.get(reverse("table_delete", args=[row.pk])).status_code == 405
+    assert mine.post(reverse("table_delete", args=[row.pk])).status_code == 302
+    assert not PublishedTable.objects.filter(pk=row.pk).exists()
+
+
 def test_private_and_missing_look_alike_to_anonymous_readers(site: Site, people: People) -> None:
     private = measured(site, people.owner, blocks=1, visibility="private")
     client = people.client("anonymous")
@@ -104,7 +153,9 @@ def test_lists_hide_what_is_private(site: Site, people: People) -> None:
     experiment = measured(site, people.owner, question="My secret?", visibility="private")
     run = experiment.runs.all()[0]
     other = people.client("other")
-    for address in ("/", "/experiments/", "/compare/", "/runs/", "/search/?q=secret"):
+    PublishedTableFactory(owner=people.owner, question="My secret?", visibility="private")
+    addresses = ("/", "/experiments/", "/compare/", "/compare/?tab=tables", "/runs/")
+    for address in (*addresses, "/search/?q=secret"):
         assert "My secret?" not in other.get(address).content.decode()
     assert run.uid not in other.get(f"/search/?q={run.uid[:10]}").content.decode()
     assert "My secret?" in people.client("owner").get("/experiments/").content.decode()

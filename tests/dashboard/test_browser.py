@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run, Snapshot
-from tests.dashboard.conftest import Complaints, People, Site, measured
+from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
 from tests.factories import (
-    PASSWORD,
     ClusterFactory,
     EnvironmentFactory,
     ImageFactory,
@@ -29,27 +27,6 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("complaints"),
 ]
-
-Open = Callable[[str], None]
-
-
-@pytest.fixture
-def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
-    """Log in as the owner; then go wherever an address leads."""
-    page.goto(f"{live_server.url}/login/")
-    page.get_by_label("Username").fill("owner")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"{live_server.url}/")
-    return lambda address: page.goto(live_server.url + address) and None
-
-
-def drawn(page: Page) -> int:
-    """Wait until every chart of the page has its plot, and return how many there are."""
-    count = page.locator("[data-chart]").count()
-    expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
-    expect(page.locator("[data-chart][data-drawn]")).to_have_count(count)
-    return count
 
 
 def test_a_question_becomes_an_experiment(page: Page, open_page: Open, site: Site) -> None:

@@ -15,6 +15,7 @@ from tests.factories import (
     ExperimentFactory,
     JobFactory,
     PartitionFactory,
+    PublishedTableFactory,
     RunFactory,
     RuntimeFactory,
     WorkloadFactory,
@@ -36,6 +37,7 @@ def more_rows(site: Site, people: People) -> None:
         measured(site, people.owner, blocks=3)
         ExperimentFactory(cluster=site.cluster, baseline=site.bare, owner=people.other)
         WorkloadFactory()
+        PublishedTableFactory(owner=people.other)
         ContainerFactory(cluster=site.cluster)
         cluster = ClusterFactory()
         PartitionFactory(cluster=cluster)
@@ -48,6 +50,7 @@ def more_rows(site: Site, people: People) -> None:
         "/experiments/",
         "/runs/",
         "/compare/",
+        "/compare/?tab=tables",
         "/clusters/",
         "/catalogue/?tab=images",
         "/catalogue/?tab=workloads",
@@ -59,6 +62,7 @@ def test_a_list_asks_the_database_as_often_for_many_rows_as_for_few(
     address: str, site: Site, people: People, results: Experiment
 ) -> None:
     client = people.client("owner")
+    PublishedTableFactory(owner=people.other)
     queries(client, address)  # what is asked once a process
     few = queries(client, address)
     more_rows(site, people)

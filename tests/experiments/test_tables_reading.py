@@ -98,7 +98,7 @@ def test_what_a_person_says_comes_before_what_is_recognised():
     assert left_out(table, baseline="plain") == [
         "Row 2: only the baseline plain (gpus 1).",
         "Row 5: no row of the baseline plain has the same labels (gpus 4). Any column that is not "
-        "recognised is a label.",
+        "recognised is a label, unless it is ignored.",
     ]
 
 

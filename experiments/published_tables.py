@@ -1,0 +1,209 @@
+"""Published tables: what a person sees before keeping one, and its comparison ever after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from experiments.comparisons import Comparison, Group
+from experiments.models import PublishedTable
+from experiments.statistics import Measured
+from experiments.statistics.columns import Reading, recognise
+from experiments.statistics.printed import TableError
+from experiments.statistics.published import (
+    Compared,
+    cells_of,
+    compare_table,
+    left_out,
+    samples_of,
+    unmatched,
+)
+from experiments.statistics.sheets import Sheet, read_sheet
+from experiments.statistics.tables import Row, Table, read_table
+
+MOST_BYTES = 2_000_000
+"""Of a table that is kept: it is read anew whenever somebody looks."""
+MOST_COMPARISONS = 500
+FIRST_ROWS = 10
+BARE = re.compile(r"(bare.?metal|bare|native|host|baseline|no.?container|without.*)", re.IGNORECASE)
+"""What people call the environment that the others are compared with."""
+
+
+@dataclass(frozen=True)
+class TableComparison(Comparison):
+    """What a published table can show."""
+
+    row: PublishedTable
+    sheet: Sheet
+    """The table as it was given."""
+    table: Table
+    left_out: list[str]
+    """What has no part in it, and why."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"table": self.row.pk, **super().about, "source": self.row.source}
+
+
+def compare_published(row: PublishedTable) -> TableComparison:
+    """Compare every environment of a table with its baseline.
+
+    TableError, if the text cannot be compared (any more): it was when it was kept.
+    """
+    sheet = read_sheet(row.text)
+    table = read_table(sheet, baseline=row.baseline, reading=reading_of(row.reading))
+    compared = compare_table(table, baseline=row.baseline, margin=row.margin)
+    others = [name for name in table.environments if name != row.baseline]
+    return TableComparison(
+        key=row.key,
+        question=row.question,
+        margin=row.margin,
+        paired=table.paired,
+        environments=[row.baseline, *others],
+        groups=_groups(table, compared, row.baseline),
+        row=row,
+        sheet=sheet,
+        table=table,
+        left_out=left_out(table, baseline=row.baseline),
+    )
+
+
+def reading_of(said: Mapping[str, Any]) -> Reading:
+    """What a row keeps about its table, as the statistics take it."""
+    return Reading(**said)
+
+
+def as_kept(reading: Reading) -> dict[str, Any]:
+    """The same, as a row keeps it."""
+    return asdict(reading) | {"roles": dict(reading.roles)}
+
+
+def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[Group]:
+    problems = {tuple(cell.items()): said for cell, said in unmatched(table, baseline=baseline)}
+    groups = []
+    for cell, arms in cells_of(table):
+        rows = [row for arm in arms.values() for row in arm]
+        pairs = [one.pair for one in compared if one.cell == cell]
+        metric = Measured(table.measured, rows[0].unit, rows[0].better, table.measured or "value")
+        samples = samples_of(rows) if table.single_runs else []
+        groups.append(Group(cell, metric, samples, pairs, problems.get(tuple(cell.items()), "")))
+    return groups
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table that is being looked at; `texts` are the first of its fields."""
+
+    name: str
+    role: str
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A table as it is read so far, and what stands against comparing it."""
+
+    columns: list[Column] = field(default_factory=list)
+    row_numbers: list[int] = field(default_factory=list)
+    """Of the first rows, as a spreadsheet counts them."""
+    rows: int = 0
+    environments: list[str] = field(default_factory=list)
+    baseline: str = ""
+    """The one asked for, else the one that looks most like bare metal."""
+    first: list[tuple[int, str, str, str]] = field(default_factory=list)
+    """The first rows as they are read: number, cell, environment and value in words."""
+    summary: str = ""
+    problem: str = ""
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def rest(self) -> int:
+        """How many rows are not shown."""
+        return self.rows - len(self.row_numbers)
+
+
+def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Preview:
+    """Read a table as far as it can be read; never raises."""
+    try:
+        sheet = read_sheet(text)
+    except TableError as error:
+        return Preview(problem=str(error))
+    found: dict[str, Any] = {
+        "columns": _columns(sheet, recognise(sheet, reading.roles)),
+        "row_numbers": [number for number, _ in sheet.rows[:FIRST_ROWS]],
+        "rows": len(sheet.rows),
+    }
+    try:
+        table = read_table(sheet, baseline=baseline, reading=reading)
+    except TableError as error:
+        return Preview(**found, problem=str(error))
+    if baseline not in table.environments:
+        baseline = suggested_baseline(table.environments)
+    found |= {
+        "environments": table.environments,
+        "baseline": baseline,
+        "first": [_in_words(row) for row in table.rows[:FIRST_ROWS]],
+    }
+    try:
+        compared = compare_table(table, baseline=baseline, margin=margin)
+        if len(compared) > MOST_COMPARISONS:
+            raise TableError(
+                f"These are {len(compared):,} comparisons; a page shows {MOST_COMPARISONS} at "
+                "most. Is a column a label that should be ignored?"
+            )
+    except TableError as error:
+        return Preview(**found, problem=str(error))
+    return Preview(
+        **found,
+        summary=_summary(table, compared),
+        left_out=left_out(table, baseline=baseline),
+    )
+
+
+def suggested_baseline(environments: Sequence[str]) -> str:
+    """Return the environment that is called like bare metal, else the first."""
+    return next((name for name in environments if BARE.fullmatch(name)), environments[0])
+
+
+def _columns(sheet: Sheet, roles: Mapping[str, str]) -> list[Column]:
+    first = [fields for _, fields in sheet.rows[:FIRST_ROWS]]
+    return [
+        Column(name, roles[name], [fields[place] for fields in first])
+        for place, name in enumerate(sheet.header)
+    ]
+
+
+def _in_words(row: Row) -> tuple[int, str, str, str]:
+    value = f"{row.mean.value:.10g}"
+    if spread := row.sd or row.se:
+        value += f" ± {spread.value:.10g}"
+    known = [
+        "SD" if row.sd else "SE" if row.se else "",
+        f"n = {row.n}" if row.n else f"{row.steps} steps" if row.steps else "",
+    ]
+    said = ", ".join(filter(None, known))
+    words = " ".join(filter(None, [value, row.unit, f"({said})" if said else ""]))
+    return row.place.row, ", ".join(filter(None, row.cell)), row.environment, words
+
+
+def _summary(table: Table, compared: Sequence[Compared]) -> str:
+    """What was understood, in a sentence."""
+    kind = (
+        f"single runs{', paired by ' + table.columns['block'] if table.paired else ''}"
+        if table.single_runs
+        else "means"
+    )
+    first = table.rows[0]
+    unit = f" in {first.unit}" if first.unit else ""
+    better = f", {first.better} is better" if first.better else ""
+    cells = len({tuple(one.cell.items()) for one in compared})
+    return (
+        f"{_count(len(table.rows), 'value')} read as {kind}{unit}{better}: "
+        f"{_count(len(compared), 'comparison')} in {_count(cells, 'cell')}."
+    )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
