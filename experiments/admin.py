@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from django import forms
@@ -14,6 +15,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
 from experiments.credentials import fingerprint_of, normalised
+from experiments.execution import partition_problem
 from experiments.models import (
     Cluster,
     Credential,
@@ -30,6 +32,7 @@ from experiments.models import (
 )
 from runners.errors import TryAgain
 from runners.runtimes import RUNTIMES
+from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint, scan_host_key
 from runners.workloads import WORKLOADS, ParameterError
 
@@ -128,8 +131,56 @@ class CredentialAdmin(Owned):
     list_display = ("name", "user_name", "fingerprint", "owner", "last_used_at")
 
 
+class OptionLines(forms.CharField):
+    """Options of a scheduler, one a line; stored as a list."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "cols": 80, "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.to_python(data))
+
+    def validate(self, value: list[str]) -> None:
+        for option in value:
+            if not option.startswith("-"):
+                raise ValidationError(f"An option begins with a dash, this does not: {option}")
+            unknown = set(re.findall(r"\{(\w*)\}", option)) - set(PLACEHOLDERS)
+            if unknown:
+                known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+                raise ValidationError(f"{option} names {{{min(unknown)}}}; known are {known}.")
+
+
+class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
+    directives = OptionLines(
+        label="Further options",
+        required=False,
+        help_text="Of the scheduler, one a line, such as --exclusive or --constraint=a100. Those "
+        "that name {gpus}, {cpus}, {nodes}, {memory} or {memory_per_cpu} (MB) replace Tare's own "
+        "way to ask for them: --gpus-per-node=a100:{gpus}, or -pe smp {cpus} for Grid Engine.",
+    )
+
+
+class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    def clean(self) -> None:
+        """Refuse what the scheduler's own job script could not say."""
+        super().clean()
+        scheduler = self.instance.scheduler
+        for form in self.forms:
+            if scheduler in SCHEDULERS and form.is_valid() and form.has_changed():
+                problem = partition_problem(form.instance, scheduler)
+                if problem:
+                    form.add_error(None, f"A job cannot be written so: {problem}.")
+
+
 class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
     model = Partition
+    form = PartitionForm
+    formset = PartitionFormSet
     extra = 0
     fields = (
         ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),

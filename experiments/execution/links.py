@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments import rules
 from experiments.design import Scale
-from experiments.models import Cluster, Job
+from experiments.models import Cluster, Job, Partition
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.runner import Runner
@@ -121,10 +121,13 @@ def _resources(job: Job, runs: int) -> Resources:
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
     )
-    if partition is None:
-        return asked
+    return _asking(asked, partition) if partition else asked
+
+
+def _asking(wanted: Resources, partition: Partition) -> Resources:
+    """The same, with what jobs of this partition ask for besides."""
     return replace(
-        asked,
+        wanted,
         cpus_per_node=partition.cpus_per_run,
         memory_mb=partition.memory_mb,
         partition=partition.name,
@@ -133,3 +136,14 @@ def _resources(job: Job, runs: int) -> Resources:
         directives=tuple(partition.directives),
         gres=partition.gres,
     )
+
+
+def partition_problem(partition: Partition, scheduler: str) -> str:
+    """Why no job script could ask for this partition; empty if one can."""
+    everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
+    job = JobSpec("x", "tare-x-1", "/work/jobs/x-1", (), _asking(everything, partition))
+    try:
+        SCHEDULERS[scheduler]().header(job)
+    except ValueError as problem:
+        return str(problem)
+    return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from textwrap import shorten
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -89,7 +90,7 @@ def _poll(held: Lease, runner: Runner) -> None:
         if status is None:
             _left_the_queue(job, runner)
             continue
-        words = f"{status.native} {status.reason}".strip()
+        words = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
         if words != job.scheduler_state:
             Job.objects.filter(pk=job.pk).update(scheduler_state=words)
         if status.state == "running" and job.state == Job.State.QUEUED:

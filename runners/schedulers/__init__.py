@@ -1,15 +1,29 @@
 """Ways to get a job run."""
 
-from runners.schedulers.base import Failure, LastWord, PartitionFacts, Scheduler, Status
+from runners.schedulers.base import (
+    PLACEHOLDERS,
+    Failure,
+    LastWord,
+    PartitionFacts,
+    Scheduler,
+    Status,
+)
 from runners.schedulers.direct import Direct
+from runners.schedulers.grid_engine import GridEngine
 from runners.schedulers.slurm import Slurm
 
-SCHEDULERS: dict[str, type[Scheduler]] = {"slurm": Slurm, "direct": Direct}
+SCHEDULERS: dict[str, type[Scheduler]] = {
+    "slurm": Slurm,
+    "grid_engine": GridEngine,
+    "direct": Direct,
+}
 
 __all__ = [
+    "PLACEHOLDERS",
     "SCHEDULERS",
     "Direct",
     "Failure",
+    "GridEngine",
     "LastWord",
     "PartitionFacts",
     "Scheduler",

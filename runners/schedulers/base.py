@@ -1,16 +1,21 @@
 """The seam to whatever decides when a job may run. Pure: commands out, answers in."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from runners.jobs import JobSpec
+from runners.jobs import JobSpec, Resources
 from runners.transports.base import Completed
 
 Failure = Literal[
     "time-out", "out of memory", "node failure", "cancelled outside", "lost", "failed"
 ]
+
+# What a partition's own options may name, to ask in its site's spelling.
+PLACEHOLDERS = ("gpus", "cpus", "nodes", "memory", "memory_per_cpu")
+PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 @dataclass(frozen=True)
@@ -133,3 +138,28 @@ class Scheduler(ABC):
     def is_full(self, words: str) -> bool:
         """Whether `at_once` gave up because no node was free, by what it complained of."""
         return False
+
+
+def site_options(wanted: Resources) -> tuple[list[str], set[str]]:
+    """The partition's own options for this job, and the placeholders that they ask by.
+
+    An option that names something of which the job wants none is left out. ValueError if one of
+    them is more than one line.
+    """
+    memory = wanted.memory_mb or 0
+    values = {
+        "gpus": wanted.gpus_per_node,
+        "cpus": wanted.cpus_per_node,
+        "nodes": wanted.nodes,
+        "memory": memory,
+        "memory_per_cpu": -(-memory // wanted.cpus_per_node),
+    }
+    options, asked = [], set()
+    for directive in wanted.directives:
+        if len(directive.splitlines()) > 1:
+            raise ValueError(f"a directive is one line, this is not: {directive!r}")
+        names = set(PLACEHOLDER.findall(directive))
+        asked |= names
+        if all(values[name] for name in names):
+            options.append(PLACEHOLDER.sub(lambda found: str(values[found[1]]), directive))
+    return options, asked

@@ -8,7 +8,14 @@ from typing import Literal
 
 from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
-from runners.schedulers.base import Failure, LastWord, PartitionFacts, Scheduler, Status
+from runners.schedulers.base import (
+    Failure,
+    LastWord,
+    PartitionFacts,
+    Scheduler,
+    Status,
+    site_options,
+)
 from runners.transports.base import Completed
 
 # Options in the submitter's variables would win over the script's own lines.
@@ -61,6 +68,7 @@ class Slurm(Scheduler):
 
     def header(self, job: JobSpec) -> list[str]:
         wanted = job.resources
+        site, asked = site_options(wanted)
         options = [
             f"--job-name={job.name}",
             f"--chdir={job.directory}",
@@ -68,20 +76,20 @@ class Slurm(Scheduler):
             "--output=scheduler-%j.out",
             f"--nodes={wanted.nodes}",
             "--ntasks-per-node=1",
-            f"--cpus-per-task={wanted.cpus_per_node}",
+            *([] if "cpus" in asked else [f"--cpus-per-task={wanted.cpus_per_node}"]),
             f"--time={-(-wanted.time_limit_seconds // 60)}",  # minutes, rounded up
             "--no-requeue",
             "--export=NONE",
         ]
-        if wanted.gpus_per_node:
+        if wanted.gpus_per_node and "gpus" not in asked:
             options.append(f"--gres={wanted.gres}:{wanted.gpus_per_node}")
-        if wanted.memory_mb is not None:
+        if wanted.memory_mb is not None and not asked & {"memory", "memory_per_cpu"}:
             options.append(f"--mem={wanted.memory_mb}M")
         for name in ("partition", "account", "qos"):
             if value := getattr(wanted, name):
                 options.append(f"--{name}={value}")
         lines = [f"#SBATCH {shlex.quote(option)}" for option in options]
-        lines += [f"#SBATCH {directive}" for directive in wanted.directives]
+        lines += [f"#SBATCH {option}" for option in site]
         for line in lines:
             if len(line.splitlines()) > 1:
                 raise ValueError(f"a directive is one line, this is not: {line!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 from typing import Any
 
@@ -131,6 +132,61 @@ def test_a_cluster_that_cannot_be_reached_is_refused(
 ) -> None:
     page = as_admin.post(reverse("admin:experiments_cluster_add"), cluster(**changes))
     assert words in page.content.decode()
+    assert not Cluster.objects.exists()
+
+
+def partition(**changes: Any) -> dict[str, Any]:
+    fields = {
+        "name": "gpu",
+        "nodes": "2",
+        "gpus_per_node": "4",
+        "gpu_model": "",
+        "gres": "gpu",
+        "cpus_per_node": "8",
+        "cpus_per_run": "2",
+        "memory_mb": "",
+        "time_limit_minutes": "60",
+        "account": "",
+        "qos": "",
+        "directives": "",
+        **changes,
+    }
+    sent = {f"partitions-0-{name}": value for name, value in fields.items()}
+    return {**cluster(), **sent, "partitions-TOTAL_FORMS": "1"}
+
+
+def test_a_partitions_options_are_lines(as_admin: Client) -> None:
+    typed = "--exclusive\r\n\r\n  --gpus-per-node=a100:{gpus}\r\n"
+    answer = as_admin.post(
+        reverse("admin:experiments_cluster_add"), partition(directives=typed, qos="short")
+    )
+    assert answer.status_code == 302
+    made = Cluster.objects.get()
+    options = ["--exclusive", "--gpus-per-node=a100:{gpus}"]
+    assert made.partitions.get().directives == options
+    page = as_admin.get(reverse("admin:experiments_cluster_change", args=[made.pk]))
+    assert "--exclusive\n--gpus-per-node=a100:{gpus}</textarea>" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"directives": "exclusive"}, "begins with a dash, this does not: exclusive"),
+        ({"directives": "--gpus={gpu}"}, "names {gpu}; known are {gpus}, {cpus}"),
+        ({"scheduler": "grid_engine"}, "needs a parallel environment"),
+        (
+            {"scheduler": "grid_engine", "directives": "-pe smp {cpus}", "qos": "short"},
+            "Grid Engine has no QOS",
+        ),
+    ],
+)
+def test_a_partition_that_no_job_could_ask_for_is_refused(
+    changes: dict[str, str], words: str, as_admin: Client
+) -> None:
+    kind = {"scheduler": changes.pop("scheduler", "slurm")}
+    sent = {**partition(**changes), **kind}
+    page = as_admin.post(reverse("admin:experiments_cluster_add"), sent).content.decode()
+    assert words in html.unescape(page)
     assert not Cluster.objects.exists()
 
 

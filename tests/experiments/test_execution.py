@@ -19,6 +19,7 @@ from experiments.execution.lease import lease
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.errors import TryAgain
 from runners.runner import Runner
+from runners.schedulers import Status
 from runners.transports import Local
 from tests.conftest import finish, tick_until
 from tests.factories import ContainerFactory, JobFactory
@@ -194,6 +195,22 @@ class TestPromise3ExactlyOnce:
             finish(made)
         assert starts(made.jobs.get()) == 1
         assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_scheduler_that_says_a_lot_is_cut_short(experiment: Make) -> None:
+    made = experiment()
+    execution.tick(made.cluster.pk)
+    reason = "queue instance dropped because it is full; " * 100
+
+    def says(self: Runner, ids: list[str]) -> dict[str, Status]:
+        return {job_id: Status("queued", reason, "qw") for job_id in ids}
+
+    with mock.patch.object(Runner, "poll", says):
+        assert execution.tick(made.cluster.pk) == "done"
+    kept = made.jobs.get().scheduler_state
+    assert kept.startswith("qw queue instance dropped")
+    assert kept.endswith("...")
+    finish(made)
 
 
 class TestPromise7Politeness:

@@ -3,6 +3,7 @@
 After a change that is meant, write them anew with `python -m tests.runners.golden_scripts`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
@@ -36,6 +37,16 @@ UDOCKER = EnvironmentSpec(
 )
 
 
+SITE = Resources(
+    time_limit_seconds=601,
+    gpus_per_node=2,
+    cpus_per_node=8,
+    memory_mb=16_000,
+    partition="gpu",
+    account="physics",
+)
+
+
 def block(*environments: EnvironmentSpec) -> JobSpec:
     """One block of blas, in this order."""
     return JobSpec(
@@ -62,9 +73,24 @@ def block(*environments: EnvironmentSpec) -> JobSpec:
     )
 
 
+def site(kind: str, *directives: str) -> str:
+    """A job for a cluster that asks for things in its own way."""
+    job = replace(block(BARE_METAL, SIF), resources=replace(SITE, directives=directives))
+    return render(job, SCHEDULERS[kind]())
+
+
 def scripts() -> dict[str, str]:
     """The text of each golden file, by its name."""
     return {
+        "grid_engine.sh": site("grid_engine", "-pe smp {cpus}", "-l rmem={memory_per_cpu}M"),
+        "slurm_site.sh": site(
+            "slurm",
+            "--gpus-per-node=h100:{gpus}",
+            "--mem-per-cpu={memory_per_cpu}M",
+            "--reservation=measure",
+            "--constraint=h100&nvlink",
+            "--exclusive",
+        ),
         "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), SCHEDULERS["slurm"]()),
         "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
     }

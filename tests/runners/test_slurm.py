@@ -58,6 +58,19 @@ def test_only_what_is_asked_for_is_in_the_header():
     assert "#SBATCH --qos=x" in asked
 
 
+def test_a_site_asks_in_its_own_spelling():
+    site = ("--gpus-per-node=a100:{gpus}", "-c {cpus}", "--mem-per-cpu={memory_per_cpu}M", "-N1-1")
+    asked = header(directives=site, gpus_per_node=2, cpus_per_node=3, memory_mb=1000)
+    own = ["--gpus-per-node=a100:2", "-c 3", "--mem-per-cpu=334M", "-N1-1"]
+    assert asked[-6:-2] == [f"#SBATCH {option}" for option in own]
+    for option in ("--gres", "--cpus-per-task", "--mem="):
+        assert option not in "\n".join(asked)
+    without = "\n".join(header(directives=site))
+    assert "gpus-per-node" not in without
+    assert "mem-per-cpu" not in without
+    assert "#SBATCH -c 1" in without
+
+
 @pytest.mark.parametrize("printed", ["7\n", "7;cluster\n", "Welcome to the cluster\n7\n"])
 def test_the_id_of_a_submitted_job_is_read(printed):
     assert SLURM.parse_submit(said(printed)) == "7"

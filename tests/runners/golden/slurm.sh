@@ -58,11 +58,11 @@ claim() {
     exit 71
 }
 
-# The scheduler ends the job (cancelled, or out of time): say so while there is time, and pass it
-# on to what runs now.
+# The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
+# there is time, and pass it on to what runs now.
 # shellcheck disable=SC2329 # a trap calls it
 terminate() {
-    trap '' TERM
+    trap '' TERM USR2
     terminated=yes
     journal terminated
     if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
@@ -92,7 +92,7 @@ fail() {
 # Execute the program of the run, if everything that it needs is there.
 execute() {
     local began code
-    trap 'terminated=yes' TERM # for this subshell, which stays; what it starts is ended as usual
+    trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
     "${present[@]}" >/dev/null || fail "image missing: $image"
     "${version[@]}" >"$directory/runtime_version" 2>&1
@@ -109,7 +109,7 @@ execute() {
         exec timeout --kill-after=10 "$limit" "${program[@]}" 2>&1
     )
     code=$?
-    trap '' TERM # from here on nothing waits for anything
+    trap '' TERM USR2 # from here on nothing waits for anything
     rm -f "$job/.process"
     if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
         fail "time limit reached: the run was ended after $limit s"
@@ -139,7 +139,7 @@ cool_down() {
 
 # List everything with its checksum, then say that the record is complete. EXIT CODE
 finish() {
-    trap '' TERM
+    trap '' TERM USR2
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
@@ -152,7 +152,7 @@ finish() {
 # --- The job ------------------------------------------------------------------------------------
 
 claim
-trap terminate TERM
+trap terminate TERM USR2
 exec >"$job/job.out" 2>&1 </dev/null
 journal "job started" ", \"job\": \"$job_id\""
 
