@@ -23,10 +23,12 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit(0))
     with lab.lock():
-        if lab.started() and lab.facts_path.exists():
+        complete = lab.grid_engine or not options.grid_engine
+        if lab.started() and lab.facts_path.exists() and complete:
             host.say(f"already running on port {lab.port}; see {lab.facts_path}")
             return 0
         lab.stop()
+        lab.grid_engine = lab.grid_engine or options.grid_engine
         process = start(lab, options)
     if not options.foreground:
         return 0
@@ -38,11 +40,12 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
 
 def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Starts the cluster, proves that it works, and says how to reach it."""
-    rootfs.cluster()
+    rootfs.cluster(grid_engine=lab.grid_engine)
     began = time.monotonic()
     if lab.facts_path.exists():
         host.say("starting again, with the keys, files and jobs of the last time")
-    host.say("starting sshd, munge, MariaDB, slurmdbd, slurmctld and two slurmd ...")
+    more = ", sge_qmaster and sge_execd" if lab.grid_engine else ""
+    host.say(f"starting sshd, munge, MariaDB, slurmdbd, slurmctld and two slurmd{more} ...")
     try:
         process = lab.start(options.port, with_caller=options.foreground)
         host.say("running a step on both nodes and a batch job, over SSH ...")
@@ -57,6 +60,8 @@ def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]
         "Slurm": facts["scheduler"]["version"],
         "Python": facts["python"]["version"],
     }
+    if lab.grid_engine:
+        parts["Grid Engine"] = facts["grid_engine"]["version"]
     parts |= {kind: runtime["version"] for kind, runtime in facts["runtimes"].items()}
     host.say(", ".join(f"{name} {version}".strip() for name, version in parts.items()))
     took = time.monotonic() - began
@@ -111,6 +116,9 @@ def main() -> int:
 
     added = verb("up", up, "start the cluster, test it, write DIR/lab.json")
     added.add_argument("--port", type=int, help="sshd's port; the twelve after it are used too")
+    added.add_argument(
+        "--grid-engine", action="store_true", help="with Grid Engine beside Slurm, from now on"
+    )
     added.add_argument("--foreground", action="store_true", help="stay, and end with the caller")
     verb("down", down, "end the cluster; its files stay")
     verb("status", status, "say whether it runs, and Slurm's nodes")

@@ -92,6 +92,7 @@ class Lab:
     home: str
     work_directory: str
     slurm_version: str
+    grid_engine_version: str  # empty: this lab has none
     python_version: str
     partitions: tuple[Partition, ...]
     runtimes: dict[str, Runtime]
@@ -121,6 +122,7 @@ def load(directory: Path) -> Lab:
         home=facts["home"],
         work_directory=facts["work_directory"],
         slurm_version=facts["scheduler"]["version"],
+        grid_engine_version=facts.get("grid_engine", {}).get("version", ""),
         python_version=facts["python"]["version"],
         partitions=tuple(Partition(**row) for row in facts["partitions"]),
         runtimes={kind: Runtime(**row) for kind, row in facts["runtimes"].items()},
@@ -136,12 +138,20 @@ def software(row: dict[str, Any]) -> Software:
     )
 
 
-def ensure_lab(directory: Path, *, images: Sequence[str] = (), port: int | None = None) -> Lab:
+def ensure_lab(
+    directory: Path,
+    *,
+    images: Sequence[str] = (),
+    port: int | None = None,
+    grid_engine: bool = False,
+) -> Lab:
     """The lab in `directory`, running, with these images staged; brought up and built if need be.
 
-    Raises RuntimeError with the lab's own words when that fails.
+    With `grid_engine` it has that beside Slurm. Raises RuntimeError with the lab's own words when
+    that fails.
     """
     choice = [] if port is None else ["--port", str(port)]
+    choice += ["--grid-engine"] if grid_engine else []
     checked("up", "--dir", str(directory), *choice)
     if set(images) - set(load(directory).images):
         checked("build", "--dir", str(directory), *images)

@@ -21,7 +21,8 @@ PASSPHRASE = "pass phrase"
 WORK = f"/scratch/{USER}"
 SOFTWARE = "/scratch/software"
 DEFAULT_PORT = 27000
-PORTS = (0, 1, 2, 11, 12)  # sshd, slurmctld, slurmdbd, node1, node2, from the base port
+# sshd, slurmctld, slurmdbd, qmaster, execd, node1, node2, from the base port
+PORTS = (0, 1, 2, 3, 4, 11, 12)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -34,6 +35,7 @@ class Instance:
         self.log = self.directory / "log" / "start.log"
         self.pid_path = self.directory / "pid"
         self.port: int = self.facts().get("port", 0)
+        self.grid_engine = "grid_engine" in self.facts()
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         return host.locked(self.directory / "lock")
@@ -62,7 +64,7 @@ class Instance:
 
     def start(self, port: int | None, *, with_caller: bool) -> subprocess.Popen[bytes]:
         """Starts every daemon and waits for the last one; `with_caller`: not to outlive it."""
-        root = rootfs.cluster()
+        root = rootfs.cluster(grid_engine=self.grid_engine)
         for name in ("log", "home", "scratch", "keys"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         software = host.cache() / "software"
@@ -178,6 +180,7 @@ class Instance:
             "charliecloud": "/usr/bin/ch-run",
         }
         host_key = (inside / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
+        added = {"grid_engine": {"version": versions["grid_engine"]}} if self.grid_engine else {}
         return {
             "schema": 1,
             "host": "127.0.0.1",
@@ -194,6 +197,7 @@ class Instance:
             "os": versions["os"],
             "python": {"executable": "/usr/bin/python3", "version": versions["python"]},
             "scheduler": {"kind": "slurm", "version": versions["slurm"]},
+            **added,
             "partitions": self.partitions(),
             "runtimes": {
                 kind: {"executable": path, "version": versions[kind]}

@@ -70,16 +70,21 @@ def missing_packages(apt_output: str) -> list[str]:
     return sorted({name for names in found for name in names})
 
 
-def cluster() -> Path:
+def cluster(*, grid_engine: bool = False) -> Path:
     """The cluster's root file system, built now if the cache has none for this recipe."""
     wanted = packages(host.HERE / "packages.txt")
     name = host.digest((host.CLUSTER / file for file in PREPARED), RELEASE, *wanted)
     folder = host.cache() / f"rootfs-{name}"
-    if not folder.is_dir():
+    added = host.CLUSTER / "grid_engine_prepare.sh"
+    both = folder.with_name(f"{folder.name}-grid-engine-{host.digest([added])}")
+    found = both if grid_engine else folder
+    if not found.is_dir():
         with host.locked(host.cache() / "rootfs.lock"):
             if not folder.is_dir():
                 build(folder, wanted)
-    return folder
+            if grid_engine and not both.is_dir():
+                add_grid_engine(folder, both)
+    return found
 
 
 def versions() -> str:
@@ -98,16 +103,22 @@ def build(folder: Path, wanted: list[str]) -> None:
     marker.parent.mkdir()
     marker.touch()
     with host.timed("preparing the cluster's users, udocker and database"):
-        host.run(
-            [
-                *ENTER,
-                str(partial),
-                "--bind",
-                str(host.CLUSTER),
-                "/opt/tare-lab",
-                "--",
-                "/opt/tare-lab/prepare.sh",
-            ],
-            log,
-        )
+        prepare(partial, "prepare.sh", log)
     partial.rename(folder)
+
+
+def add_grid_engine(source: Path, folder: Path) -> None:
+    """Makes `folder` a copy of `source` with Grid Engine in it."""
+    log, partial = folder.with_suffix(".log"), folder.with_suffix(".partial")
+    log.write_text("")
+    shutil.rmtree(partial, ignore_errors=True)
+    with host.timed("adding Grid Engine to a copy of the cluster's root file system"):
+        host.run(["cp", "-a", "--reflink=auto", str(source), str(partial)], log)
+        prepare(partial, "grid_engine_prepare.sh", log)
+    partial.rename(folder)
+
+
+def prepare(root: Path, script: str, log: Path) -> None:
+    """Runs one of the scripts of cluster/ inside `root`."""
+    bind = ["--bind", str(host.CLUSTER), "/opt/tare-lab"]
+    host.run([*ENTER, str(root), *bind, "--", f"/opt/tare-lab/{script}"], log)

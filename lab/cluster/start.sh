@@ -2,7 +2,8 @@
 # The first process of the cluster, in the namespace that `lab up` makes and in a container alike: starts
 # every daemon, stays, and ends them in order on TERM.
 #
-# LAB_PORT is sshd's; slurmctld and slurmdbd have the two after it, the nodes +11 and +12.
+# LAB_PORT is sshd's; slurmctld and slurmdbd have the two after it, the nodes +11 and +12. Grid Engine, where it
+# is installed, has +3 and +4.
 # LAB_LISTEN is the address that sshd listens on. /var/lib/tare-lab/keys keeps the researcher's keys.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -36,7 +37,7 @@ end() { # SECONDS NAME: asks every process of that name to end, and waits
 stop() {
   trap '' TERM INT
   end 1 'slurmd|slurmctld' # slurmctld saves its state, so that no job number is given twice
-  end 1 'slurmdbd|mariadbd'
+  end 1 'slurmdbd|mariadbd|sge_qmaster|sge_execd'
   exit 0
 }
 trap stop TERM INT
@@ -99,6 +100,7 @@ sacctmgr -i -Q add cluster lab >/dev/null 2>&1 || true # it is there already aft
 as slurm /usr/sbin/slurmctld -i
 /usr/sbin/slurmd -N node1
 /usr/sbin/slurmd -N node2
+if [ -x /usr/sbin/sge_qmaster ]; then "$here/grid_engine.sh"; fi
 touch /run/tare-lab.started
 sleep infinity &
 wait $!

@@ -1,0 +1,240 @@
+"""The runner on a real Grid Engine: SSH, one node, the runtimes, on good days and bad ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.client import ensure_lab, load, stop_lab
+from lab.instance import Instance
+from runners.errors import Refused, TryAgain
+from runners.jobs import EnvironmentSpec, JobSpec
+from runners.records import name_failure
+from runners.runner import Runner
+from runners.schedulers import GridEngine, Status
+from runners.transports import SSH, Completed, SSHAddress
+from tests.lab.test_cluster import namespace_of, processes
+from tests.lab.test_runner import BLAS, WAITS, Cluster
+
+pytestmark = pytest.mark.lab
+
+# By Grid Engine's own USR2, which may reach the program too, or by the TERM that the script sends.
+WARNED = (140, 143)
+
+
+class Site(Cluster):
+    """The lab's Grid Engine, whose queue is called main.q."""
+
+    def job(self, *environments: EnvironmentSpec, **changes: object) -> JobSpec:
+        return super().job(*environments, **{"partition": "main.q", **changes})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("lab")
+    lab = ensure_lab(directory, images=("numpy",), grid_engine=True)
+    address = SSHAddress(
+        lab.host, lab.port, lab.user, lab.host_key, Path(lab.private_key).read_text()
+    )
+    with SSH(address) as transport:
+        yield Site(lab, Runner(transport, GridEngine()))
+    namespace = namespace_of(directory)
+    stop_lab(directory)
+    assert processes(namespace) == []
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def full(site: Site) -> Iterator[str]:
+    """A job that holds all four GPUs."""
+    job_id = site.begun(site.job(site.program(WAITS), gpus_per_node=4))
+    yield job_id
+    site.runner.cancel([job_id])
+    site.until(lambda: not site.runner.poll([job_id]))
+
+
+def test_one_block_runs_in_every_environment(site):
+    software = site.lab.images["numpy"]
+    inside = EnvironmentSpec(label="", runtime="", python=software.image.python)
+    environments = [
+        EnvironmentSpec("bare", "bare_metal", python=software.bare_metal.python),
+        *(
+            replace(inside, label=form, runtime="apptainer", image_path=software.form(form).path)
+            for form in ("sif", "sandbox")
+        ),
+        *(
+            replace(
+                inside,
+                label=f"udocker {mode}",
+                runtime="udocker",
+                mode=mode,
+                image_path=software.form("udocker", mode).path,
+            )
+            for mode in ("P1", "R1")
+        ),
+        replace(inside, label="no SIF", runtime="apptainer", image_path="/none/it's.sif"),
+    ]
+    job = site.job(*environments, gpus_per_node=2, cpus_per_node=2, directives=("-pe smp {cpus}",))
+    assert site.runner.find(job) is None
+    job_id = site.runner.submit(job)
+    assert site.runner.find(job) == job_id
+    record = site.finished(job, job_id)
+
+    assert (record.exit_code, record.started_by, record.bad_checksums) == (0, job_id, [])
+    runs = list(record.runs.values())
+    assert [run.exit_code for run in runs] == [0, 0, 0, 0, 0, None]
+    assert runs[5].failure == "image missing: /none/it's.sif"
+    results = [BLAS.read(run.result) for run in runs[:5]]
+    assert len({result.measurements["residual"] for result in results}) == 1
+    for run, environment in zip(runs[:5], job.runs, strict=False):
+        variables = run.snapshot["variables"]
+        assert variables["CUDA_VISIBLE_DEVICES"] == "0,1", run.snapshot
+        assert variables["HOME"] == job.run_directory(environment)
+    assert re.search(rf"^job_number: +{job_id}$", record.snapshot["scheduler"], re.MULTILINE)
+    site.until(lambda: job_id in site.runner.last_words([job_id]))
+    assert site.runner.last_words([job_id])[job_id].kind == ""
+    assert site.runner.find(job) == job_id
+
+
+def test_a_job_that_is_sent_twice_is_executed_once(site):
+    job = site.job(site.program("echo ran"))
+    ids = [site.runner.submit(job), site.runner.submit(job)]
+    site.until(lambda: not site.runner.poll(ids))
+    files = site.runner.collect(job.directory)
+    assert files["journal.ndjson"].count(b'"run began"') == 1
+    started = files["started"].decode().strip()
+    assert started in ids
+    other = next(job_id for job_id in ids if job_id != started)
+    assert b"steps aside" in files[f"scheduler-{other}.out"]
+
+
+def test_a_submission_whose_answer_was_lost_is_found_again(site, full, monkeypatch):
+    """The connection breaks after qsub: nothing has started, only the name can tell."""
+    job = site.job(site.program("echo ran"), gpus_per_node=4)
+    run = site.runner.transport.run
+
+    def cut(argv: list[str], **options: object) -> Completed:
+        done = run(argv, **options)  # type: ignore[arg-type]
+        if "qsub" in argv:
+            raise TryAgain("the connection broke", kind="unreachable")
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.runner.transport, "run", cut)
+        with pytest.raises(TryAgain):
+            site.runner.submit(job)
+    found = site.runner.find(job)
+    assert found
+    assert site.runner.poll([found])[found].state == "queued"
+    site.runner.cancel([full])
+    assert site.finished(job, found).started_by == found
+
+
+def test_a_job_that_waits_says_why_and_can_be_cancelled(site, full):
+    job = site.job(site.program("true"), gpus_per_node=4)
+    job_id = site.runner.submit(job)
+    site.until(lambda: site.runner.poll([job_id])[job_id].reason)
+    status = site.runner.poll([full, job_id])
+    assert status[full] == Status("running", "", "r")
+    assert (status[job_id].state, status[job_id].native) == ("queued", "qw")
+    assert "-l gpu=4" in status[job_id].reason
+    site.runner.cancel([job_id])
+    site.until(lambda: not site.runner.poll([job_id]))
+    assert site.runner.find(job) is None
+    assert site.runner.last_words([job_id]) == {}  # never ran: Grid Engine remembers nothing
+    site.runner.cancel([job_id])
+
+
+def test_a_cancelled_job_says_so_and_its_next_runs_do_not_begin(site):
+    job = site.job(site.program(WAITS), site.program("true"))
+    job_id = site.begun(job)
+    site.runner.cancel([job_id])
+    record = site.finished(job, job_id)
+    assert record.exit_code == 143
+    assert record.runs[f"{job.uid}-r0"].exit_code in WARNED
+    assert record.runs[f"{job.uid}-r1"].exit_code is None
+    assert record.bad_checksums == []
+    assert "terminated" in [line["event"] for line in record.journal]
+    assert site.failure(record, job_id)[0] == "cancelled outside"
+    site.runner.cancel([job_id])
+
+
+def test_the_time_limit_is_named(site):
+    job = site.job(site.program(WAITS), site.program("true"), time_limit_seconds=5)
+    job_id = site.runner.submit(job)
+    record = site.finished(job, job_id)
+    assert record.runs[f"{job.uid}-r0"].exit_code in WARNED
+    assert record.runs[f"{job.uid}-r1"].exit_code is None
+    kind, words = site.failure(record, job_id)
+    assert kind == "time-out"
+    assert "enforced h_rt" in words
+
+
+def test_a_job_that_is_killed_leaves_what_it_had(site):
+    job = site.job(site.program(f"pkill -KILL -f '^-?bash.*/job_scripts/' ; {WAITS}"))
+    job_id = site.runner.submit(job)
+    record = site.finished(job, job_id)
+    assert record.exit_code is None
+    assert name_failure(record, None)[0] == "lost"
+    kind, words = site.failure(record, job_id)
+    assert (kind, words.split()[:3]) == ("failed", ["failed", "100", "137"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"partition": "nope.q"}, 'unknown queue "nope.q"'),
+        ({"directives": ("-pe nope {cpus}",)}, 'parallel environment "nope" does not exist'),
+        ({"directives": ("-l nope=1",)}, 'unknown resource "nope"'),
+        ({"account": "nope"}, 'project "nope" does not exist'),
+        ({"directives": ("-bogus",)}, 'invalid option argument "-bogus"'),
+    ],
+)
+def test_a_refusal_is_told_in_qsubs_words(site, wanted, words):
+    with pytest.raises(Refused, match=words):
+        site.runner.submit(site.job(site.program("true"), **wanted))
+
+
+def test_a_scheduler_that_does_not_answer_changes_nothing(site):
+    job = site.job(site.program(WAITS))
+    job_id = site.begun(job)
+    site.lab.execute(["pkill", "-KILL", "-x", "sge_qmaster"])
+    try:
+        for ask in (
+            lambda: site.runner.poll([job_id]),
+            lambda: site.runner.scheduler.parse_find(
+                site.runner.transport.run(site.runner.scheduler.find(job))
+            ),
+            lambda: site.runner.cancel([job_id]),
+            lambda: site.runner.submit(site.job(site.program("true"))),
+        ):
+            with pytest.raises(TryAgain, match="unable to send message to qmaster") as caught:
+                ask()
+            assert caught.value.kind == "busy"
+    finally:
+        site.lab.execute(["/opt/tare-lab/grid_engine.sh", "qmaster"])
+    assert site.runner.poll([job_id])[job_id].state == "running"
+    site.runner.cancel([job_id])
+    site.until(lambda: not site.runner.poll([job_id]))
+
+
+def test_grid_engine_stays_with_a_lab_and_comes_up_again(tmp_path):
+    plain = ensure_lab(tmp_path)
+    try:
+        assert plain.grid_engine_version == ""
+        assert not plain.execute(["pgrep", "-x", "sge_qmaster"]).stdout
+        both = ensure_lab(tmp_path, grid_engine=True)
+        assert both.grid_engine_version.startswith("8.")
+        assert (both.port, both.host_key) == (plain.port, plain.host_key)
+        assert ensure_lab(tmp_path, grid_engine=True) == both
+        stop_lab(tmp_path)
+        assert Instance(tmp_path).init() is None
+        assert ensure_lab(tmp_path) == load(tmp_path) == both
+        assert "main.q" in both.execute(["qstat", "-f"], user=both.user).stdout
+    finally:
+        stop_lab(tmp_path)
