@@ -146,6 +146,13 @@ class TableForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         return preview(self.table_text, reading=self.reading, baseline=asked, margin=margin)
 
     @property
+    def hint(self) -> str:
+        """Where in the form to say what the table does not."""
+        asks = ("better is not said", "the unit is hh:mm")
+        found = any(words in self.preview.problem for words in asks)
+        return "It can be said above, under “What no column says”." if found else ""
+
+    @property
     def said(self) -> str:
         """The columns' roles that a person chose, for the next round."""
         return json.dumps(dict(self.reading.roles))
@@ -185,6 +192,9 @@ def _roles(data: Mapping[str, Any]) -> dict[str, str]:
         chosen = data.get(f"role-{place}")
         if place != key and chosen and chosen != data.get(f"shown-{place}"):
             roles[data[key]] = chosen
+    metric = data.get("metric")
+    if metric and metric != data.get("shown-metric"):
+        roles = {name: role for name, role in roles.items() if role != "value"} | {metric: "value"}
     header = {data[key] for key in data if key.startswith("name-")}
     return {
         name: role

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from experiments import snapshots
@@ -77,12 +78,12 @@ class Comparison:
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
 
-    @property
+    @cached_property
     def everywhere(self) -> list[Everywhere]:
         """What all groups together say about each environment; empty where there is one."""
         return everywhere(self.pairs)
 
-    @property
+    @cached_property
     def marks(self) -> dict[str, int]:
         """Environment's name -> the index by which it keeps its symbol and colour."""
         return {name: index for index, name in enumerate(self.environments)}

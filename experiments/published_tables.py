@@ -10,7 +10,7 @@ from typing import Any
 from experiments.comparisons import Comparison, Group
 from experiments.models import PublishedTable
 from experiments.statistics import Measured
-from experiments.statistics.columns import Reading, recognise
+from experiments.statistics.columns import Reading, metrics_of, recognise
 from experiments.statistics.printed import TableError
 from experiments.statistics.published import (
     Compared,
@@ -117,6 +117,13 @@ class Preview:
     summary: str = ""
     problem: str = ""
     left_out: list[str] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)
+    """Columns of which one is compared, where there are several and all are numbers of runs."""
+
+    @property
+    def measured(self) -> str:
+        """The column that is compared."""
+        return next((one.name for one in self.columns if one.role in {"mean", "value"}), "")
 
     @property
     def rest(self) -> int:
@@ -134,6 +141,7 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
         "columns": _columns(sheet, recognise(sheet, reading.roles)),
         "row_numbers": [number for number, _ in sheet.rows[:FIRST_ROWS]],
         "rows": len(sheet.rows),
+        "metrics": metrics_of(sheet),
     }
     try:
         table = read_table(sheet, baseline=baseline, reading=reading)

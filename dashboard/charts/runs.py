@@ -53,7 +53,8 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
                 "hovertemplate": f"median %{{x:.4g}} {unit}<extra></extra>",
             }
         )
-        offsets = [0.6 * (blocks[s.block] - (len(blocks) - 1) / 2) / len(blocks) for s in mine]
+        middle = (len(blocks) - 1) / 2
+        offsets = [0.6 * (blocks[_block(s)] - middle) / len(blocks) for s in mine]
         data.append(
             _points(mine, marks, unit, [s.value * factor for s in mine])
             | {"x": [s.value * factor for s in mine], "y": [y + offset for offset in offsets]}
@@ -143,12 +144,24 @@ def _points(
         },
         "customdata": [sample.run for sample in samples],
         "text": [
-            f"<b>{label(sample.environment)}</b><br>{value:.4g} {unit}<br>"
-            f"block {label(sample.block)}" + (f", node {label(sample.node)}" if sample.node else "")
+            f"<b>{label(sample.environment)}</b><br>{value:.4g} {unit}<br>{_where(sample)}"
             for sample, value in zip(samples, values, strict=True)
         ],
         "hovertemplate": "%{text}<extra></extra>",
     }
+
+
+def _block(sample: Sample) -> str:
+    """A run of a published table may have none; then it is a block of its own."""
+    return sample.block or sample.run
+
+
+def _where(sample: Sample) -> str:
+    known = [
+        f"block {label(sample.block)}" if sample.block else f"run {label(sample.run)}",
+        f"node {label(sample.node)}" if sample.node else "",
+    ]
+    return ", ".join(filter(None, known))
 
 
 def _node_in_legend(node: str, index: int) -> dict[str, Any]:
@@ -173,6 +186,7 @@ def _block_order(samples: Sequence[Sample]) -> dict[str, int]:
     """Blocks by their first start, else by name."""
     starts: dict[str, tuple[float, str]] = {}
     for sample in samples:
-        start = (sample.started if sample.started is not None else 0.0, sample.block)
-        starts[sample.block] = min(starts.get(sample.block, start), start)
+        block = _block(sample)
+        start = (sample.started if sample.started is not None else 0.0, block)
+        starts[block] = min(starts.get(block, start), start)
     return {block: i for i, block in enumerate(sorted(starts, key=lambda block: starts[block]))}

@@ -191,12 +191,19 @@ def _is_arm(sheet: Sheet, name: str) -> bool:
 def _our_runs(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
     """Tare's export of runs: what is not named above, and no metric, is beside the point."""
     roles = {name: said.get(name) or OUR_ROLES.get(name, "ignore") for name in sheet.header}
-    metrics = [name for name in sheet.header if OUR_METRIC.fullmatch(name) and name not in said]
+    metrics = [name for name in metrics_of(sheet) if name not in said]
     if "value" not in said.values() and metrics:
         roles[OUR_FIRST_CHOICE if OUR_FIRST_CHOICE in metrics else metrics[0]] = "value"
     if "block" not in said and not _shared(sheet, "block", "environment"):
         roles["block"] = "ignore"  # every run was a job of its own
     return roles
+
+
+def metrics_of(sheet: Sheet) -> list[str]:
+    """Return the columns of Tare's export of runs that hold metrics; none for any other table."""
+    if not set(sheet.header) >= OUR_RUNS:
+        return []
+    return [name for name in sheet.header if OUR_METRIC.fullmatch(name)]
 
 
 def _shared(sheet: Sheet, one: str, other: str) -> bool:

@@ -81,8 +81,12 @@ def left_out(table: Table, *, baseline: str) -> list[str]:
     """Return what has no part in the comparison and why: a sentence each, for people."""
     said = [lack for _, lack in unmatched(table, baseline=baseline)]
     if table.left_out:
-        rows = "1 row is" if table.left_out == 1 else f"{table.left_out:,} rows are"
-        said.insert(0, f"{rows} of runs that did not succeed and left out.")
+        rows = (
+            "1 row of a run that did not succeed is"
+            if table.left_out == 1
+            else f"{table.left_out:,} rows of runs that did not succeed are"
+        )
+        said.insert(0, f"{rows} left out.")
     return said
 
 

@@ -14,11 +14,24 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dashboard.figures import overall, sections
 from dashboard.latex import comparison_tex
+from dashboard.methods import methods
+from experiments.comparisons import comparison_rows, everywhere_rows
 from experiments.models import PublishedTable
-from experiments.published_tables import MOST_BYTES, MOST_COMPARISONS, compare_published
+from experiments.published_tables import (
+    MOST_BYTES,
+    MOST_COMPARISONS,
+    as_kept,
+    compare_published,
+    preview,
+)
+from experiments.statistics.columns import ROLES, Reading
 from tests.dashboard.conftest import People
+from tests.experiments.test_tables_reading import RUNS, SCRAP
 from tests.factories import TABLE, PublishedTableFactory
 
 pytestmark = pytest.mark.django_db
@@ -244,6 +257,58 @@ def test_our_own_runs_can_be_compared_by_another_metric(
     for plot in ("strip", "slopes", "order", "equivalence"):
         assert f'data-chart="{plot}-0"' in page
     assert "data-runs" not in page, "these runs may be another site's"
+
+
+def test_of_several_metrics_one_is_chosen(as_owner: Client) -> None:
+    page = shown(as_owner, RUNS)
+    preview = page.context["form"].preview
+    assert preview.metrics == ["loss (1)", "step_time (s)", "time_to_first_step (s)"]
+    sent = said_on(page) | {"shown-metric": preview.measured, "metric": "time_to_first_step (s)"}
+    page = as_owner.post(NEW, fields(RUNS, action="preview", **sent))
+    assert page.context["form"].preview.measured == "time_to_first_step (s)"
+    sent = said_on(page) | {"shown-metric": "time_to_first_step (s)", "metric": "loss (1)"}
+    page = as_owner.post(NEW, fields(RUNS, action="preview", **sent))
+    assert "whether lower or higher is better is not said" in problem(page)
+    assert "What no column says”" in page.context["form"].hint
+    sent = said_on(page) | {"shown-metric": "loss (1)", "metric": "step_time (s)"}
+    page = as_owner.post(NEW, fields(RUNS, action="preview", **sent))
+    row = kept_from(as_owner, page, RUNS)
+    assert [group.metric.name for group in compare_published(row).groups] == ["step_time (s)"]
+    assert (
+        "1 row of a run that did not succeed is left out."
+        in as_owner.get(row.get_absolute_url()).content.decode()
+    )
+
+
+@given(
+    text=st.one_of(
+        st.text(max_size=200),
+        st.lists(st.lists(SCRAP, min_size=3, max_size=3), min_size=1, max_size=6).map(
+            lambda rows: "\n".join(map(",".join, rows))
+        ),
+    ),
+    roles=st.dictionaries(SCRAP, st.sampled_from(sorted(ROLES)), max_size=3),
+    unit=st.sampled_from(["", "s", "hh:mm", "images/s", "points"]),
+    better=st.sampled_from([None, "lower", "higher"]),
+    n=st.sampled_from([None, 1, 5]),
+)
+def test_whatever_is_shown_without_a_problem_can_be_kept_and_exported(
+    text: str, roles: dict[str, str], unit: str, better: Any, n: int | None
+) -> None:
+    reading = Reading(roles, unit, better, n)
+    seen = preview(text, reading=reading, baseline="bare", margin=0.02)
+    assert all(column.role in {*ROLES, ""} for column in seen.columns)
+    if seen.problem:
+        return
+    row = PublishedTable(
+        pk=1, text=text, baseline=seen.baseline, margin=0.02, reading=as_kept(reading)
+    )
+    comparison = compare_published(row)
+    rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
+    json.dumps([rows, overall(comparison)[0].figure], allow_nan=False)
+    assert sections(comparison)
+    assert methods(comparison)
+    assert comparison_tex(comparison)
 
 
 def test_an_uploaded_file_is_as_good_as_a_pasted_text(as_owner: Client) -> None:

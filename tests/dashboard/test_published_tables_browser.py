@@ -76,7 +76,8 @@ def test_without_javascript_two_clicks_more_lead_there_too(
     browser: object, open_page: Open, page: Page
 ) -> None:
     state = page.context.storage_state()
-    plain = browser.new_context(java_script_enabled=False, storage_state=state).new_page()  # type: ignore[attr-defined]
+    context = browser.new_context(java_script_enabled=False, storage_state=state)  # type: ignore[attr-defined]
+    plain = context.new_page()
     plain.goto(page.url + "compare/tables/new/")
     plain.get_by_label("The table").fill(TABLE_3)
     plain.get_by_role("button", name="Show what is read").click()
@@ -84,6 +85,7 @@ def test_without_javascript_two_clicks_more_lead_there_too(
     expect(plain.get_by_role("region", name="Verdicts")).to_contain_text(
         "is equivalent to baremetal"
     )
+    context.close()
 
 
 def test_no_page_of_a_table_scrolls_sideways_on_a_phone(page: Page, open_page: Open) -> None:

@@ -28,9 +28,9 @@ other,4,b,492
 RUNS = """run,job,block,position,repeat,workload,environment,scale,state,reason,node,began_at,\
 loss (1),step_time (s),time_to_first_step (s)
 a1,j1,1,0,1,cnn,bare,1x1,succeeded,,n1,2026-11-20T12:00:00+00:00,0.5,1.00,9.0
-a2,j1,1,1,1,cnn,box,1x1,succeeded,,n1,2026-11-20T12:01:00+00:00,0.5,1.10,9.9
+a2,j1,1,1,1,cnn,box,1x1,succeeded,,n1,2026-11-20T12:01:00+00:00,0.53,1.10,9.9
 b1,j2,2,0,2,cnn,bare,1x1,succeeded,,n1,2026-11-20T12:02:00+00:00,0.5,1.01,9.1
-b2,j2,2,1,2,cnn,box,1x1,succeeded,,n1,2026-11-20T12:03:00+00:00,0.5,1.12,9.7
+b2,j2,2,1,2,cnn,box,1x1,succeeded,,n1,2026-11-20T12:03:00+00:00,0.56,1.12,9.7
 c1,j3,3,0,3,cnn,bare,1x1,succeeded,,n1,2026-11-20T12:04:00+00:00,0.5,1.00,9.0
 c2,j3,3,1,3,cnn,box,1x1,failed,crashed,n1,,,,
 """
@@ -150,9 +150,7 @@ def test_our_own_export_of_runs_is_known():
     assert found["step_time (s)"] == "value"
     (one,), table = compared(RUNS, "bare")
     assert table.left_out == 1
-    assert left_out(table, baseline="bare") == [
-        "1 row is of runs that did not succeed and left out."
-    ]
+    assert left_out(table, baseline="bare") == ["1 row of a run that did not succeed is left out."]
     assert one.pair.paired
     assert (one.pair.n_blocks, one.pair.dropped_blocks) == (2, ("3",))
     assert one.pair.ratio == pytest.approx((1.10 / 1.00 * 1.12 / 1.01) ** 0.5)
