@@ -8,9 +8,10 @@ from typing import Any
 
 from dashboard.charts import Figure, Row, equivalence, forest, run_order, slopes, strip
 from experiments.comparisons import Comparison, Group
+from experiments.statistics import numbers
 
 FOREST = (
-    "Thin line: 95 % interval. Thick line: 90 % interval. Shaded: the margin; equivalent where the "
+    "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
     "thick line lies inside it."
 )
 STRIP = "Every run; the tick is the median."
@@ -20,7 +21,7 @@ SLOPES = (
 )
 ORDER = "The same runs in the order in which they began: drift would show here."
 EQUIVALENCE = (
-    "What another margin would have said: each curve crosses 5 % at the smallest margin that "
+    "What another margin would have said: each curve crosses {} at the smallest margin that "
     "these runs prove, which stands beside its name."
 )
 
@@ -63,7 +64,8 @@ def _overall(comparison: Comparison) -> Iterator[Plot]:
     rows = [Row(group.title, pair) for group in comparison.groups for pair in group.pairs]
     if rows:
         figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
-        yield Plot("forest", figure, FOREST, f"Ratio to {comparison.baseline}", wide=True)
+        words = FOREST.format(*comparison.levels)
+        yield Plot("forest", figure, words, f"Ratio to {comparison.baseline}", wide=True)
 
 
 def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
@@ -81,5 +83,6 @@ def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot
     if any(sample.started is not None for sample in group.samples):
         yield Plot(f"order-{index}", run_order(group.samples, **words), ORDER)
     if any(pair.smallest_margin is not None for pair in group.pairs):
+        level = numbers.level(comparison.alpha)
         curve = equivalence(group.pairs, margin=comparison.margin, marks=marks)
-        yield Plot(f"equivalence-{index}", curve, EQUIVALENCE)
+        yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))

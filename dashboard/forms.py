@@ -26,6 +26,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.rules import Forecast
+from experiments.statistics.looks import MOST_LOOKS
 from runners.workloads import WORKLOADS
 
 
@@ -115,6 +116,10 @@ def metric_choices() -> list[tuple[str, str]]:
     return [("", "the workload's own"), *named]
 
 
+def look_choices() -> list[tuple[int, str]]:
+    return [(1, "one, at the end"), *((looks, str(looks)) for looks in range(2, MOST_LOOKS + 1))]
+
+
 def clusters_for(user: User) -> QuerySet[Cluster]:
     """Return the clusters in service whose key, if they have one, `user` may use."""
     keys = Credential.objects.usable_by(user)
@@ -133,6 +138,14 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         "It is fixed before the data.",
         initial=0.02,
     )
+    looks = forms.TypedChoiceField(
+        choices=look_choices,
+        coerce=int,
+        required=False,
+        empty_value=1,  # type: ignore[arg-type]
+        help_text="When the data are judged. Between looks come at least five repeats; the more "
+        "looks, the stricter each of them.",
+    )
     primary_metric = forms.ChoiceField(
         label="Metric", choices=metric_choices, required=False, help_text="The one that decides."
     )
@@ -148,6 +161,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             "baseline",
             "scales",
             "repeats",
+            "looks",
             "margin",
             "primary_metric",
             "design",
@@ -233,6 +247,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             partition=cleaned.get("partition"),
             baseline=cleaned.get("baseline"),
             primary_metric=cleaned.get("primary_metric") or "",
+            looks=cleaned.get("looks") or 1,
             **asked,
         )
         for name in problems.keys() - self.errors.keys():
@@ -257,6 +272,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
                 workloads=workloads,
                 metric=asked.get("primary_metric") or "",
                 repeats=asked["repeats"],
+                looks=asked.get("looks") or 1,
                 margin=asked["margin"],
                 paired=asked["design"] != Experiment.Design.INDEPENDENT,
                 comparisons=len(workloads)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dashboard.methods import methods
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
+from experiments.statistics.words import at_the_look
 
 SPECIAL = str.maketrans(
     {
@@ -27,17 +28,22 @@ SPECIAL = str.maketrans(
         **{character: f"\\{character}" for character in "{}$&#%_"},
     }
 )
-HEADINGS = (
-    "Environment",
-    "Data",
-    "Mean ± SD",
-    "Ratio [95 % CI]",
-    "90 % CI",
-    "p, difference",
-    "p, equivalence",
-    "Provable margin",
-    "Verdict",
-)
+COLUMNS = 9
+
+
+def headings(comparison: Comparison) -> tuple[str, ...]:
+    wide, narrow = comparison.levels
+    return (
+        "Environment",
+        "Data",
+        "Mean ± SD",
+        f"Ratio [{wide} CI]",
+        f"{narrow} CI",
+        "p, difference",
+        "p, equivalence",
+        "Provable margin",
+        "Verdict",
+    )
 
 
 def escape(text: str) -> str:
@@ -64,7 +70,7 @@ def comparison_tex(comparison: Comparison) -> str:
             r"  \setlength{\tabcolsep}{4pt}",
             r"  \begin{tabular}{llrrrrrrl}",
             r"    \toprule",
-            f"    {_row(HEADINGS)}",
+            f"    {_row(headings(comparison))}",
             *body,
             r"    \bottomrule",
             r"  \end{tabular}",
@@ -84,7 +90,7 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
     if group.problem:
         title += f". {group.problem}"
     yield r"    \midrule"
-    yield rf"    \multicolumn{{{len(HEADINGS)}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     means = [mean for pair in group.pairs for mean in (pair.baseline_mean, pair.environment_mean)]
     prefix = numbers.si(means, group.metric.unit)
     above = None
@@ -96,12 +102,15 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
             _spread(pair.baseline_mean, pair.baseline_sd, group.metric, prefix),
         )
         if baseline != above:
-            yield f"    {_row((*baseline, *[''] * (len(HEADINGS) - len(baseline))))}"
+            yield f"    {_row((*baseline, *[''] * (COLUMNS - len(baseline))))}"
         above = baseline
         mark = ""
-        if pair.stamps:
-            stamps = zip(pair.stamps, pair.reasons, strict=True)
-            notes.append(escape(" ".join(f"{stamp}: {reason}" for stamp, reason in stamps)))
+        stamps = zip(pair.stamps, pair.reasons, strict=True)
+        said = [f"{stamp}: {reason}" for stamp, reason in stamps]
+        if pair.look:
+            said = [*filter(None, (at_the_look(pair, pair.look), pair.look.later)), *said]
+        if said:
+            notes.append(escape(" ".join(said)))
             mark = rf"\textsuperscript{{{len(notes)}}}"
         yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
 
@@ -115,14 +124,14 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
         "brackets the largest of all cells"
     )
     yield r"    \midrule"
-    yield rf"    \multicolumn{{{len(HEADINGS)}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     for one in comparison.everywhere:
         cells = (
             one.environment,
             f"{one.cells} cells",
             "",
-            numbers.ratio(one.geometric_mean_ratio, one.ci95),
-            numbers.ratio(one.geometric_mean_ratio, one.ci90).partition(" ")[2],
+            numbers.ratio(one.geometric_mean_ratio, one.ci_difference),
+            numbers.ratio(one.geometric_mean_ratio, one.ci_equivalence).partition(" ")[2],
             numbers.p_value(one.p_difference),
             _p(one.p_equivalence, one.largest_p_equivalence),
             "",
@@ -136,8 +145,8 @@ def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str
         pair.environment,
         pair.size,
         _spread(pair.environment_mean, pair.environment_sd, metric, prefix),
-        numbers.ratio(pair.ratio, pair.ci95),
-        numbers.ratio(pair.ratio, pair.ci90).partition(" ")[2],
+        numbers.ratio(pair.ratio, pair.ci_difference),
+        numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],
         _p(pair.p_difference, pair.p_difference_holm),
         _p(pair.p_equivalence, pair.p_equivalence_holm),
         numbers.percent(pair.smallest_margin),

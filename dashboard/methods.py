@@ -9,6 +9,7 @@ from functools import singledispatch
 from experiments.comparisons import Comparison, ExperimentComparison
 from experiments.models import Run
 from experiments.published_tables import TableComparison
+from experiments.stages import Stage
 from experiments.statistics import Stamp, numbers
 
 OF_MEANS = (
@@ -129,20 +130,49 @@ def _design(comparison: ExperimentComparison) -> str:
 
 def _inference(comparison: ExperimentComparison) -> str:
     plan = comparison.experiment.plan_hash[:12]
-    return f"{_rule(comparison)} The margin was fixed before the data, with the plan {plan}."
+    return (
+        f"{_rule(comparison)} The margin was fixed before the data, with the plan {plan}. "
+        f"{_looks(comparison.stage)}"
+    )
 
 
 def _rule(comparison: Comparison) -> str:
+    wide, narrow = comparison.levels
     return (
-        "An environment is called equivalent when the 90 % interval lies between 1/(1 + m) and "
-        f"1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at 5 %; "
-        "otherwise slower or faster when the 95 % interval does not contain 1, and inconclusive "
-        "when neither holds."
+        f"An environment is called equivalent when the {narrow} interval lies between 1/(1 + m) "
+        f"and 1 + m with m = {numbers.margin(comparison.margin)}, which is two one-sided tests at "
+        f"{numbers.level(comparison.alpha)}; otherwise slower or faster when the {wide} interval "
+        "does not contain 1, and inconclusive when neither holds."
     )
+
+
+def _looks(stage: Stage) -> str:
+    """When the data were judged."""
+    if len(stage.looks) == 1:
+        said = "The plan was to judge the data once, after all planned runs had ended."
+    else:
+        *first, last = map(str, stage.looks)
+        said = (
+            f"The plan had {len(stage.looks)} looks at the data, after {', '.join(first)} and "
+            f"{last} repeats of every cell, each at the two-sided level {stage.level:g} (Pocock "
+            "1977), so that together they err no more often than one at 0.05; the first verdict "
+            "of a comparison stands."
+        )
+    if stage.stopped_at:
+        said += f" A person ended the experiment at look {stage.stopped_at}."
+    if stage.stopped_early:
+        said += (
+            f" It was ended after {stage.ended} of {stage.planned} {stage.unit}s, outside the plan."
+        )
+    if stage.waits:
+        said += " Not all planned runs have ended yet."
+    return said
 
 
 def _family(comparison: Comparison) -> str:
     count = len(comparison.pairs)
+    if not count:
+        return "No comparison has been made yet."
     made = "comparison was" if count == 1 else "comparisons were"
     said = f"{count} {made} made; p after Holm’s correction stands in brackets."
     if not comparison.everywhere:
@@ -155,9 +185,9 @@ def _family(comparison: Comparison) -> str:
 
 def _completeness(comparison: ExperimentComparison) -> str:
     ends = "".join(
-        f", {comparison.states[state]} {state}"
+        f", {comparison.stage.states[state]} {state}"
         for state in map(str, Run.FINAL)
-        if comparison.states.get(state)
+        if comparison.stage.states[state]
     )
     return (
         f"{comparison.planned} runs were planned, {comparison.ended} have ended{ends}. Runs that "

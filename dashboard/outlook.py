@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from experiments.history import Spread, history
 from experiments.models import Cluster, User, Workload
 from experiments.statistics import numbers
+from experiments.statistics.estimates import Estimate
+from experiments.statistics.looks import course, level, most_looks, schedule
 from experiments.statistics.planner import (
     FEWEST_TO_INFER,
+    equivalence_power,
+    planned,
     provable_margin,
     repeats_needed,
     repeats_to_detect,
@@ -28,10 +32,14 @@ WELL_KNOWN = 20
 
 @dataclass(frozen=True)
 class Outlook:
-    """`sentence` says what can be proved; `notes` what that rests on and what else it takes."""
+    """`sentence` says what can be proved; `notes` what that rests on and what else it takes.
+
+    `looks` says what several looks save; "" where one is planned, or the repeats are too few.
+    """
 
     sentence: str
     notes: str
+    looks: str = ""
 
 
 def outlooks(
@@ -40,6 +48,7 @@ def outlooks(
     workloads: Sequence[Workload],
     metric: str,
     repeats: int,
+    looks: int = 1,
     margin: float,
     paired: bool,
     comparisons: int,
@@ -73,7 +82,10 @@ def outlooks(
             corrected = repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
             notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
             notes += f"{_count(corrected)}."
-        yield Outlook(sentence, notes)
+        saved = ""
+        if 1 < looks <= most_looks(repeats):
+            saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, looks)
+        yield Outlook(sentence, notes, saved)
 
 
 def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
@@ -89,6 +101,24 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
         f"{_percent(bound)} is its 80 % upper bound. "
     )
     return bound, f"With CV up to {_percent(bound)} {source}", note
+
+
+def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
+    """What looks save, beside the fixed number of repeats; the sentence before is about those."""
+    *first, last = schedule(repeats, looks)
+    found = course(truth, margin, repeats=repeats, looks=looks)
+    once = equivalence_power(truth, margin)
+    after = f"{', '.join(map(str, first))} and {last}"
+    return (
+        f"With looks after {after} repeats, each at {level(looks):g}, it ends after "
+        f"{found.repeats:.1f} on average if there is truly no difference, and proves "
+        f"{numbers.margin(margin)} in {_of_100(found.equivalent)} of 100 such experiments; judged "
+        f"once it takes {last} and proves it in {_of_100(once)}."
+    )
+
+
+def _of_100(share: float) -> str:
+    return "more than 99" if share > 0.995 else f"{100 * share:.0f}"
 
 
 def _provable(cv: float, repeats: int, paired: bool) -> str:

@@ -31,6 +31,7 @@ urlpatterns = [
     path("experiments/<int:pk>/launch/", drafts.launch, name="experiment_launch"),
     path("experiments/<int:pk>/clone/", drafts.clone, name="experiment_clone"),
     path("experiments/<int:pk>/cancel/", experiments.cancel, name="experiment_cancel"),
+    path("experiments/<int:pk>/stop/", experiments.stop, name="experiment_stop"),
     path("experiments/<int:pk>/readers/", experiments.readers, name="experiment_readers"),
     path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison.csv", exports.comparison_csv, name="comparison_csv"),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 from experiments import snapshots
 from experiments.models import Experiment, Measurement, Run, Workload
-from experiments.statistics import Measured, Pair, Sample, compare, holm
+from experiments.stages import Judgement, Stage, stage_of
+from experiments.statistics import Measured, Pair, Sample, Stamp, Verdict, compare, holm, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
+from experiments.statistics.values import ALPHA, Look
 from runners.workloads import WORKLOADS, Metric
 
 Place = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
+
+
+TRIED_AGAIN = "tried again after a verdict"
+"""What the event says when a failed job is tried again although its verdict could be read."""
+WHY_AGAIN = (
+    "A failed job was tried again after a verdict could be read here: whether it was, may have "
+    "depended on the verdict."
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,16 @@ class Comparison:
         """What all groups together say about each environment; empty where there is one."""
         return everywhere(self.pairs)
 
+    @property
+    def alpha(self) -> float:
+        """The level of every verdict."""
+        return next((pair.alpha for pair in self.pairs), ALPHA)
+
+    @property
+    def levels(self) -> tuple[str, str]:
+        """Of the intervals that decide about a difference and about equivalence: 95 % and 90 %."""
+        return numbers.level(1 - self.alpha), numbers.level(1 - 2 * self.alpha)
+
     @cached_property
     def marks(self) -> dict[str, int]:
         """Environment's name -> the index by which it keeps its symbol and colour."""
@@ -105,8 +124,8 @@ class ExperimentComparison(Comparison):
 
     runs_have_pages: ClassVar = True
     experiment: Experiment
-    states: Counter[str]
-    """How many runs are in which state."""
+    stage: Stage
+    """How far it is: before the first planned look there are runs, but no pairs."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -120,11 +139,26 @@ class ExperimentComparison(Comparison):
 
     @property
     def planned(self) -> int:
-        return self.states.total()
+        return self.stage.states.total()
 
     @property
     def ended(self) -> int:
-        return sum(self.states[state] for state in Run.FINAL)
+        return sum(self.stage.states[state] for state in Run.FINAL)
+
+    @property
+    def alpha(self) -> float:
+        """Known before there is a pair."""
+        return self.stage.level
+
+    @property
+    def decided(self) -> int:
+        """How many pairs have a verdict that is more than "inconclusive"."""
+        return sum(is_decided(pair) for pair in self.pairs)
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a person may keep the verdict of the last look and end the rest."""
+        return self.stage.waits and not self.stage.cancelled and self.decided > 0
 
 
 def compare_experiment(experiment: Experiment) -> ExperimentComparison:
@@ -134,18 +168,23 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     """
     workloads = list(experiment.workloads.order_by("name"))
     metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
-    states = Counter(experiment.runs.values_list("state", flat=True))
+    stage = stage_of(experiment)
     samples = _samples(experiment, metrics)
     differences = _differences(experiment)
+    again = set(
+        experiment.events.filter(what=TRIED_AGAIN).values_list("job__workload_id", "job__scale")
+    )
     environments = _baseline_first(experiment)
     groups = [
         _group(
             experiment,
+            stage,
             {"workload": workload.name, "scale": scale},
             Measured(**asdict(metrics[workload.pk])),
             environments,
             samples.get((workload.pk, scale), []),
             differences.get((workload.pk, scale), {}),
+            tried_again=(workload.pk, scale) in again,
         )
         for workload in workloads
         for scale in experiment.scales
@@ -158,7 +197,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         environments=environments,
         groups=_adjusted(groups),
         experiment=experiment,
-        states=states,
+        stage=stage,
     )
 
 
@@ -230,26 +269,80 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
 
 def _group(
     experiment: Experiment,
+    stage: Stage,
     cell: Mapping[str, str],
     metric: Measured,
     environments: list[str],
     samples: list[Sample],
     differences: Mapping[str, list[str]],
+    *,
+    tried_again: bool,
 ) -> Group:
-    try:
+    def judge(judgement: Judgement, asked: Sequence[str]) -> list[Pair]:
+        looks = len(stage.looks)
+        look = Look(number=judgement.number, of=looks, alpha=stage.level) if looks > 1 else None
+        within = [
+            sample
+            for sample in samples
+            if judgement.repeats is None or sample.repeat <= judgement.repeats
+        ]
         pairs = compare(
-            samples,
+            within,
             baseline=experiment.baseline.name,
-            environments=environments[1:],
+            environments=asked,
             margin=experiment.margin,
             better=metric.better,
             paired=experiment.is_paired,
             unit=metric.unit,
             differences=differences,
+            look=look,
         )
+        if not judgement.number:
+            pairs = [_stamped(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
+        return pairs
+
+    try:
+        pairs = _first_decided(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # a metric chosen to decide may be zero or negative
         return Group(cell, metric, samples, [], str(error))
+    if tried_again:
+        pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     return Group(cell, metric, samples, pairs)
+
+
+def is_decided(pair: Pair) -> bool:
+    return pair.verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
+
+
+def _first_decided(
+    judgements: Sequence[Judgement],
+    environments: Sequence[str],
+    judge: Callable[[Judgement, Sequence[str]], list[Pair]],
+) -> list[Pair]:
+    """Each environment's pair at the first judgement with a verdict, else at the last one.
+
+    What has come since a look that decided stands beside its verdict, as an estimate.
+    """
+    found: dict[str, Pair] = {}
+    for judgement in judgements:
+        for pair in judge(judgement, environments):
+            earlier = found.get(pair.environment)
+            if earlier and earlier.look and is_decided(earlier):
+                found[pair.environment] = _with_later(earlier, earlier.look, pair)
+            elif judgement.decides:
+                found[pair.environment] = pair
+    return list(found.values())
+
+
+def _with_later(pair: Pair, look: Look, now: Pair) -> Pair:
+    if now.size == pair.size:
+        return pair
+    look = replace(look, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
+    return replace(pair, look=look)
+
+
+def _stamped(pair: Pair, stamp: Stamp, reason: str) -> Pair:
+    return replace(pair, stamps=(*pair.stamps, stamp), reasons=(*pair.reasons, reason))
 
 
 def _baseline_first(experiment: Experiment) -> list[str]:
@@ -268,7 +361,18 @@ def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Plac
         metric__in={metric.name for metric in metrics.values()},
     ).order_by("run__job__block", "run__position")
     found: dict[Place, list[Sample]] = {}
-    for workload, scale, metric, block, uid, environment, value, node, began in rows.values_list(
+    for (
+        workload,
+        scale,
+        metric,
+        block,
+        uid,
+        environment,
+        value,
+        node,
+        began,
+        repeat,
+    ) in rows.values_list(
         "run__workload_id",
         "run__scale",
         "metric",
@@ -278,6 +382,7 @@ def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Plac
         "value",
         "run__node",
         "run__began_at",
+        "run__repeat",
     ):
         if metric != metrics[workload].name:
             continue
@@ -288,6 +393,7 @@ def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Plac
             value=value,
             node=node,
             started=began.timestamp() if began else None,
+            repeat=repeat,
         )
         found.setdefault((workload, scale), []).append(sample)
     return found
@@ -327,7 +433,9 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Spread intervals over two columns; join lists of words."""
     row: dict[str, Any] = {}
     for name, value in values.items():
-        if name.rpartition("_")[2] in {"ci95", "ci90"}:
+        if name == "look":
+            row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
+        elif not {"ci", "ci95", "ci90"}.isdisjoint(name.split("_")):
             row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
         elif name in {"claim", "evidence"}:
             continue

@@ -6,6 +6,7 @@ from typing import Any
 
 from experiments.design import PlannedBlock, Scale, plan
 from experiments.models import Environment, Experiment, Workload
+from experiments.statistics.looks import level, schedule
 from runners.payload import payload_hash
 from runners.workloads import WORKLOADS
 
@@ -68,6 +69,10 @@ def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "baseline": str(experiment.baseline_id),
         "scales": list(experiment.scales),
         "repeats": experiment.repeats,
+        "looks": {
+            "after_repeats": list(schedule(experiment.repeats, experiment.looks)),
+            "level": level(experiment.looks),
+        },
         "design": experiment.design,
         "margin": experiment.margin,
         "primary_metric": experiment.primary_metric,

@@ -11,9 +11,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments import rules
+from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
 from experiments.models import Event, Experiment, Job, Run, User
+from experiments.stages import stage_of
 
 
 class NotLaunchable(Exception):
@@ -75,6 +77,7 @@ def launch(experiment: Experiment, by: User) -> None:
         paired=experiment.is_paired,
         cooldown_seconds=experiment.cooldown_seconds,
         primary_metric=experiment.primary_metric,
+        looks=experiment.looks,
     )
     if waiting := rules.unready(
         list(experiment.environments.select_related("staged_image__image__owner"))
@@ -152,14 +155,34 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
 
 def cancel(experiment: Experiment, by: User) -> int:
     """End what is alive: planned jobs at once, sent ones at the next tick. Returns how many."""
+    return _end(experiment, by, "cancelled") or 0
+
+
+def stop(experiment: Experiment, look: int, by: User) -> bool:
+    """Keep the verdict of `look`, the last one taken, and end what is alive.
+
+    False if that look is not the last one any more, decided nothing, or nothing is to come.
+    """
+    found = compare_experiment(experiment)
+    if not found.may_stop or found.stage.taken != look:
+        return False
+    what = f"stopped at look {look} of {experiment.looks}"
+    said = [pair.claim for pair in found.pairs]
+    return _end(experiment, by, what, why="; ".join(said), stopped_at_look=look) is not None
+
+
+def _end(
+    experiment: Experiment, by: User, what: str, *, why: str = "", **columns: Any
+) -> int | None:
+    """Mark the experiment and end its jobs; None if that has been done or it is a draft."""
     now = timezone.now()
     alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
-    if not alive.exclude(launched_at=None).update(cancelled_at=now):
-        return 0
-    record(experiment, "cancelled", by=by)
+    if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
+        return None
+    record(experiment, what, why=why, by=by)
     count = 0
     for job in experiment.jobs.filter(state=Job.State.PLANNED).prefetch_related("runs"):
-        if move(job, Job.State.CANCELLED, why="cancelled by a person", by=by, ended_at=now):
+        if move(job, Job.State.CANCELLED, why=f"{what} by a person", by=by, ended_at=now):
             end_runs(job, Run.State.CANCELLED, reason="cancelled", by=by)
             count += 1
     return count + experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None).update(
@@ -176,12 +199,14 @@ def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | No
 def can_retry(job: Job) -> bool:
     """A failed job may be tried again as long as none of its runs gave a number.
 
-    Once one has, a second attempt could only replace a number by a better one.
+    Once one has, a second attempt could only replace a number by a better one. Nor may it where a
+    planned look has judged without it: the look's verdict stands.
     """
     return (
         job.state == Job.State.FAILED
         and not job.experiment.cancelled_at
         and not job.runs.exclude(state=Run.State.FAILED).exists()
+        and job.repeat > stage_of(job.experiment).settled
     )
 
 
@@ -189,6 +214,8 @@ def retry(job: Job, by: User) -> bool:
     """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
     if not can_retry(job):
         return False
+    stage = stage_of(job.experiment)
+    seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0
     with transaction.atomic():
         moved = move(
             job,
@@ -209,6 +236,8 @@ def retry(job: Job, by: User) -> bool:
             ended_at=None,
         )
         if moved:
+            if seen:
+                record(job.experiment, TRIED_AGAIN, job=job, by=by)
             for run in job.runs.filter(state=Run.State.FAILED):
                 move(
                     run,

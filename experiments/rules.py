@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
+from experiments.statistics.looks import most_looks
+from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 
@@ -76,12 +78,19 @@ def refusals(
     paired: bool,
     cooldown_seconds: int = 0,
     primary_metric: str = "",
+    looks: int = 1,
 ) -> dict[str, list[str]]:
     """Return why this cannot run, by the field to mend: nothing means that it can."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     _check_places(found, cluster, partition, environments, baseline)
     _check_scales(found, partition, workloads, scales)
     _check_metric(found, workloads, primary_metric)
+    if looks > most_looks(repeats):
+        found["looks"].append(
+            f"{looks} looks need at least {looks * FEWEST} repeats: between one and the next come "
+            f"{FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
+            f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
+        )
     if not workloads:
         found["workloads"].append("Choose at least one workload.")
     if partition and workloads and environments:

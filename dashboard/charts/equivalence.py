@@ -20,8 +20,8 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, equivalence_curve, numbers
+from experiments.statistics.values import ALPHA
 
-LEVEL = 0.05
 SMALLEST, LARGEST = 0.001, 0.1
 """Margins that are always shown; the axis grows to hold every crossing below `WIDEST`."""
 WIDEST = 1.0
@@ -34,11 +34,14 @@ ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
     """One line per environment, from 1 towards 0 as the margin grows.
 
-    It crosses the level of 5 % at the smallest margin that the data prove, where its symbol is.
+    It crosses the level (5 %, unless several looks were planned) at the smallest margin that the
+    data prove, where its symbol is.
     """
+    level = next((pair.alpha for pair in pairs), ALPHA)
     drawn = [pair for pair in pairs if pair.smallest_margin is not None]
     low, high = _range(drawn, margin)
     margins = [_digits(low * (high / low) ** (i / (POINTS - 1))) for i in range(POINTS)]
+    ticked = [0.001, *([0.01] if level > 0.03 else []), level, 0.2, 1]
     ticks = [percent for percent in ROUND if low <= percent / 100 <= high]
     return {
         "data": [trace for pair in drawn for trace in _traces(pair, margins, marks)],
@@ -57,11 +60,11 @@ def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure
                 "p of equivalence (log scale)",
                 type="log",
                 range=[math.log10(LOWEST_P) - 0.15, 0.1],
-                tickvals=[0.001, 0.01, LEVEL, 0.2, 1],
-                ticktext=["0.001", "0.01", "0.05", "0.2", "1"],
+                tickvals=ticked,
+                ticktext=[f"{p:g}" for p in ticked],
             ),
             shapes=[
-                _line(xref="paper", x0=0, x1=1, yref="y", y0=LEVEL, y1=LEVEL),
+                _line(xref="paper", x0=0, x1=1, yref="y", y0=level, y1=level),
                 _line(xref="x", x0=100 * margin, x1=100 * margin, yref="paper", y0=0, y1=1),
             ],
             annotations=[
@@ -73,7 +76,7 @@ def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure
                     xanchor="left",
                     xshift=4,
                     yref="y",
-                    y=math.log10(LEVEL),
+                    y=math.log10(level),
                     yanchor="top",
                 ),
                 note(
@@ -118,7 +121,7 @@ def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict
         **shared,
         "mode": "lines+markers",
         "x": [100 * (pair.smallest_margin or 0)],
-        "y": [LEVEL],
+        "y": [pair.alpha],
         "showlegend": True,
         "name": f"{label(pair.environment)}: {numbers.percent(pair.smallest_margin, decimals=2)}",
         "line": {"color": colour(index), "width": 2, "dash": dash(index)},

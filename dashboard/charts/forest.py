@@ -22,13 +22,13 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Pair, Verdict, numbers
-from experiments.statistics.values import Interval
+from experiments.statistics.values import ALPHA, Interval
 
 ROW_HEIGHT = 38
 STAMP_HEIGHT = 14
 STAMPS_WIDE = 34
 """Characters of stamps on a line: what fits beside the plot."""
-COLUMNS = {"ratio [95 % CI]": 14, "data": 190, "verdict": 268}
+COLUMNS = {"ratio": 14, "data": 190, "verdict": 268}
 """Text to the right of the plot, and how many pixels from it each column begins."""
 RIGHT = 470
 WIDEST = 2.0
@@ -48,6 +48,7 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
     """Ratios to the baseline on a log axis, in the order given; neighbours share a heading.
 
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
+    Where several looks were planned, the wider intervals of their level.
     A hollow symbol has no interval.
     """
     places, headings, end = _places(rows)
@@ -101,7 +102,7 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
                     y=1,
                     yanchor="bottom",
                 ),
-                *(_beside(column, column, name="muted") for column in COLUMNS),
+                *(_beside(text, column, name="muted") for column, text in _headings(pairs).items()),
                 *(
                     note(f"<b>{label(group)}</b>", xref="paper", x=0, xanchor="left", y=y)
                     for y, group in headings
@@ -147,8 +148,8 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
         ]
         shared = {"type": "scatter", "meta": meta(index), "cliponaxis": True}
         for width, name, intervals in (
-            (2, "95 % interval", [(y, pair.ci95) for y, pair in mine]),
-            (6, "90 % interval", [(y, pair.ci90) for y, pair in mine]),
+            (2, f"{_level(pairs, 1)} interval", [(y, pair.ci_difference) for y, pair in mine]),
+            (6, f"{_level(pairs, 2)} interval", [(y, pair.ci_equivalence) for y, pair in mine]),
         ):
             yield {
                 **shared,
@@ -187,7 +188,7 @@ def _segments(intervals: Sequence[tuple[int, Interval | None]]) -> dict[str, lis
 def _hover(pair: Pair) -> str:
     lines = [
         f"<b>{label(pair.environment)}</b> / {label(pair.baseline)}",
-        f"ratio {numbers.ratio(pair.ratio, pair.ci95)} (95 % CI)",
+        f"ratio {numbers.ratio(pair.ratio, pair.ci_difference)} ({_level([pair], 1)} CI)",
         f"cost {numbers.cost(pair.cost)}",
         f"p of a difference {numbers.p_value(pair.p_difference)}",
         f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
@@ -200,7 +201,7 @@ def _hover(pair: Pair) -> str:
 def _words(y: int, pair: Pair) -> Iterator[dict[str, Any]]:
     """The numbers and the verdict beside a row."""
     mono = {"family": MONOSPACE, "size": 12}
-    yield _beside(numbers.ratio(pair.ratio, pair.ci95), "ratio [95 % CI]", y, font=mono)
+    yield _beside(numbers.ratio(pair.ratio, pair.ci_difference), "ratio", y, font=mono)
     yield _beside(pair.size, "data", y, name="muted")
     verdict = f"<b>{pair.verdict}</b>" if pair.verdict != Verdict.NO_INFERENCE else pair.verdict
     small = "".join(
@@ -224,6 +225,17 @@ def _beside(text: str, column: str, y: int | None = None, **options: Any) -> dic
     )
 
 
+def _headings(pairs: Sequence[Pair]) -> dict[str, str]:
+    """What stands above each column of text."""
+    return {name: name for name in COLUMNS} | {"ratio": f"ratio [{_level(pairs, 1)} CI]"}
+
+
+def _level(pairs: Sequence[Pair], sides: int) -> str:
+    """Of the interval that decides about a difference (1), or about equivalence (2)."""
+    alpha = next((pair.alpha for pair in pairs), ALPHA)
+    return numbers.level(1 - sides * alpha)
+
+
 def _title(pairs: Sequence[Pair]) -> str:
     """The axis in words; the sides are named where all rows agree about them."""
     title = f"{_ratio_to(pairs)} (log scale)"
@@ -242,7 +254,7 @@ def _ratio_to(pairs: Sequence[Pair]) -> str:
 def _range(pairs: Sequence[Pair], margin: float) -> Interval:
     """From the smallest to the largest ratio: all points, the margin, intervals within reason."""
     points = [pair.ratio for pair in pairs if pair.ratio is not None]
-    ends = [min(max(end, 1 / WIDEST), WIDEST) for pair in pairs if pair.ci95 for end in pair.ci95]
+    ends = [min(max(end, 1 / WIDEST), WIDEST) for pair in pairs for end in pair.ci_difference or ()]
     values = [1 / (1 + margin), 1 + margin, *points, *ends]
     low, high = min(values), max(values)
     room = (high / low) ** 0.07

@@ -12,7 +12,13 @@ from experiments.statistics.everywhere import Everywhere
 
 register = template.Library()
 
-for write in (numbers.percent, numbers.cost, numbers.margin, numbers.duration):
+for write in (
+    numbers.percent,
+    numbers.cost,
+    numbers.margin,
+    numbers.duration,
+    numbers.level,
+):
     register.filter(write.__name__, write)
 register.filter("p", numbers.p_value)
 
@@ -29,15 +35,15 @@ def minutes(value: int) -> str:
 
 
 @register.filter
-def ratio(pair: Pair | Everywhere, level: str = "95") -> str:
-    """The ratio with its interval of `level` per cent."""
-    return numbers.ratio(pair.ratio, pair.ci90 if level == "90" else pair.ci95)
+def ratio(pair: Pair | Everywhere) -> str:
+    """The ratio with the interval that decides about a difference."""
+    return numbers.ratio(pair.ratio, pair.ci_difference)
 
 
 @register.filter
-def interval(pair: Pair | Everywhere, level: str) -> str:
-    """The interval of `level` per cent alone."""
-    return numbers.ratio(pair.ratio, pair.ci90 if level == "90" else pair.ci95).partition(" ")[2]
+def equivalence_interval(pair: Pair | Everywhere) -> str:
+    """The interval that decides about equivalence, alone."""
+    return numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2]
 
 
 @register.filter

@@ -69,7 +69,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
-    context |= {"tally": Tally(found.states), "exports": exports}
+    context |= {"tally": Tally(found.stage.states), "exports": exports}
     return render(request, "comparisons/detail.html", context | shown(found))
 
 

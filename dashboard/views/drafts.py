@@ -22,6 +22,7 @@ COPIED = (
     "baseline",
     "scales",
     "repeats",
+    "looks",
     "design",
     "margin",
     "primary_metric",

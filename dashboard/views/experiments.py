@@ -18,6 +18,7 @@ from dashboard.requests import OpenRequest, Request
 from experiments import lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Job, Run
+from experiments.stages import stage_of
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")
@@ -59,10 +60,12 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """One experiment; as a fragment it asks for itself again until all its runs have ended."""
     row = readable(request, pk)
     cells = matrix(row)
+    stage = stage_of(row)
     tab = request.GET.get("tab", "runs")
     context: dict[str, Any] = {
         "experiment": row,
         "matrix": cells,
+        "stage": stage,
         "marks": {row.name: mark for row, mark in cells.environments},
         "tally": cells.tally,
         "seconds_left": cells.tally.seconds_left(row.launched_at, timezone.now()),
@@ -72,7 +75,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "visibilities": Experiment.Visibility.choices,
     }
     context |= _tab(request, row, context["tab"])
-    if cells.tally.succeeded and not cells.tally.alive:
+    if cells.tally.succeeded and any(stage.judgements):
         context["comparison"] = compare_experiment(row)
     template = "experiments/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
@@ -111,6 +114,19 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 
 @require_POST
+def stop(request: Request, pk: int) -> HttpResponse:
+    """Keep the verdict of the last look, and end what is alive."""
+    row = editable(request, pk)
+    look = request.POST.get("look", "")
+    if look.isdecimal() and lifecycle.stop(row, int(look), request.user):
+        ring(row.cluster_id)
+        messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
+    else:
+        messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
+    return redirect(row)
+
+
+@require_POST
 def readers(request: Request, pk: int) -> HttpResponse:
     """Decide who may read an experiment: also after launch, a referee's link for one."""
     row = editable(request, pk)
@@ -131,5 +147,9 @@ def retry(request: Request, uid: str) -> HttpResponse:
         ring(job.cluster_id)
         messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
     else:
-        messages.error(request, "This job cannot be tried again: one of its runs has ended well.")
+        messages.error(
+            request,
+            "This job cannot be tried again: one of its runs has ended well, or a planned look has "
+            "judged without it.",
+        )
     return redirect(f"{row.get_absolute_url()}?tab=jobs")

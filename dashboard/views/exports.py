@@ -21,6 +21,7 @@ from experiments.comparisons import (
 )
 from experiments.models import Experiment, PublishedTable
 from experiments.published_tables import TableComparison, compare_published
+from experiments.statistics.looks import level, schedule
 from experiments.statistics.printed import TableError
 
 
@@ -34,7 +35,8 @@ def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 @require_GET
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     experiment = readable(request, pk)
-    return _json(compare_experiment(experiment), {"experiment": _about(experiment)})
+    found = compare_experiment(experiment)
+    return _json(found, {"experiment": _about(experiment), "waiting": found.stage.waiting})
 
 
 @by_link
@@ -126,6 +128,9 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "plan_hash": experiment.plan_hash,
         "order_seed": experiment.order_seed,
         "margin": experiment.margin,
+        "looks_after_repeats": schedule(experiment.repeats, experiment.looks),
+        "level_of_each_look": level(experiment.looks),
+        "stopped_at_look": experiment.stopped_at_look,
         "plan": experiment.plan,
     }
 

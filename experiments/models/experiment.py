@@ -14,6 +14,9 @@ from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import OwnedQuerySet, Visibility
 
+MOST_LOOKS = 5
+"""At the data, as many as `statistics.looks` has levels for."""
+
 
 def default_scales() -> list[str]:
     return ["1x1"]
@@ -69,6 +72,12 @@ class Experiment(models.Model):
     repeats = models.PositiveIntegerField(
         default=5, validators=[MinValueValidator(1), MaxValueValidator(1000)]
     )
+    looks = models.PositiveSmallIntegerField(
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_LOOKS)],
+        help_text="How often the data may be judged, equally spaced, each time at a stricter level "
+        "the more looks there are.",
+    )
     design = models.CharField(max_length=12, choices=Design.choices, default=Design.PAIRED)
     margin = models.FloatField(
         default=0.02,
@@ -92,6 +101,9 @@ class Experiment(models.Model):
     plan_hash = models.CharField(max_length=64, blank=True, editable=False)
     launched_at = models.DateTimeField(null=True, editable=False)
     cancelled_at = models.DateTimeField(null=True, editable=False)
+    stopped_at_look = models.PositiveSmallIntegerField(
+        null=True, editable=False, help_text="The look whose verdict a person kept."
+    )
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -109,6 +121,14 @@ class Experiment(models.Model):
             models.CheckConstraint(condition=models.Q(repeats__gte=1), name="at_least_one_repeat"),
             models.CheckConstraint(
                 condition=models.Q(margin__gt=0, margin__lte=1), name="margin_between_0_and_1"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(looks__gte=1, looks__lte=MOST_LOOKS), name="one_to_five_looks"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(stopped_at_look=None)
+                | models.Q(stopped_at_look__gte=1, cancelled_at__isnull=False),
+                name="stopped_at_a_look_means_ended",
             ),
         ]
 

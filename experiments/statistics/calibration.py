@@ -4,7 +4,7 @@ Each promise is a band that the shares must lie in. The controls are methods kno
 calibration that does not catch them could not catch a mistake of ours either.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -13,14 +13,18 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from experiments.statistics import start_ups, truths, vectorised
+from experiments.statistics.looks import level, schedule
 from experiments.statistics.steady import BLOCK, FEWEST_BLOCKS, Shape
-from experiments.statistics.values import Verdict
+from experiments.statistics.values import ALPHA, Verdict
 from experiments.statistics.vectorised import Array, Estimates
 
 MARGIN = 0.02
 SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
 DESIGNS = {"independent": vectorised.unpaired, "paired": vectorised.paired}
+LOOKS = {2: 10, 3: 15, 4: 20, 5: 25}
+"""Looks, and the fewest repeats that allow so many."""
+PEEKS = range(3, 31)
 STEPS = 1000
 BATCH = 500
 
@@ -87,6 +91,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_sessions(rng, effort),
         *_controls(rng, effort),
         *_start_ups(rng, effort),
+        *_looks(rng, effort),
     ]
 
 
@@ -147,6 +152,53 @@ def _sessions(rng: Any, effort: Effort) -> Iterator[Band]:
         high=0.06,
         slack=_slack(0.05, effort),
     )
+
+
+def _looks(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Several planned looks, each at its stricter level; and a look after every run, which fails.
+
+    Counted at any look: whoever stops at the first verdict is wrong no more often.
+    """
+    alarms, equivalent = {}, {}
+    for name, draw in truths.SHAPES.items():
+        for design in DESIGNS:
+            for looks, repeats in LOOKS.items():
+                arms = [draw(rng, (effort.data_sets, repeats)) for _ in range(2)]
+                case = f"{name}, {design}, {looks} looks"
+                found = _at_any(design, arms, schedule(repeats, looks), level(looks))
+                alarms[case], equivalent[case] = found
+    for promise, shares in (
+        ("false alarms at any of 2 to 5 planned looks", alarms),
+        ("equivalence proved at the margin at any of 2 to 5 planned looks", equivalent),
+    ):
+        yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
+    arms = [rng.normal(0, 0.01, (effort.data_sets, PEEKS[-1])) for _ in range(2)]
+    for promise, share in zip(
+        ("false alarms", "equivalence proved at the margin"),
+        _at_any("independent", arms, PEEKS, ALPHA),
+        strict=True,
+    ):
+        yield Band(
+            f"{promise}, looking after every run at 5 %",
+            {f"{PEEKS[0]} to {PEEKS[-1]} runs": share},
+            high=0.15,
+            control=True,
+        )
+
+
+def _at_any(
+    design: str, arms: Sequence[Array], after: Sequence[int], alpha: float
+) -> tuple[float, float]:
+    """False alarms and false equivalence (at the worse margin) in any of the looks."""
+    alarm: Array = False
+    equivalent: list[Array] = [False, False]
+    for repeats in after:
+        estimates = DESIGNS[design](*(arm[:, :repeats] for arm in arms))
+        alarm = alarm | (estimates.p_difference < alpha)
+        for i, ratio in enumerate((1 + MARGIN, 1 / (1 + MARGIN))):
+            proved = estimates.times(ratio).p_equivalence(MARGIN) < alpha
+            equivalent[i] = equivalent[i] | proved
+    return _share(alarm), max(map(_share, equivalent))
 
 
 def _controls(rng: Any, effort: Effort) -> Iterator[Band]:

@@ -9,7 +9,7 @@ from experiments.statistics.values import Pair
 def equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
     """p of equivalence (TOST) at each margin, a positive fraction; empty without inference.
 
-    At `pair.margin` it is `pair.p_equivalence`; at `pair.smallest_margin` it is 0.05.
+    At `pair.margin` it is `pair.p_equivalence`; at `pair.smallest_margin` it is `pair.alpha`.
     """
     if pair.ratio is None or pair.log_se is None or pair.df is None:
         return []

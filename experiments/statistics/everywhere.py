@@ -32,6 +32,10 @@ class Everywhere:
     df: float
     ci95: Interval
     ci90: Interval
+    alpha: float
+    """The level at which the cells were decided; its intervals, as of a `Pair`:"""
+    ci_difference: Interval
+    ci_equivalence: Interval
     p_difference: float
     p_equivalence: float
 
@@ -58,8 +62,9 @@ class Everywhere:
         """What the claim rests on, and the size of the mean difference."""
         return (
             f" (largest p of equivalence {numbers.p_value(self.largest_p_equivalence)}). Geometric "
-            f"mean of the ratios {numbers.ratio(self.geometric_mean_ratio, self.ci95)} (95 % CI; "
-            f"p of equivalence {numbers.p_value(self.p_equivalence)})."
+            f"mean of the ratios {numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
+            f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
+            f"{numbers.p_value(self.p_equivalence)})."
         )
 
     @property
@@ -80,7 +85,7 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             continue
         better: Better = "higher" if {pair.better for pair in cells} == {"higher"} else "lower"
         signs = [1 if pair.better == better else -1 for pair in cells]
-        mean = _geometric_mean(estimates, signs)
+        mean, alpha = _geometric_mean(estimates, signs), cells[0].alpha
         yield Everywhere(
             baseline=cells[0].baseline,
             environment=name,
@@ -95,6 +100,9 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             df=mean.df,
             ci95=mean.interval(0.95),
             ci90=mean.interval(0.90),
+            alpha=alpha,
+            ci_difference=mean.interval(1 - alpha),
+            ci_equivalence=mean.interval(1 - 2 * alpha),
             p_difference=mean.p_difference,
             p_equivalence=mean.p_equivalence(cells[0].margin),
         )

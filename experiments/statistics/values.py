@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from experiments.statistics import numbers
+
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
 ALPHA = 0.05
@@ -56,6 +58,8 @@ class Sample:
     value: float
     node: str = ""
     started: float | None = None
+    repeat: int = 0
+    """Which repeat of its cell it is: planned looks go by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,17 @@ class Look:
     later_ratio: float | None = None
     later_ci95: Interval | None = None
     later_size: str = ""
+
+    @property
+    def later(self) -> str:
+        """What came since the verdict, in a sentence; "" if nothing has."""
+        if not self.later_size:
+            return ""
+        ratio = numbers.ratio(self.later_ratio, self.later_ci95)
+        return (
+            f"With all {self.later_size} that there are now the ratio is {ratio} (95 % CI): an "
+            "estimate, which does not change the verdict."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +156,8 @@ class Pair:
     @property
     def sentence(self) -> str:
         """The verdict in plain words: the claim, then what it rests on and the next step."""
-        return self.claim + self.evidence
+        later = self.look.later if self.look else ""
+        return f"{self.claim}{self.evidence} {later}".rstrip()
 
     @property
     def size(self) -> str:

@@ -4,6 +4,7 @@ For calibration only: forty thousand simulated experiments cannot be decided one
 hold it to `compare`, verdict by verdict.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,12 +81,14 @@ def unpaired(baseline: Array, environment: Array) -> Estimates:
     return _estimates(environment.mean(axis=1) - baseline.mean(axis=1), baseline, environment)
 
 
-def _estimates(log_ratio: Array, *arms: Array) -> Estimates:
-    variances = [arm.var(axis=1, ddof=1) for arm in arms]
-    shares = [variance / arm.shape[1] for variance, arm in zip(variances, arms, strict=True)]
-    flawed = np.logical_and.reduce([variance <= IDENTICAL**2 for variance in variances])
+def from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimates:
+    """From each arm's sample variances and its n, at least 2."""
+    shares = [variance / n for variance, n in arms]
+    flawed = np.logical_and.reduce([variance <= IDENTICAL**2 for variance, _ in arms])
     squared = np.where(flawed, 1.0, sum(shares))
-    parts = [
-        (share / squared) ** 2 / (arm.shape[1] - 1) for share, arm in zip(shares, arms, strict=True)
-    ]
+    parts = [(share / squared) ** 2 / (n - 1) for share, (_, n) in zip(shares, arms, strict=True)]
     return Estimates(log_ratio, np.sqrt(squared), 1 / np.where(flawed, 1.0, sum(parts)), flawed)
+
+
+def _estimates(log_ratio: Array, *arms: Array) -> Estimates:
+    return from_moments(log_ratio, [(arm.var(axis=1, ddof=1), arm.shape[1]) for arm in arms])

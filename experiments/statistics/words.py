@@ -37,14 +37,17 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             else f"whether by more than {numbers.margin(pair.margin)} is open."
         )
     if pair.look:
-        evidence += f" {_at_the_look(pair, pair.look)}"
+        evidence += f" {at_the_look(pair, pair.look)}".rstrip()
     if pair.dropped_blocks:
         count = len(pair.dropped_blocks)
         evidence += f" {count} incomplete block{'s are' if count > 1 else ' is'} left out."
     return claim, evidence
 
 
-def _at_the_look(pair: Pair, look: Look) -> str:
+def at_the_look(pair: Pair, look: Look) -> str:
+    """Which of the planned looks it was; "" if it was none of them."""
+    if not look.number:
+        return ""
     open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
     return f"{'This was' if open_still else 'Decided at'} look {look.number} of {look.of}."
 

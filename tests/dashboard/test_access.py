@@ -37,6 +37,7 @@ OF_A_TABLE = ("table", "table_csv", "table_json", "table_tex", "table_text")
 ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",
+    "experiment_stop",
     "experiment_readers",
     "experiment_delete",
 )
