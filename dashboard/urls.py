@@ -57,5 +57,8 @@ urlpatterns = [
     path("catalogue/workloads/new/", catalogue.workload_new, name="workload_new"),
     path("clusters/", clusters.clusters, name="clusters"),
     path("clusters/<int:pk>/", clusters.cluster, name="cluster"),
+    path("clusters/<int:pk>/check/", clusters.check, name="cluster_check"),
+    path("clusters/<int:pk>/host-key/", clusters.fetch_host_key, name="host_key_fetch"),
+    path("host-keys/<int:pk>/pin/", clusters.pin_host_key, name="host_key_pin"),
     path("admin/", admin.site.urls),
 ]

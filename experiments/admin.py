@@ -6,10 +6,10 @@ import re
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
@@ -17,10 +17,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from experiments.credentials import fingerprint_of, normalised
 from experiments.execution import partition_problem
 from experiments.models import (
+    CheckReport,
     Cluster,
     Credential,
     Environment,
     Event,
+    HostKey,
     Image,
     Job,
     Partition,
@@ -30,10 +32,9 @@ from experiments.models import (
     User,
     Workload,
 )
-from runners.errors import TryAgain
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
-from runners.transports import fingerprint, scan_host_key
+from runners.transports import fingerprint
 from runners.workloads import WORKLOADS, ParameterError
 
 admin.site.site_header = "Tare administration"
@@ -223,7 +224,6 @@ class ClusterAdmin(Owned):
     form = ClusterForm
     inlines = (PartitionInline, RuntimeInline)
     list_display = ("name", "host", "scheduler", "enabled", "last_seen_at", "last_error_kind")
-    actions = ("show_host_key",)
     readonly_fields: ClassVar[Any] = (
         "pinned",
         "last_seen_at",
@@ -245,8 +245,8 @@ class ClusterAdmin(Owned):
                     "jump_host",
                     "credential",
                 ),
-                "description": "The action “Show the host key” of the list asks the login node "
-                "for its key. Compare its fingerprint with what the site publishes, then pin it.",
+                "description": "The host key is fetched, compared and pinned on the cluster's own "
+                "page. Whoever pastes one here has compared its fingerprint already.",
             },
         ),
         ("How it runs jobs", {"fields": ("scheduler", "work_directory", "setup_lines")}),
@@ -257,16 +257,6 @@ class ClusterAdmin(Owned):
     @admin.display(description="Pinned fingerprint")
     def pinned(self, cluster: Cluster) -> str:
         return fingerprint(cluster.host_key) if cluster.host_key else "none yet"
-
-    @admin.action(description="Show the host key that the login node presents")
-    def show_host_key(self, request: HttpRequest, clusters: QuerySet[Cluster]) -> None:
-        for cluster in clusters.exclude(host=""):
-            try:
-                key = scan_host_key(cluster.host, cluster.port)
-            except TryAgain as problem:
-                messages.error(request, f"{cluster}: {problem}")
-            else:
-                messages.info(request, f"{cluster} shows {fingerprint(key)}. To pin: {key}")
 
 
 class StagedImageInline(admin.StackedInline):  # type: ignore[type-arg]
@@ -343,3 +333,16 @@ class RunAdmin(ReadOnly):
 class EventAdmin(ReadOnly):
     list_display = ("at", "experiment", "what", "actor", "why")
     list_select_related = ("experiment", "actor")
+
+
+@admin.register(CheckReport)
+class CheckReportAdmin(ReadOnly):
+    list_display = ("cluster", "asked_at", "owner", "outcome")
+    list_filter = ("outcome", "cluster")
+    list_select_related = ("cluster", "owner")
+
+
+@admin.register(HostKey)
+class HostKeyAdmin(ReadOnly):
+    list_display = ("cluster", "host", "port", "fingerprint", "ended_at", "pinned_by", "pinned_at")
+    list_select_related = ("cluster", "pinned_by")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import django_rq
@@ -9,6 +10,7 @@ from django.db import close_old_connections, transaction
 from redis.exceptions import RedisError
 
 from experiments import execution
+from experiments.models import CheckReport, HostKey
 
 
 def tick(cluster_pk: int) -> str:
@@ -17,13 +19,32 @@ def tick(cluster_pk: int) -> str:
     return execution.tick(cluster_pk)
 
 
+def check(pk: int) -> str:
+    """Make a check that was asked for; then look after the cluster's jobs, if they waited."""
+    close_old_connections()
+    outcome = execution.check(pk)
+    ring(CheckReport.objects.values_list("cluster_id", flat=True).get(pk=pk))
+    return outcome
+
+
+def fetch_host_key(pk: int) -> str:
+    close_old_connections()
+    return execution.fetch_host_key(pk)
+
+
 def ring(cluster_pk: int) -> None:
     """Ask for a tick once the transaction is done. Without Redis the clock comes round anyway."""
-    transaction.on_commit(partial(_enqueue, cluster_pk))
+    transaction.on_commit(partial(_enqueue, tick, cluster_pk))
 
 
-def _enqueue(cluster_pk: int) -> None:
+def ring_for(row: CheckReport | HostKey) -> None:
+    """Ask for the visit that somebody has written down; the clock asks again if this is lost."""
+    task = check if isinstance(row, CheckReport) else fetch_host_key
+    transaction.on_commit(partial(_enqueue, task, row.pk))
+
+
+def _enqueue(task: Callable[[int], str], pk: int) -> None:
     try:
-        django_rq.get_queue().enqueue(tick, cluster_pk, result_ttl=0, failure_ttl=3600)
+        django_rq.get_queue().enqueue(task, pk, result_ttl=0, failure_ttl=3600)
     except RedisError:
         return

@@ -12,6 +12,7 @@ from django.contrib.auth.hashers import make_password
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
+    CheckReport,
     Cluster,
     Credential,
     Environment,
@@ -278,6 +279,19 @@ class EventFactory(DjangoModelFactory[Event]):
 
     experiment = factory.SubFactory(ExperimentFactory)
     what = "launched"
+
+
+class CheckReportFactory(DjangoModelFactory[CheckReport]):
+    """A check that has ended; `rows` are Checks as JSON."""
+
+    class Meta:
+        model = CheckReport
+
+    cluster = factory.SubFactory(ClusterFactory)
+    owner = factory.SubFactory(UserFactory)
+    began_at = NOON
+    ended_at = NOON + timedelta(seconds=4)
+    outcome = "ok"
 
 
 def block(

@@ -56,6 +56,8 @@ STATES = {
     "cancelled": "square",
     "excluded": "struck",
 }
+# What a check found, as the state whose look it has.
+OUTCOMES = {"ok": "yes", "warning": "cancelled", "failed": "no", "not applicable": "planned"}
 VERDICTS = {
     "EQUIVALENT": "equals",
     "SLOWER": "play",
@@ -82,6 +84,12 @@ def state(value: str, words: Any = None) -> SafeString:
         shape(STATES.get(value, "ring")),
         value if words is None else words,
     )
+
+
+@register.simple_tag
+def outcome(value: str, words: Any = None) -> SafeString:
+    """What a check found, as shape, colour and word."""
+    return state(OUTCOMES[value], value if words is None else words)
 
 
 @register.simple_tag

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_GET
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
-from experiments.models import Cluster, Experiment, Job
+from experiments import preflights
+from experiments.models import Cluster, Experiment, HostKey, Job
+from experiments.models.checks import fingerprint_of
+from experiments.tasks import ring_for
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
@@ -32,7 +38,7 @@ def clusters(request: Request) -> HttpResponse:
 @require_GET
 def cluster(request: Request, pk: int) -> HttpResponse:
     """One cluster; jobs of experiments that the reader may not see are only counted."""
-    row = get_object_or_404(Cluster.objects.select_related("jump_host", "owner"), pk=pk)
+    row = get_object_or_404(Cluster.objects.select_related("jump_host", "credential"), pk=pk)
     visible = Experiment.objects.visible_to(request.user)
     alive = row.jobs.filter(state__in=Job.LIVE)
     context = {
@@ -42,6 +48,46 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "jobs": alive.filter(experiment__in=visible).select_related("experiment", "workload")[
             :RECENT
         ],
+        "findings": preflights.findings(row),
+        "host_key": preflights.host_key(row),
+        "pinned": fingerprint_of(row.host_key),
+        "may_check": preflights.may_check(row, request.user),
+        "may_pin": preflights.may_pin(request.user),
     }
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
+
+
+@require_POST
+def check(request: Request, pk: int) -> HttpResponse:
+    """Ask for a check. A worker makes it; the page shows it when it is there."""
+    row = get_object_or_404(Cluster, pk=pk)
+    if not preflights.may_check(row, request.user):
+        raise PermissionDenied
+    ring_for(preflights.ask_for_check(row, request.user))
+    return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
+def fetch_host_key(request: Request, pk: int) -> HttpResponse:
+    """Ask for the key that the host shows, for a person to compare."""
+    row = get_object_or_404(Cluster.objects.exclude(host=""), pk=pk)
+    if not preflights.may_pin(request.user):
+        raise PermissionDenied
+    ring_for(preflights.ask_for_host_key(row, request.user))
+    return redirect(reverse("cluster", args=[pk]) + "#host-key")
+
+
+@require_POST
+def pin_host_key(request: Request, pk: int) -> HttpResponse:
+    """Trust a key that was shown by its fingerprint, and compared."""
+    row = get_object_or_404(HostKey, pk=pk)
+    if not preflights.may_pin(request.user):
+        raise PermissionDenied
+    try:
+        preflights.pin(row, request.user)
+    except preflights.NotPinned as problem:
+        messages.error(request, str(problem))
+    else:
+        messages.success(request, f"Pinned {row.fingerprint}. Tare talks to no other host now.")
+    return redirect(reverse("cluster", args=[row.cluster_id]) + "#host-key")

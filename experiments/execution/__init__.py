@@ -2,6 +2,7 @@
 
 from experiments.execution.lease import LeaseLost
 from experiments.execution.links import connect, partition_problem
+from experiments.execution.preflight import check, fetch_host_key
 from experiments.execution.tick import tick
 
-__all__ = ["LeaseLost", "connect", "partition_problem", "tick"]
+__all__ = ["LeaseLost", "check", "connect", "fetch_host_key", "partition_problem", "tick"]

@@ -89,7 +89,7 @@ def job_spec(job: Job) -> JobSpec:
             position=run.position,
             workload=run.spec["workload"]["kind"],
             parameters=run.spec["workload"]["parameters"],
-            environment=_environment(run.spec["environment"]),
+            environment=environment(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
         )
         for run in job.runs.order_by("position")
@@ -105,7 +105,8 @@ def job_spec(job: Job) -> JobSpec:
     )
 
 
-def _environment(spec: dict[str, Any]) -> EnvironmentSpec:
+def environment(spec: dict[str, Any]) -> EnvironmentSpec:
+    """What `freeze.environment_spec` wrote down, as runners take it."""
     tuples = {name: tuple(spec[name]) for name in ("options", "binds", "setup_lines")}
     variables = tuple((name, value) for name, value in spec["variables"])
     return EnvironmentSpec(**{**spec, **tuples, "variables": variables})
@@ -121,11 +122,11 @@ def _resources(job: Job, runs: int) -> Resources:
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
     )
-    return _asking(asked, partition) if partition else asked
+    return on_partition(asked, partition) if partition else asked
 
 
-def _asking(wanted: Resources, partition: Partition) -> Resources:
-    """The same, with what jobs of this partition ask for besides."""
+def on_partition(wanted: Resources, partition: Partition) -> Resources:
+    """The same, as this partition's jobs ask for it."""
     return replace(
         wanted,
         cpus_per_node=partition.cpus_per_run,
@@ -141,7 +142,7 @@ def _asking(wanted: Resources, partition: Partition) -> Resources:
 def partition_problem(partition: Partition, scheduler: str) -> str:
     """Why no job script could ask for this partition; empty if one can."""
     everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
-    job = JobSpec("x", "tare-x-1", "/work/jobs/x-1", (), _asking(everything, partition))
+    job = JobSpec("x", "tare-x-1", "/work/jobs/x-1", (), on_partition(everything, partition))
     try:
         SCHEDULERS[scheduler]().header(job)
     except ValueError as problem:

@@ -1,6 +1,7 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
 from experiments.models.catalogue import Environment, Image, StagedImage, Workload
+from experiments.models.checks import CheckReport, HostKey
 from experiments.models.cluster import Cluster, Credential, Partition, Runtime
 from experiments.models.experiment import Experiment
 from experiments.models.published_table import PublishedTable
@@ -9,11 +10,13 @@ from experiments.models.run import Event, Job, Run
 from experiments.models.user import User
 
 __all__ = [
+    "CheckReport",
     "Cluster",
     "Credential",
     "Environment",
     "Event",
     "Experiment",
+    "HostKey",
     "Image",
     "Job",
     "Measurement",

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from runners.errors import Refused, TryAgain
 from runners.preflight import asking, machine, node, queue
@@ -82,6 +83,18 @@ def _leave_a_file(transport: Transport, site: Site) -> str:
 
 
 def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
+    for partition in site.partitions:
+        if problem := asking.unsayable(site, scheduler, partition):
+            yield Check(
+                f"Partition {partition.name}",
+                "Options",
+                "failed",
+                "Its further options cannot be written into a job's header.",
+                "Mend them under Edit: one option each, with quotes that close.",
+                problem,
+            )
+            others = tuple(one for one in site.partitions if one is not partition)
+            site = replace(site, partitions=others)
     first = asking.on_login_node(site, scheduler)
     nodes = asking.on_nodes(site, scheduler, token=token)
     began = time.time()

@@ -92,6 +92,17 @@ def a_job(site: Site, resources: Resources) -> JobSpec:
     return JobSpec("check", "tare-check", directory, (), resources)
 
 
+def unsayable(site: Site, scheduler: Scheduler, partition: PartitionSpec) -> str:
+    """Why this partition's options cannot be said to the scheduler; empty if they can."""
+    job = a_job(site, partition.resources)
+    try:
+        scheduler.header(job)
+        scheduler.at_once(job, [], seconds=WAIT_SECONDS)
+    except ValueError as problem:
+        return str(problem)
+    return ""
+
+
 def where_jobs_run(site: Site, *, gpus: int, token: str) -> list[Probe]:
     """Questions to a node. `token` is a file that the login node has written; empty: none."""
     probes = [

@@ -9,6 +9,7 @@ from runners.jobs import EnvironmentSpec, Resources
 Outcome = Literal["ok", "warning", "failed", "not applicable"]
 WORST_FIRST: tuple[Outcome, ...] = ("failed", "warning", "ok", "not applicable")
 WORDS_LIMIT = 1000  # characters of a tool's own words
+TEXT_LIMIT = 4000  # characters
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,11 @@ class Check:
         return self.outcome in ("failed", "warning")
 
     def as_json(self) -> dict[str, str]:
-        return asdict(self)
+        """Texts that any database takes: no NUL, no half of a character, no novel."""
+        return {
+            name: text.replace("\0", "").encode(errors="replace").decode()[:TEXT_LIMIT]
+            for name, text in asdict(self).items()
+        }
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Check":
@@ -52,12 +57,18 @@ def worst(checks: Iterable[Check]) -> Outcome:
 
 
 def changes(before: Iterable[Check], after: Iterable[Check]) -> list[Change]:
-    """What differs between two preflights of a cluster: outcomes, versions, limits."""
+    """What differs between two preflights of a cluster: outcomes, versions, limits.
+
+    An area that only one of them got to, because a log-in failed, is no change.
+    """
     old = {(check.area, check.name): check for check in before}
     new = {(check.area, check.name): check for check in after}
+    areas = {area for area, _ in old} & {area for area, _ in new}
     found = []
     for place in [*new, *(place for place in old if place not in new)]:
         was, now = old.get(place), new.get(place)
+        if place[0] not in areas:
+            continue
         if was and now and (was.outcome, was.value) == (now.outcome, now.value):
             continue
         found.append(Change(*place, was.found if was else "", now.found if now else ""))

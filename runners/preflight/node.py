@@ -78,7 +78,7 @@ def shared(answer: Answer, directory: str, *, area: str) -> Check:
 
 def runtime(answer: Answer, spec: RuntimeSpec, *, area: str) -> Check:
     """Its version, held against the one in the catalogue."""
-    name = f"{spec.label} version"
+    name = f"{spec.label} at {spec.executable}"
     cure = "Mend the executable's path or the set-up lines of the runtime under Edit."
     if silent := unanswered(area, name, spec.executable, answer, cure):
         return silent

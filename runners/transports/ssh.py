@@ -168,14 +168,17 @@ class SSH(Transport):
     def _socket(self) -> "socket.socket | paramiko.Channel":
         if self._jump is None:
             return open_socket(self.address.host, self.address.port, self.connect_timeout)
-        target = (self.address.host, self.address.port)
+        return self._jump.reach(self.address.host, self.address.port)
+
+    def reach(self, host: str, port: int) -> paramiko.Channel:
+        """A way through this machine to another one. Raises TryAgain."""
         try:
-            return self._jump.connection().open_channel(
-                "direct-tcpip", target, ("127.0.0.1", 0), timeout=self.connect_timeout
+            return self.connection().open_channel(
+                "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=self.connect_timeout
             )
         except ChannelException as error:
             raise TryAgain(
-                f"The jump host {self._jump.address} does not reach {self.address}: {error.text}.",
+                f"The jump host {self.address} does not reach {host} port {port}: {error.text}.",
                 kind="unreachable",
             ) from None
 
@@ -200,9 +203,17 @@ def open_socket(host: str, port: int, timeout: float) -> socket.socket:
     return connection
 
 
-def scan_host_key(host: str, port: int, timeout: float = 10) -> str:
+def scan_host_key(
+    host: str, port: int, timeout: float = 10, *, jump: SSHAddress | None = None
+) -> str:
     """The public key that a host shows, for a person to compare and pin. Raises TryAgain."""
-    with contextlib.closing(paramiko.Transport(open_socket(host, port, timeout))) as transport:
+    with contextlib.ExitStack() as stack:
+        way: socket.socket | paramiko.Channel
+        if jump:
+            way = stack.enter_context(SSH(jump, connect_timeout=timeout)).reach(host, port)
+        else:
+            way = open_socket(host, port, timeout)
+        transport = stack.enter_context(contextlib.closing(paramiko.Transport(way)))
         transport.banner_timeout = timeout
         try:
             transport.start_client(timeout=timeout)

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 from django.urls import URLPattern, reverse
 from django.urls.resolvers import get_resolver
 
-from experiments.models import Experiment, Job, PublishedTable, Run
+from experiments.models import (
+    CheckReport,
+    Cluster,
+    Experiment,
+    HostKey,
+    Job,
+    PublishedTable,
+    Run,
+)
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import ImageFactory, PublishedTableFactory
+from tests.factories import (
+    CredentialFactory,
+    ImageFactory,
+    PublishedTableFactory,
+    UserFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +62,9 @@ ELSEWHERE = {
     "run",
     "image",
     "cluster",
+    "cluster_check",
+    "host_key_fetch",
+    "host_key_pin",
     "experiment_edit",
     "experiment_clone",
     "run_exclude",
@@ -205,6 +222,40 @@ def test_clusters_and_images_show_to_members_alone(site: Site, people: People) -
         address = reverse(name, args=[pk])
         assert people.client("anonymous").get(address).status_code == 302
         assert people.client("other").get(address).status_code == 200
+
+
+def test_a_check_is_for_administrators_and_whoever_may_use_the_cluster(
+    site: Site, people: People
+) -> None:
+    address = reverse("cluster_check", args=[site.cluster.pk])
+    Cluster.objects.update(credential=CredentialFactory(owner=people.owner))
+    assert people.client("anonymous").post(address)["Location"].startswith("/login/")
+    assert people.client("other").post(address).status_code == 403
+    assert not CheckReport.objects.exists()
+    for who in ("owner", "admin"):
+        assert people.client(who).get(address).status_code == 405
+        assert people.client(who).post(address).status_code == 302
+    Cluster.objects.update(enabled=False)
+    assert people.client("owner").post(address).status_code == 403
+    assert people.client("admin").post(address).status_code == 302
+
+
+def test_host_keys_are_for_those_who_may_change_clusters(site: Site, people: People) -> None:
+    Cluster.objects.update(host="login.example", transport="ssh")
+    shown = HostKey.objects.create(
+        cluster=site.cluster, host="login.example", port=22, key="no key"
+    )
+    staff = UserFactory(is_staff=True)
+    clients = [people.client("anonymous"), people.client("owner"), Client()]
+    clients[-1].force_login(staff)
+    for name, pk in (("host_key_fetch", site.cluster.pk), ("host_key_pin", shown.pk)):
+        for client in clients:
+            assert client.post(reverse(name, args=[pk])).status_code in (302, 403)
+        assert clients[-1].post(reverse(name, args=[pk])).status_code == 403
+    assert not Cluster.objects.exclude(host_key="").exists()
+    page = reverse("cluster", args=[site.cluster.pk])
+    assert "Fetch host key" not in clients[1].get(page).content.decode()
+    assert "Fetch host key" in people.client("admin").get(page).content.decode()
 
 
 def test_the_health_check_needs_nobody(client: object, people: People) -> None:

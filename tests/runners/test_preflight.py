@@ -111,7 +111,7 @@ def test_what_does_not_start_is_red(tools, site):
     assert {name for _, name in red(found)} == {
         "Start of SIF",
         "Start of no Python",
-        "Apptainer version",
+        "Apptainer at /no/apptainer",
     }
 
 
@@ -197,3 +197,11 @@ def test_the_largest_check_fits_into_one_command(site):
     words = [word for _, _, probe in nodes for word in probe.argv]
     assert len(nodes) == asking.MOST_PARTITIONS
     assert sum(len(word) + 8 for word in words) < 100_000
+
+
+@pytest.mark.parametrize("directive", ["--comment='x", "--a\n#SBATCH --b"])
+def test_options_that_cannot_be_said_are_red_and_hide_nothing_else(tools, site, directive):
+    wrong = replace(GPU.resources, partition="wrong", directives=(directive,))
+    found = look(replace(site, partitions=(PartitionSpec(1, wrong), GPU)))
+    assert set(red(found)) == {("Partition wrong", "Options")}
+    assert found["Partition gpu", "Start of bare metal"].outcome == "ok"

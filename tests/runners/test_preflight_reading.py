@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runners.jobs import EnvironmentSpec, Resources
@@ -320,6 +320,7 @@ anything = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(anything, st.sampled_from(sorted(SCHEDULERS)), st.sampled_from(sorted(RUNTIMES)))
 def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runtime):
     """Every answer ends as checks with an outcome, and whatever is red has a cure."""
@@ -347,7 +348,16 @@ def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runt
         assert check.outcome in OUTCOMES
         assert check.found
         assert check.cure or check.outcome != "failed", check
-        assert Check.from_json(json.loads(json.dumps(check.as_json()))) == check
+        kept = check.as_json()
+        assert not any("\0" in text for text in kept.values())
+        assert Check.from_json(json.loads(json.dumps(kept).encode())).as_json() == kept
+
+
+def test_what_no_database_takes_is_not_kept():
+    check = start(inside(os="a\0b\ud800c" + "x" * 10_000))
+    kept = check.as_json()
+    assert "ab?c" in kept["found"]
+    assert len(kept["found"]) == 4000
 
 
 # --- From check to check
@@ -374,6 +384,7 @@ def test_changes_are_outcomes_and_values_not_free_space():
         ("Gone", "was there", ""),
     ]
     assert changes(after, after) == []
+    assert changes(after, [Check("Connection", "Port", "failed", "closed")]) == []
 
 
 def test_the_worst_outcome_stands_for_all():

@@ -5,17 +5,22 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db import OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef
+from django.utils import timezone
 
-from experiments.models import Cluster, Job
-from experiments.tasks import ring
+from experiments.models import CheckReport, Cluster, HostKey, Job
+from experiments.preflights import LONGEST
+from experiments.tasks import ring, ring_for
 
 # How often a cluster without work is visited, so that its page knows whether it answers.
 IDLE_SECONDS = 60
+# How long a check or a host key that somebody asked for may wait before the clock asks again.
+WAITING_SECONDS = 10
 
 
 class Command(BaseCommand):
@@ -26,9 +31,11 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())
         rung: dict[int, float] = {}
+        again: dict[str, float] = {}
         while not stopping.wait(0.5):
             try:
                 ring_what_is_due(rung, time.monotonic())
+                ring_what_waits(again, time.monotonic())
             except OperationalError as error:
                 # PostgreSQL is away; it will come back, or the supervisor ends us.
                 self.stderr.write(str(error))
@@ -44,3 +51,16 @@ def ring_what_is_due(rung: dict[int, float], now: float) -> None:
         if now - rung.get(pk, float("-inf")) >= pause:
             rung[pk] = now
             ring(pk)
+
+
+def ring_what_waits(again: dict[str, float], now: float) -> None:
+    """Ring once more for what a person asked for and no worker has begun: its task was lost."""
+    if now - again.get("asked", float("-inf")) < WAITING_SECONDS:
+        return
+    again["asked"] = now
+    clock = timezone.now()
+    asked = {"began_at": None, "ended_at": None, "asked_at__gt": clock - LONGEST}
+    late = clock - timedelta(seconds=WAITING_SECONDS)
+    for model in (CheckReport, HostKey):
+        for row in model._default_manager.filter(asked_at__lt=late, **asked):
+            ring_for(row)

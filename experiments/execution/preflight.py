@@ -1,0 +1,160 @@
+"""Preflights and host keys: a worker's visits to a cluster that a person has asked for."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from experiments.execution.links import environment, on_partition, ssh_address
+from experiments.freeze import environment_spec
+from experiments.models import (
+    CheckReport,
+    Cluster,
+    Credential,
+    Environment,
+    HostKey,
+    Job,
+    Partition,
+    Runtime,
+    StagedImage,
+)
+from runners.errors import TryAgain
+from runners.jobs import EnvironmentSpec, Resources
+from runners.preflight import Check, PartitionSpec, RuntimeSpec, Site, preflight, worst
+from runners.runtimes import RUNTIMES
+from runners.schedulers import SCHEDULERS
+from runners.transports import SSH, Local, scan_host_key
+
+PLACES = ("cluster__credential", "cluster__jump_host")
+
+
+def check(pk: int) -> str:
+    """Make the check that was asked for, once, and return its outcome.
+
+    A connection of its own: one kept from earlier would hide a key that was changed since.
+    """
+    if not CheckReport.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    report = CheckReport.objects.select_related(*PLACES).get(pk=pk)
+    cluster = report.cluster
+    checks = look(cluster)
+    outcome = worst(checks)
+    CheckReport.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(), outcome=outcome, rows=[check.as_json() for check in checks]
+    )
+    if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
+        # The way is open: whatever made the ticks back off is over.
+        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None)
+        if cluster.credential:
+            Credential.objects.filter(pk=cluster.credential.pk).update(last_used_at=timezone.now())
+    return outcome
+
+
+def is_about_the_way(check: Check) -> bool:
+    return check.area.startswith("Connection")
+
+
+def look(cluster: Cluster) -> list[Check]:
+    """All checks of a cluster as the catalogue has it now. Never raises TryAgain."""
+    scheduler = SCHEDULERS[cluster.scheduler]()
+    if cluster.transport == "local":
+        return preflight(Local(), scheduler, site(cluster))
+    try:
+        transport = SSH(ssh_address(cluster))
+    except TryAgain as problem:
+        cure = (
+            "Choose one under Edit."
+            if cluster.credential is None
+            else "Fetch the host key below, compare its fingerprint with the one that the centre "
+            "publishes, and pin it."
+        )
+        return [Check("Connection", "Entry", "failed", str(problem), cure)]
+    with transport:
+        return preflight(transport, scheduler, site(cluster))
+
+
+def site(cluster: Cluster) -> Site:
+    """Return what the catalogue says of a cluster."""
+    is_shared = not SCHEDULERS[cluster.scheduler].has_partitions
+    return Site(
+        work_directory=cluster.work_directory,
+        setup_lines=_lines(cluster.setup_lines),
+        partitions=tuple(_partition(row) for row in cluster.partitions.all()),
+        runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
+        environments=tuple(_to_start(cluster)),
+        is_measuring=is_shared and cluster.jobs.filter(state=Job.State.RUNNING).exists(),
+    )
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if line.strip())
+
+
+def _partition(row: Partition) -> PartitionSpec:
+    most = Resources(row.time_limit_minutes * 60, gpus_per_node=row.gpus_per_node)
+    return PartitionSpec(row.nodes, on_partition(most, row))
+
+
+def _runtime(row: Runtime) -> RuntimeSpec:
+    return RuntimeSpec(
+        label=row.get_kind_display(),
+        kind=row.kind,
+        executable=row.executable,
+        version=row.version,
+        setup_lines=_lines(row.setup_lines),
+    )
+
+
+def _to_start(cluster: Cluster) -> list[EnvironmentSpec]:
+    """One environment for each interpreter on bare metal, and each runtime, format and mode.
+
+    A runtime that no environment uses yet starts a staged image all the same.
+    """
+    chosen: dict[tuple[object, ...], EnvironmentSpec] = {}
+    rows = Environment.objects.filter(cluster=cluster).select_related(
+        "runtime", "staged_image__image"
+    )
+    for row in rows.order_by("pk"):
+        staged = row.staged_image
+        if staged is None:
+            key: tuple[object, ...] = (row.python, row.setup_lines)
+        elif staged.state == StagedImage.State.READY:
+            key = (row.runtime_id, staged.format, row.mode)
+        else:
+            continue
+        chosen.setdefault(key, environment(environment_spec(row)))
+    started = {key[:2] for key in chosen}
+    images = list(cluster.staged_images.filter(state=StagedImage.State.READY).order_by("pk"))
+    for runtime in cluster.runtimes.all():
+        for image in images:
+            key = (runtime.pk, image.format)
+            if image.format in RUNTIMES[runtime.kind].formats and key not in started:
+                started.add(key)
+                chosen[key] = EnvironmentSpec(
+                    label=f"{runtime.get_kind_display()}, {image.format}",
+                    runtime=runtime.kind,
+                    executable=runtime.executable,
+                    options=tuple(runtime.options),
+                    image_format=image.format,
+                    image_path=image.path,
+                    setup_lines=_lines(runtime.setup_lines),
+                )
+    return list(chosen.values())
+
+
+def fetch_host_key(pk: int) -> str:
+    """Ask a host for its key, once: for a person to compare, never to be pinned by itself."""
+    if not HostKey.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    row = HostKey.objects.select_related(*PLACES).get(pk=pk)
+    jump = row.cluster.jump_host
+    try:
+        key, problem = (
+            scan_host_key(row.host, row.port, jump=ssh_address(jump) if jump else None),
+            "",
+        )
+    except TryAgain as error:
+        key, problem = "", str(error)
+    HostKey.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(), key=key, problem=problem
+    )
+    return problem or "fetched"

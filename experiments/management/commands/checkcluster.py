@@ -1,0 +1,51 @@
+"""`manage.py checkcluster NAME`: is a cluster ready for an experiment?"""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from experiments import execution
+from experiments.models import Cluster
+from experiments.preflights import ask_for_check
+from runners.preflight.checks import Check
+
+
+class Command(BaseCommand):
+    help = "Log in to a cluster, look at everything that an experiment needs, and say the cure."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="The cluster's name in the catalogue.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        cluster = Cluster.objects.filter(name=options["name"]).first()
+        if cluster is None:
+            known = ", ".join(Cluster.objects.values_list("name", flat=True)) or "none yet"
+            raise CommandError(f"No cluster is called {options['name']}. There are: {known}.")
+        report = ask_for_check(cluster, None)
+        if execution.check(report.pk) == "begun already":
+            raise CommandError("A check of it is under way; try again in a minute.")
+        report.refresh_from_db()
+        for area, checks in groupby(report.checks, lambda check: check.area):
+            self.stdout.write(self.style.MIGRATE_HEADING(area))
+            for check in checks:
+                self._say(check)
+        red = sum(check.outcome == "failed" for check in report.checks)
+        self.stdout.write(
+            f"{cluster}: {red or 'nothing'} red of {len(report.checks)}, {report.seconds:.1f} s"
+        )
+        if red:
+            sys.exit(1)
+
+    def _say(self, check: Check) -> None:
+        style = {"failed": self.style.ERROR, "warning": self.style.WARNING}.get(
+            check.outcome, self.style.SUCCESS if check.outcome == "ok" else str
+        )
+        outcome = "-" if check.outcome == "not applicable" else check.outcome
+        self.stdout.write(f"  {style(f'{outcome:8}')}{check.name}: {check.found}")
+        if check.is_bad:
+            for line in (check.cure, *check.words.splitlines()):
+                self.stdout.write(f"          {line}")

@@ -1,0 +1,92 @@
+"""What was found on a cluster, when, and which host keys were shown and pinned. Append-only."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from experiments.models.cluster import Cluster
+from runners.preflight.checks import Check, Outcome
+from runners.transports import fingerprint
+
+
+def outcome_choices() -> list[tuple[str, str]]:
+    return [(name, name) for name in Outcome.__args__]  # type: ignore[attr-defined]
+
+
+class Visit(models.Model):
+    """Something that a person asked to be done on a cluster, once, by a worker."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="%(class)ss")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    asked_at = models.DateTimeField(auto_now_add=True)
+    began_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+        ordering = ["-asked_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster"],
+                condition=models.Q(ended_at=None),
+                name="one_%(class)s_at_a_time",
+            )
+        ]
+        indexes = [models.Index(fields=["cluster", "-ended_at"], name="%(class)s_by_end")]
+
+
+class CheckReport(Visit):
+    """One preflight. What it found never changes; the next one is another row."""
+
+    outcome = models.CharField(max_length=20, blank=True, choices=outcome_choices)
+    rows = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"check of {self.cluster}, {self.asked_at:%Y-%m-%d %H:%M}"
+
+    @property
+    def checks(self) -> list[Check]:
+        return [Check.from_json(row) for row in self.rows]
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it has not ended."""
+        if self.began_at is None or self.ended_at is None:
+            return None
+        return (self.ended_at - self.began_at).total_seconds()
+
+
+class HostKey(Visit):
+    """The key that a host showed, and who agreed to pin it."""
+
+    host = models.CharField(max_length=255)
+    port = models.PositiveIntegerField()
+    key = models.TextField(blank=True)
+    problem = models.TextField(blank=True)
+    pinned_at = models.DateTimeField(null=True)
+    pinned_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    replaced = models.TextField(blank=True, help_text="The key that was pinned before.")
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint or 'no key'} of {self.host} port {self.port}"
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.key)
+
+    @property
+    def replaced_fingerprint(self) -> str:
+        return fingerprint_of(self.replaced)
+
+
+def fingerprint_of(key: str) -> str:
+    """`SHA256:...` of a public key, whatever was pasted; empty if nothing was."""
+    try:
+        return fingerprint(key) if key else ""
+    except ValueError:
+        return "a text that is no key"

@@ -1,0 +1,176 @@
+"""Asking for checks and host keys, and what a cluster's page says of them. No network here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TypeVar
+
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
+from experiments.models.checks import fingerprint_of
+from runners.preflight.checks import Change, Check, changes
+
+# A visit that has not ended by then has died with its worker.
+LONGEST = timedelta(minutes=5)
+DIED = Check(
+    "Connection",
+    "Worker",
+    "failed",
+    "The check was asked for, and no worker brought an answer.",
+    "Do Redis and `manage.py worker` run? Then check again.",
+)
+
+Asked = TypeVar("Asked", CheckReport, HostKey)
+
+
+class NotPinned(Exception):
+    """The key was not pinned; the message says why."""
+
+
+def may_check(cluster: Cluster, user: User) -> bool:
+    """Administrators, and whoever may send jobs there."""
+    return user.is_staff or cluster.usable_by(user)
+
+
+def may_pin(user: User) -> bool:
+    """Whoever may change clusters in the admin pages."""
+    return user.is_staff and user.has_perm("experiments.change_cluster")
+
+
+def ask_for_check(cluster: Cluster, by: User | None) -> CheckReport:
+    """Write down that a check is wanted; the one under way, if there is one."""
+    for dead in _dead(CheckReport, cluster):
+        CheckReport.objects.filter(pk=dead.pk, ended_at=None).update(
+            ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
+        )
+    return _once(CheckReport(cluster=cluster, owner=by))
+
+
+def ask_for_host_key(cluster: Cluster, by: User) -> HostKey:
+    """Write down that the host is to be asked for its key; the one under way, if there is one."""
+    for dead in _dead(HostKey, cluster):
+        HostKey.objects.filter(pk=dead.pk, ended_at=None).update(
+            ended_at=timezone.now(), problem=DIED.found
+        )
+    return _once(HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port))
+
+
+def _dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
+    late = timezone.now() - LONGEST
+    return list(model._default_manager.filter(cluster=cluster, ended_at=None, asked_at__lt=late))
+
+
+def _once(row: Asked) -> Asked:
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:  # somebody was faster, and one at a time is enough
+        return type(row)._default_manager.get(cluster_id=row.cluster_id, ended_at=None)
+    return row
+
+
+def pin(row: HostKey, by: User) -> None:
+    """Trust the key that a person has compared. Raises NotPinned.
+
+    The cluster must still have the address at which the key was shown.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update().get(pk=row.cluster_id)
+        latest = cluster.hostkeys.exclude(key="").first()
+        if not row.key or latest is None or latest.pk != row.pk:
+            raise NotPinned("A newer key was fetched meanwhile: compare that one.")
+        if (cluster.host, cluster.port) != (row.host, row.port):
+            raise NotPinned(
+                "The cluster's host or port was changed meanwhile: fetch the key again."
+            )
+        before = cluster.host_key.strip()
+        Cluster.objects.filter(pk=cluster.pk).update(host_key=row.key, retry_at=None)
+        HostKey.objects.filter(pk=row.pk).update(pinned_at=now, pinned_by=by, replaced=before)
+        words = f"Pinned host key {row.fingerprint}"
+        if before:
+            words += f" instead of {fingerprint_of(before)}"
+        LogEntry.objects.log_actions(
+            user_id=by.pk, queryset=[cluster], action_flag=CHANGE, change_message=f"{words}."
+        )
+
+
+@dataclass(frozen=True)
+class Area:
+    """Checks of one place. A place without anything red or amber is shown folded."""
+
+    name: str
+    checks: list[Check]
+
+    @property
+    def bad(self) -> list[Check]:
+        return [check for check in self.checks if check.is_bad]
+
+    @property
+    def is_red(self) -> bool:
+        return any(check.outcome == "failed" for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known of a cluster: the last check, and what has changed since earlier ones."""
+
+    under_way: CheckReport | None
+    last: CheckReport | None
+    before: CheckReport | None
+    changed: list[Change]  # since the check before
+    launched_at: datetime | None  # of the last experiment there
+    at_launch: CheckReport | None  # the last check before it; None: there was none
+    changed_since_launch: list[Change]
+
+    @property
+    def areas(self) -> list[Area]:
+        checks = self.last.checks if self.last else []
+        return [Area(name, list(rows)) for name, rows in groupby(checks, lambda one: one.area)]
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many checks had which outcome, worst first; those that applied."""
+        outcomes = [check.outcome for area in self.areas for check in area.checks]
+        return [
+            (name, outcomes.count(name)) for name in ("failed", "warning", "ok") if name in outcomes
+        ]
+
+
+def findings(cluster: Cluster) -> Findings:
+    under_way = cluster.checkreports.filter(
+        ended_at=None, asked_at__gte=timezone.now() - LONGEST
+    ).first()
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last, before = [*ended.select_related("owner")[:2], None, None][:2]
+    launched = Experiment.objects.filter(cluster=cluster, launched_at__isnull=False)
+    launched_at = launched.order_by("-launched_at").values_list("launched_at", flat=True).first()
+    at_launch = ended.filter(ended_at__lte=launched_at).first() if launched_at else None
+    return Findings(
+        under_way=under_way,
+        last=last,
+        before=before,
+        changed=_changed(before, last),
+        launched_at=launched_at,
+        at_launch=at_launch,
+        changed_since_launch=_changed(at_launch, last),
+    )
+
+
+def _changed(before: CheckReport | None, after: CheckReport | None) -> list[Change]:
+    if before is None or after is None or before.pk == after.pk:
+        return []
+    return changes(before.checks, after.checks)
+
+
+def host_key(cluster: Cluster) -> HostKey | None:
+    """The last key that was asked for, while it is under way or can still be pinned."""
+    row = cluster.hostkeys.select_related("owner", "pinned_by").first()
+    if row and (row.host, row.port) != (cluster.host, cluster.port):
+        return None
+    return row
