@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('experiments', '0003_published_table'),
+        ('experiments', '0004_looks'),
     ]
 
     operations = [
