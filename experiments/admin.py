@@ -287,6 +287,10 @@ class EnvironmentForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(
                 "staged_image", f"{runtime.get_kind_display()} does not start {staged.format}."
             )
+        kind = RUNTIMES[runtime.kind if runtime else "bare_metal"]()
+        binds = cleaned.get("binds") or []
+        for name, words in kind.refusals(cleaned.get("mode", ""), binds).items():
+            self.add_error(name, words)
         return cleaned
 
 

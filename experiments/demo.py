@@ -33,12 +33,15 @@ ONE_AT_A_TIME = 1
 POLL_SECONDS = 3
 MARGIN = 0.05
 REPEATS = 5
-RUNTIMES = {"apptainer": "Apptainer", "udocker": "udocker"}
-# Which runtime starts which staged form, and what the environment is then called.
+# What of the lab is registered: the runtimes by kind, and which of them start which staged form,
+# with the name of the environment that this makes.
+RUNTIMES = ("apptainer", "udocker", "podman", "charliecloud")
 FORMS = {
-    "sif": ("apptainer", "Apptainer SIF"),
-    "sandbox": ("apptainer", "Apptainer sandbox"),
-    "udocker": ("udocker", "udocker"),
+    "sif": {"apptainer": "Apptainer SIF"},
+    "sandbox": {"apptainer": "Apptainer sandbox", "charliecloud": "Charliecloud"},
+    "squashfs": {"charliecloud": "Charliecloud squashfs"},
+    "udocker": {"udocker": "udocker"},
+    "podman": {"podman": "Podman"},
 }
 CONTROL_ENVIRONMENTS = ("bare metal", "bare metal, again")
 DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
@@ -120,7 +123,6 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
     python = made["bare_metal"]["python"]
     environments = [_environment(cluster, f"bare metal{suffix}", owner, python=python)]
     for form in made["staged"]:
-        kind, name = FORMS[form["format"]]
         mode = form.get("mode", "")
         staged, _ = StagedImage.objects.update_or_create(
             image=image,
@@ -133,7 +135,7 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
                 "state": StagedImage.State.READY,
             },
         )
-        environments.append(
+        environments += [
             _environment(
                 cluster,
                 f"{name} {mode}".strip() + suffix,
@@ -143,7 +145,8 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
                 staged_image=staged,
                 mode=mode,
             )
-        )
+            for kind, name in FORMS[form["format"]].items()
+        ]
     return environments
 
 

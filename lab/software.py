@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from lab import host, images
+from lab import forms, host, images
 from lab.instance import USER, Instance
 from lab.progress import Progress
 
@@ -37,7 +37,7 @@ def build(lab: Instance, names: list[str]) -> None:
 
 
 def stage(lab: Instance, name: str) -> dict[str, Any]:
-    """Gives the researcher udocker's containers; returns what lab.json says of the image.
+    """Gives the researcher udocker's and Podman's; returns what lab.json says of the image.
 
     SIF file, sandbox and bare metal environment are read from the cache by every lab; udocker
     writes into its containers. So each lab has folders of its own, but the files in them are
@@ -61,6 +61,7 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
         os.symlink(str(identity), link)
         subprocess.run(["chown", "-h", OWNER, str(link)], check=True)
         lab.output(["udocker", "setup", f"--execmode={mode}", link.name], user=USER)
+    facts["staged"] += forms.more_forms(lab, name, facts)
     return facts
 
 

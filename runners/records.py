@@ -30,7 +30,7 @@ class RunRecord:
     began: float | None
     ended: float | None
     exit_code: int | None  # of the program; 128 + n: ended by signal n
-    failure: str  # why the program was not even started, if it was not
+    failure: str  # why the run is worth nothing, if the script or the program has named it
     command: str
     output_tail: str
     runtime_version: str  # as the runtime printed it

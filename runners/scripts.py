@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runners.jobs import JobSpec, RunSpec
 from runners.payload import payload_files
-from runners.runtimes import RUNTIMES
+from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
 
@@ -30,6 +30,7 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "environment": run.environment.label,
             "workload": run.workload,
             "parameters": dict(run.parameters),
+            "gpus": job.resources.gpus_per_node,
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()
@@ -83,23 +84,21 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
     environment = run.environment
     runtime = RUNTIMES[environment.runtime]()
     directory = job.run_directory(run)
-    wall = runtime.wrap(
-        [],
-        environment,
-        directory=directory,
-        binds=[job.directory],
-        gpus=job.resources.gpus_per_node > 0,
-    )
+    gpus = job.resources.gpus_per_node > 0
+    wall = runtime.wrap(Inside(environment, directory, binds=(job.directory,), gpus=gpus))
     program = WORKLOADS[run.workload].argv(
         environment.python, f"{job.directory}/payload", directory
     )
     variables = {
+        "TARE_RUN": directory,  # how the script finds what the run leaves behind
         "HOME": directory,
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
         **dict(environment.variables),
     }
+    words = _words([f"{name}={value}" for name, value in variables.items()])
+    chosen = "" if runtime.numbers_gpus else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
     return "\n".join(
@@ -107,19 +106,20 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"# Run {number} of {len(job.runs)}: {run.workload}, {runtime.label} {label}",
             f"setup={quote(setup)}",
             f"limit={run.time_limit_seconds:d}",
+            f"runtime={quote(runtime.executable(environment))}",
             f"image={quote(environment.image_path)}",
-            f"present={_array(runtime.present(environment))}",
-            f"version={_array(runtime.version(environment.executable))}",
-            f"wall={_array(wall)}",
-            f"variables={_array([f'{name}={value}' for name, value in variables.items()])}",
-            f"program={_array(program)}",
+            f"present=({_words(runtime.present(environment))})",
+            f"version=({_words(runtime.version(environment.executable))})",
+            f"wall=({_words(wall)})",
+            f"variables=({chosen}{words})",
+            f"program=({_words(program)})",
             f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
         ]
     )
 
 
-def _array(words: list[str]) -> str:
-    return "(" + " ".join(quote(word) for word in words) + ")"
+def _words(words: list[str]) -> str:
+    return " ".join(quote(word) for word in words)
 
 
 def _check(job: JobSpec) -> None:
@@ -131,6 +131,9 @@ def _check(job: JobSpec) -> None:
         # Runtimes separate the parts of a bind by colons and commas, without any quoting.
         raise ValueError(f"a job's directory is absolute, without : and , but {job.directory!r}")
     for run in job.runs:
+        runtime = RUNTIMES[run.environment.runtime]()
+        if refusals := runtime.refusals(run.environment.mode, run.environment.binds):
+            raise ValueError(" ".join(refusals.values()))
         for name, _ in run.environment.variables:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 raise ValueError(f"a variable cannot be called {name!r}")

@@ -57,7 +57,7 @@ make_keys() {
 }
 
 configure() {
-  local i
+  local i node nodes
   for file in slurm.conf slurmdbd.conf; do
     sed -e "s/@HOST@/$(hostname -s)/; s/@CTLD_PORT@/$((port + 1))/; s/@DBD_PORT@/$((port + 2))/" \
       -e "s/@NODE1_PORT@/$((port + 11))/; s/@NODE2_PORT@/$((port + 12))/" "$here/$file" >/run/$file
@@ -70,6 +70,13 @@ configure() {
     [ -c /var/lib/tare-lab/dev/nvidia$i ] || mknod -m 666 /var/lib/tare-lab/dev/nvidia$i c 1 3
   done
   echo 'Name=gpu Type=h100 File=/var/lib/tare-lab/dev/nvidia[0-3]' >/etc/slurm/gres.conf
+  # The same stand-ins for Podman: inside they are where a driver has its GPUs.
+  mkdir -p /etc/cdi
+  # (As mounts: for device nodes a rootless Podman takes the host's own path, whatever the file says.)
+  node='{"hostPath": "/var/lib/tare-lab/dev/nvidiaN", "containerPath": "/dev/nvidiaN", "options": ["bind"]}'
+  nodes="${node//N/0}, ${node//N/1}, ${node//N/2}, ${node//N/3}"
+  echo '{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "all",' \
+    "\"containerEdits\": {\"mounts\": [$nodes]}}]}" >/etc/cdi/nvidia.json
 }
 
 make_folders() {

@@ -2,7 +2,7 @@
 
 Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec.
 Ends with 0 and a result, or with a reason on stderr and no result: 2 when the workload cannot
-start here, 3 when what it computed is wrong.
+start here, 3 when what it computed is wrong, 4 when a GPU is missing (named in `failure` too).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
-from . import snapshot
+from . import gpus, snapshot
 from .frameworks import StartError
 from .recorder import STEP_TIME, Recorder, ResultError, write_json
 
@@ -27,14 +27,21 @@ WORKLOADS = ("blas", "cnn")
 
 def main(spec_path: str) -> int:
     recorder = Recorder(process_age())
+    directory = os.path.dirname(os.path.abspath(spec_path))
     try:
-        measure(read_spec(spec_path), os.path.dirname(os.path.abspath(spec_path)), recorder)
+        measure(read_spec(spec_path), directory, recorder)
     except StartError as error:
         print(error, file=sys.stderr)
         return 2
     except ResultError as error:
         print(error, file=sys.stderr)
         return 3
+    except gpus.GPUMissing as error:
+        print(error, file=sys.stderr)
+        # Where the job script, too, names why a run is worth nothing.
+        with open(os.path.join(directory, "failure"), "w", encoding="utf-8") as file:
+            file.write(str(error))
+        return 4
     return 0
 
 
@@ -44,6 +51,7 @@ def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
     recorder.phase("snapshot")
     inside = snapshot.before()
     write_json(inside_path, inside)
+    gpus.demand(spec.get("gpus", 0))
 
     workload = importlib.import_module("." + spec["workload"], __package__)
     workload.run(spec["parameters"], recorder)

@@ -7,7 +7,7 @@ from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
 from runners.preflight.node import SAID
 from runners.preflight.probes import Probe, command, longest
-from runners.runtimes import RUNTIMES
+from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
 
 MOST_PARTITIONS = 4  # in which containers are started, all at the same time
@@ -153,10 +153,8 @@ def _start(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
     """The command that starts the environment's Python inside, as a job would."""
     variables = [f"{name}={value}" for name, value in spec.variables]
     program = ["/usr/bin/env", *variables, spec.python, "-c", INSIDE]
-    wrapped = RUNTIMES[spec.runtime]().wrap(
-        program, spec, directory=directory, binds=[directory], gpus=gpus
-    )
-    return _after(spec.setup_lines, wrapped)
+    wall = RUNTIMES[spec.runtime]().wrap(Inside(spec, directory, binds=(directory,), gpus=gpus))
+    return _after(spec.setup_lines, [*wall, *program])
 
 
 def _after(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:

@@ -1,27 +1,18 @@
 """The runtime that changes nothing."""
 
-from collections.abc import Sequence
-
 from runners.jobs import EnvironmentSpec
-from runners.runtimes.base import Runtime
+from runners.runtimes.base import Inside, Runtime
 
 
 class BareMetal(Runtime):
     """Runs the program as it is."""
 
     label = "Bare metal"
+    command = ""
     formats = ()
 
-    def wrap(
-        self,
-        argv: Sequence[str],
-        environment: EnvironmentSpec,
-        *,
-        directory: str,
-        binds: Sequence[str],
-        gpus: bool,
-    ) -> list[str]:
-        return list(argv)
+    def wrap(self, inside: Inside) -> list[str]:
+        return []
 
     def present(self, environment: EnvironmentSpec) -> list[str]:
         return ["true"]

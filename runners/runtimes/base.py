@@ -2,10 +2,37 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from runners.jobs import EnvironmentSpec
+
+# The shell's $0 and $@ are a command: started with nothing of what its caller has set but the
+# way to programs, who the user is, and which GPUs the scheduler gave.
+CLEAN = (
+    'exec env -i PATH="$PATH" HOME="$HOME" USER="$USER" '
+    '${CUDA_VISIBLE_DEVICES+"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"} "$0" "$@"'
+)
+
+# Shared memory as on bare metal, where a container of its own accord has 64 MB.
+SHARED_MEMORY = "/dev/shm:/dev/shm"  # noqa: S108
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a program is to find behind the wall, the same in every runtime."""
+
+    environment: EnvironmentSpec
+    directory: str  # where it starts: absolute, and the same path inside and outside
+    binds: tuple[str, ...] = ()  # "path" or "outside:inside", besides the environment's own
+    gpus: bool = False  # all that the job may use; CUDA_VISIBLE_DEVICES chooses among them
+
+    @property
+    def mounts(self) -> list[str]:
+        """Everything to bind, as "outside:inside"."""
+        binds = (*self.binds, *self.environment.binds)
+        return [bind if ":" in bind else f"{bind}:{bind}" for bind in binds]
 
 
 class Runtime(ABC):
@@ -16,32 +43,41 @@ class Runtime(ABC):
     """
 
     label: ClassVar[str]
+    command: ClassVar[str]  # its usual name on PATH; empty: there is nothing to start
     formats: ClassVar[tuple[str, ...]]  # of staged images that it can start
+    modes: ClassVar[Mapping[str, str]] = {}  # ways to work that an environment may choose
+    numbers_gpus: ClassVar[bool] = False  # inside, the job's GPUs are numbered anew from 0
 
     @abstractmethod
-    def wrap(
-        self,
-        argv: Sequence[str],
-        environment: EnvironmentSpec,
-        *,
-        directory: str,
-        binds: Sequence[str],
-        gpus: bool,
-    ) -> list[str]:
-        """The command that runs `argv` inside, in `directory`. Always something followed by argv.
+    def wrap(self, inside: Inside) -> list[str]:
+        """The words before the program's own: together they run it behind the wall."""
 
-        `binds` ("path" or "outside:inside") are visible inside besides the environment's own.
-        """
-
-    @abstractmethod
     def present(self, environment: EnvironmentSpec) -> list[str]:
         """A command that succeeds, on the node, if the image is where it should be."""
+        return ["test", "-e", environment.image_path]
 
-    @abstractmethod
     def version(self, executable: str) -> list[str]:
         """A command that prints the version; `executable` may be empty."""
+        return [executable or self.command, "--version"]
 
     def parse_version(self, text: str) -> str:
         """The version in what that command printed, empty if there is none."""
         found = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)
         return found[0] if found else ""
+
+    def executable(self, environment: EnvironmentSpec) -> str:
+        return environment.executable or self.command
+
+    def refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
+        """Why an environment with this mode and these binds cannot be, by the field to mend."""
+        found = {}
+        if mode and mode not in self.modes:
+            known = ", ".join(self.modes) or "none to choose from"
+            found["mode"] = f"{self.label} has no mode {mode!r}; its modes: {known}."
+        for bind in binds:
+            # Runtimes separate the parts by colons and commas, without any quoting.
+            if not re.fullmatch(r"/[^:,\0]*(:/[^:,\0]*)?", bind):
+                found["binds"] = (
+                    f"A bind is /path or /outside:/inside, without any comma, not {bind!r}."
+                )
+        return found

@@ -1,9 +1,9 @@
 """udocker: containers that an ordinary user unpacks and runs without any help of root."""
 
-from collections.abc import Sequence
+from typing import ClassVar
 
 from runners.jobs import EnvironmentSpec
-from runners.runtimes.base import Runtime
+from runners.runtimes.base import Inside, Runtime
 
 # Without a terminal, udocker 1.3.17's R modes lose output and end with 1 whatever happened.
 WITH_TERMINAL = """import pty, sys
@@ -15,30 +15,36 @@ class UDocker(Runtime):
     """`udocker run` of a container that was made, under its name, when the image was staged."""
 
     label = "udocker"
+    command = "udocker"
     formats = ("udocker",)
+    modes: ClassVar = {
+        "P1": "PRoot with seccomp, udocker's own choice",
+        "P2": "PRoot without seccomp",
+        "F1": "Fakechroot, started through the image's loader",
+        "F2": "Fakechroot with a loader that forgets the host's libraries",
+        "F3": "Fakechroot with patched executables",
+        "F4": "Fakechroot that patches executables as they appear",
+        "R1": "runc or crun in a user namespace",
+        "R2": "the same, with PRoot inside",
+        "R3": "the same, with PRoot inside and without seccomp",
+        "S1": "Singularity or Apptainer",
+    }
 
-    def wrap(
-        self,
-        argv: Sequence[str],
-        environment: EnvironmentSpec,
-        *,
-        directory: str,
-        binds: Sequence[str],
-        gpus: bool,
-    ) -> list[str]:
-        command = [environment.executable or "udocker", "--quiet", "run", "--nobanner"]
+    def wrap(self, inside: Inside) -> list[str]:
+        environment = inside.environment
+        command = [self.executable(environment), "--quiet", "run", "--nobanner"]
         if environment.mode:
             # Only a default: a mode that `udocker setup` gave to the container wins.
             variable = f"UDOCKER_DEFAULT_EXECUTION_MODE={environment.mode}"
             command = ["/usr/bin/env", variable, *command]
         if environment.mode.startswith("R"):
             command = ["python3", "-c", WITH_TERMINAL, *command]
-        command.append(f"--workdir={directory}")
-        command += [f"--volume={bind}" for bind in (*binds, *environment.binds)]
-        return [*command, *environment.options, environment.image_path, *argv]
+        command += ["--entrypoint=", f"--workdir={inside.directory}"]
+        command += [f"--volume={mount}" for mount in inside.mounts]
+        return [*command, *environment.options, environment.image_path]
 
     def present(self, environment: EnvironmentSpec) -> list[str]:
-        return [environment.executable or "udocker", "inspect", "-p", environment.image_path]
+        return [self.executable(environment), "inspect", "-p", environment.image_path]
 
     def version(self, executable: str) -> list[str]:
-        return [executable or "udocker", "version"]
+        return [executable or self.command, "version"]

@@ -214,6 +214,12 @@ def test_an_environment_is_made_of_parts_that_fit(as_admin: Client, site: Site) 
         ({"runtime": runtime.pk}, "go together"),
         ({"runtime": runtime.pk, "staged_image": foreign.staged_image_id}, "This is on"),
         ({"runtime": runtime.pk, "staged_image": wrong.pk}, "does not start udocker"),
+        ({"mode": "P1"}, "Bare metal has no mode"),
+        (
+            {"runtime": runtime.pk, "staged_image": staged.pk, "mode": "P1"},
+            "its modes: nv, nvccli, binds",
+        ),
+        ({"binds": '["/a,/b"]'}, "A bind is /path or /outside:/inside"),
     ):
         page = as_admin.post(address, environment(site, **changes))
         assert words in page.content.decode()

@@ -110,18 +110,28 @@ class TestFailures:
         (group,) = compare_experiment(made).groups
         assert [sample.environment for sample in group.samples] == ["bare metal"]
 
-    def test_a_missing_image_is_named(self, here: Cluster, experiment: Make) -> None:
+    @pytest.mark.parametrize(
+        ("executable", "reason", "words"),
+        [
+            ("sh", "image missing", "/images/tensorflow.sif"),
+            ("/none/apptainer", "runtime missing", "has no /none/apptainer"),
+        ],
+    )
+    def test_what_the_node_lacks_is_named(
+        self, here: Cluster, experiment: Make, executable: str, reason: str, words: str
+    ) -> None:
         made = experiment()
         container = ContainerFactory(name="container", cluster=here)
         run = made.runs.get(environment__name="other")
         spec = {"image_path": "/images/tensorflow.sif", "runtime": "apptainer"}
+        spec["executable"] = executable
         run.spec["environment"] |= spec
         run.save(update_fields=["spec"])
         assert container.staged_image.path == spec["image_path"]
         finish(made)
         run.refresh_from_db()
-        assert (run.state, run.reason) == ("failed", "image missing")
-        assert "/images/tensorflow.sif" in run.message
+        assert (run.state, run.reason) == ("failed", reason)
+        assert words in run.message
 
     def test_a_tampered_result_is_not_believed(self, experiment: Make) -> None:
         made = experiment()

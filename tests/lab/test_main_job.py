@@ -86,7 +86,7 @@ def names(suffix: str, *kinds: str) -> list[str]:
 def test_every_runtime_of_the_lab_measures_blas(registered: Cluster, experiment: Make) -> None:
     suffix = registered.environments.get(name__startswith="bare metal (").name[len("bare metal") :]
     forms = ("bare metal", "Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1")
-    made = experiment(names(suffix, *forms), repeats=2)
+    made = experiment(names(suffix, *forms, "Charliecloud", "Podman"), repeats=2)
     finish(made)
     assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
     for job in made.jobs.all():
@@ -97,7 +97,7 @@ def test_every_runtime_of_the_lab_measures_blas(registered: Cluster, experiment:
         versions = {run.snapshot.content["inside"]["python"]["version"] for run in runs}  # type: ignore[union-attr]
         assert len(versions) == 1, "bare metal and container differ in the container only"
     comparison = compare_experiment(made)
-    assert len(comparison.pairs) == 4
+    assert len(comparison.pairs) == 6
     assert all(pair.ratio for pair in comparison.pairs)
     for pair in comparison.pairs:
         assert "CONFOUNDED" not in pair.stamps, pair.reasons

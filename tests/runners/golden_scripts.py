@@ -3,10 +3,12 @@
 After a change that is meant, write them anew with `python -m tests.runners.golden_scripts`.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import render
 
@@ -35,6 +37,34 @@ UDOCKER = EnvironmentSpec(
     image_path="numpy-p1",
     python="/opt/tare/bin/python",
 )
+
+# A staged image of each format, as an administrator would enter it.
+STAGED = {
+    "sif": "/scratch/images/numpy.sif",
+    "sandbox": "/scratch/images/numpy",
+    "squashfs": "/scratch/images/numpy.sqfs",
+    "udocker": "numpy-p1",
+    "podman": "localhost/tare/numpy@sha256:7347",
+    "docker": "tare/numpy@sha256:7347",
+    "shifter": "docker:tare/numpy:2.5",
+    "sarus": "tare/numpy@sha256:7347",
+}
+
+
+def typical(kind: str) -> EnvironmentSpec:
+    """An environment with a bind and a variable, in the first format that the runtime starts."""
+    runtime = RUNTIMES[kind]
+    form = next(iter(runtime.formats), "")
+    return EnvironmentSpec(
+        label=f"NumPy 2.5, {runtime.label}",
+        runtime=kind,
+        mode=next(iter(runtime.modes), ""),
+        image_format=form,
+        image_path=STAGED.get(form, ""),
+        python="/opt/tare/bin/python",
+        binds=("/scratch/data:/data",),
+        variables=(("OMP_NUM_THREADS", "4"),),
+    )
 
 
 SITE = Resources(
@@ -79,9 +109,20 @@ def site(kind: str, *directives: str) -> str:
     return render(job, SCHEDULERS[kind]())
 
 
+def the_run(script: str) -> str:
+    """What is particular to the one run of a job."""
+    found = re.search(r"^# Run 1 of 1.*?^run .*?\n", script, re.DOTALL | re.MULTILINE)
+    assert found
+    return found[0]
+
+
 def scripts() -> dict[str, str]:
-    """The text of each golden file, by its name."""
-    return {
+    """The text of each golden file, by its name; of runtimes the lines of one run alone."""
+    slurm = SCHEDULERS["slurm"]()
+    runtimes = {
+        f"runtimes/{kind}.bash": the_run(render(block(typical(kind)), slurm)) for kind in RUNTIMES
+    }
+    return runtimes | {
         "grid_engine.sh": site("grid_engine", "-pe smp {cpus}", "-l rmem={memory_per_cpu}M"),
         "slurm_site.sh": site(
             "slurm",
@@ -91,7 +132,7 @@ def scripts() -> dict[str, str]:
             "--constraint=h100&nvlink",
             "--exclusive",
         ),
-        "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), SCHEDULERS["slurm"]()),
+        "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
         "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
     }
 

@@ -30,6 +30,7 @@ def run_payload(
     python: str = sys.executable,
     variables: Mapping[str, str] | None = None,
     files: Mapping[str, bytes] | None = None,
+    gpus: int = 0,
 ) -> Ran:
     """Run a workload in `directory`; `files` replaces some of the payload's own."""
     payload, run = directory / "payload", directory / "runs" / "0-x"
@@ -37,7 +38,8 @@ def run_payload(
     run.mkdir(parents=True)
     for name, content in {**payload_files(), **(files or {})}.items():
         (payload / name).write_bytes(content)
-    spec = {"schema": 1, "run": "x", "workload": workload, "parameters": dict(parameters)}
+    spec = {"schema": 1, "run": "x", "workload": workload, "gpus": gpus}
+    spec["parameters"] = dict(parameters)
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     argv = WORKLOADS["blas"].argv(python, str(payload), str(run))
     environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(variables or {})}

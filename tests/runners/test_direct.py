@@ -16,11 +16,13 @@ from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.records import Record, name_failure, parse_journal, read_record
 from runners.runner import Runner
+from runners.runtimes import RUNTIMES
 from runners.schedulers import Direct, Slurm, Status
 from runners.scripts import job_files
 from runners.transports import Completed, Local
 from runners.workloads import WORKLOADS
 
+CONTAINERS = [kind for kind, runtime in RUNTIMES.items() if runtime.formats]
 PARAMETERS = WORKLOADS["blas"].clean({"steps": 3, "burn_in": 1, "matrix_size": 64})
 
 
@@ -105,7 +107,7 @@ def test_a_block_runs_and_leaves_its_record(runner, block):
 def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, program):
     job = block(
         program("echo first; exit 7"),
-        program("exit 0", runtime="apptainer", image_path="/none/it's $(x).sif"),
+        program("exit 0", runtime="apptainer", executable="sh", image_path="/none/it's $(x).sif"),
         program("exit 0", setup_lines=("if then",)),
         program("kill -9 $$"),
         program('echo "$HOME" "$PWD" "$PYTHONNOUSERSITE"', setup_lines=("exit_code=1",)),
@@ -126,6 +128,26 @@ def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, progr
         *("run began r3", "run ended r3", "cool-down", "run began r4", "run ended r4"),
         "job ended",
     ]
+
+
+def test_a_runtime_that_the_node_lacks_is_named(runner, block, program):
+    job = block(*(program("", runtime=kind, executable="/none/it's $(x)") for kind in CONTAINERS))
+    record = finished(runner, job, runner.submit(job))
+    node = os.uname().nodename
+    for run in record.runs.values():
+        assert run.failure == f"runtime missing: {node} has no /none/it's $(x)"
+
+
+def test_nothing_of_a_run_is_left_for_the_next(runner, block, program):
+    """Not even what has left its session and its parents, as daemons do."""
+    daemon = "setsid sh -c 'echo $$ >daemon; exec sleep 1000' & until [ -s daemon ]; do :; done"
+    # Nobody may have waited for it yet: then it is a zombie.
+    look = "cd /proc/$(cat ../0-r0/daemon) 2>/dev/null || exit 0; grep -q '^State:.Z' status"
+    job = block(program(daemon), program(look))
+    record = finished(runner, job, runner.submit(job))
+    assert [run.exit_code for run in record.runs.values()] == [0, 0]
+    assert "left behind r0" in events(record)
+    assert "left behind r1" not in events(record)
 
 
 def test_typed_text_reaches_the_program_as_typed(runner, block, program):

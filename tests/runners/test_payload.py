@@ -21,7 +21,7 @@ BLAS = WORKLOADS["blas"].clean(SMALL)
 
 def test_only_the_programs_travel() -> None:
     assert set(payload_files()) == {
-        "main.py", "recorder.py", "snapshot.py", "frameworks.py", "blas.py", "cnn.py",
+        "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "cnn.py",
     }  # fmt: skip
 
 

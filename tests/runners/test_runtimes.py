@@ -1,102 +1,219 @@
-"""Each runtime's command lines, as a table."""
+"""Each runtime's command line: held to the golden files, and these to the table in the docs."""
 
+import re
+import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from runners.jobs import EnvironmentSpec
-from runners.runtimes import RUNTIMES
+from runners.runtimes import RUNTIMES, Inside
+from runners.runtimes.base import CLEAN
+from runners.runtimes.docker import AS_THE_USER
+from runners.runtimes.enroot import START_IN
+from runners.runtimes.udocker import WITH_TERMINAL
+from tests.runners.golden_scripts import FOLDER, block, typical
 
+DOCS = (Path(__file__).parents[2] / "docs" / "runtimes.md").read_text()
 PLAIN = EnvironmentSpec(label="x", runtime="", image_path="IMAGE")
-FULL = replace(PLAIN, executable="/opt/bin/it", options=("--option",), binds=("/data:/in",))
+CONTAINERS = [kind for kind in RUNTIMES if kind != "bare_metal"]
 
 
-def wrapped(kind: str, environment: EnvironmentSpec, *, gpus: bool = False) -> str:
-    runtime = RUNTIMES[kind]()
-    command = runtime.wrap(
-        ["python3", "main.py"], environment, directory="/job/run", binds=["/job"], gpus=gpus
+def wrapped(kind: str, environment: EnvironmentSpec = PLAIN, *, gpus: bool = False) -> str:
+    inside = Inside(environment, "/job/run", binds=("/job",), gpus=gpus)
+    return " ".join(RUNTIMES[kind]().wrap(inside))
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table that follows this heading in the docs, cell by cell."""
+    part = DOCS.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def golden(kind: str, array: str) -> list[str]:
+    text = (FOLDER / "runtimes" / f"{kind}.bash").read_text()
+    found = re.search(rf"^{array}=\((.*)\)$", text, re.MULTILINE)
+    assert found
+    return shlex.split(found[1])
+
+
+def said(cells: list[str], kind: str) -> list[list[str]]:
+    """What the code spans of a row stand for in the golden file: words, span by span."""
+    job = block(typical(kind))
+    mounts = Inside(typical(kind), "", binds=(job.directory,)).mounts
+    meant = {
+        "IMAGE": typical(kind).image_path,
+        "DIRECTORY": job.run_directory(job.runs[0]),
+        "MOUNTS": ",".join(mounts),
+        "CLEAN": CLEAN,
+        "AS_THE_USER": AS_THE_USER,
+        "START_IN": START_IN,
+    }
+    found = []
+    for span in re.findall(r"`([^`]+)`", " ".join(cells)):
+        for mount in mounts if "OUTSIDE" in span else mounts[:1]:
+            outside, destination = mount.split(":")
+            words = meant | {"OUTSIDE": outside, "INSIDE": destination}
+            pattern = r"\b(" + "|".join(words) + r")\b"
+            found.append(
+                [
+                    re.sub(pattern, lambda match, words=words: words[match[0]], word)
+                    for word in shlex.split(span)
+                ]
+            )
+    return found
+
+
+def test_the_docs_have_a_row_for_each_runtime():
+    rows = table("What each setting becomes")
+    assert [row[0] for row in rows] == [runtime.label for runtime in RUNTIMES.values()]
+    for row, runtime in zip(rows, RUNTIMES.values(), strict=True):
+        assert row[1] == (", ".join(runtime.formats) or "none")
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_the_row_and_the_golden_file_say_the_same(kind):
+    """Each span is in the command, and each word of the command is in a span."""
+    rows = {row[0]: row[2:] for row in table("What each setting becomes")}
+    *cells, asked = rows[RUNTIMES[kind].label]
+    wall = golden(kind, "wall")
+    told = set()
+    for words in said(cells, kind):
+        places = range(len(wall) - len(words) + 1)
+        here = [place for place in places if wall[place : place + len(words)] == words]
+        assert here, f"{words} is in the docs, but not in {wall}"
+        told |= {place + offset for place in here for offset in range(len(words))}
+    assert [word for place, word in enumerate(wall) if place not in told] == []
+    assert [" ".join(words) for words in said([asked], kind)][:1] in (
+        [],
+        [" ".join(golden(kind, "present"))],
     )
-    return " ".join(command)
+
+
+def test_the_docs_say_what_each_mode_does():
+    assert table("Modes") == [
+        [runtime.label, mode, meaning]
+        for runtime in RUNTIMES.values()
+        for mode, meaning in runtime.modes.items()
+        if runtime.label != "Singularity"  # the same as Apptainer
+    ]
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_executable_options_and_binds_are_the_administrators(kind):
+    changed = replace(
+        PLAIN, executable="/opt/bin/it", options=("--option",), binds=("/data:/in", "/both")
+    )
+    words = RUNTIMES[kind]().wrap(Inside(changed, "/job/run"))
+    assert "/opt/bin/it" in words
+    assert "--option" in words
+    text = " ".join(words).replace(",destination=", ":")
+    assert "/data:/in" in text
+    assert "/both:/both" in text
+    assert words.index("--option") > words.index("/opt/bin/it")
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_no_gpu_is_passed_on_unless_one_was_asked_for(kind):
+    without = wrapped(kind)
+    assert not re.search("gpu|nvidia|--nv", without, re.IGNORECASE)
+    if kind not in ("udocker", "charliecloud", "sarus"):  # prepared when staging, or by the site
+        assert wrapped(kind, gpus=True) != without
+
+
+@pytest.mark.parametrize("kind", ["apptainer", "singularity"])
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("", ["--nv"]), ("nv", ["--nv"]), ("nvccli", ["--nv", "--nvccli"]), ("binds", [])],
+)
+def test_apptainer_has_three_ways_to_pass_gpus_on(kind, mode, options):
+    environment = replace(PLAIN, mode=mode, binds=("/usr/lib64/libcuda.so.1:/driver/libcuda.so.1",))
+    without = wrapped(kind, environment).split(" ")
+    assert [w for w in wrapped(kind, environment, gpus=True).split(" ") if w not in without] == (
+        options
+    )
+
+
+@pytest.mark.parametrize("mode", RUNTIMES["udocker"].modes)
+def test_udockers_mode_is_a_factor(mode):
+    command = wrapped("udocker", replace(PLAIN, mode=mode))
+    chosen = f"/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE={mode} "
+    terminal = f"python3 -c {WITH_TERMINAL} " if mode.startswith("R") else ""
+    assert command == terminal + chosen + wrapped("udocker")
+
+
+def test_root_in_a_rootless_docker_is_the_user():
+    command = wrapped("docker", replace(PLAIN, mode="rootless"))
+    assert command.startswith("docker run --rm")
+    assert "--user" not in command
+
+
+def test_enroot_starts_files_and_containers():
+    runtime = RUNTIMES["enroot"]()
+    asked = runtime.present(replace(PLAIN, image_format="enroot", image_path="it's"))
+    assert asked[-2:] == ["enroot", "it's"]
+    assert "enroot list" not in " ".join(asked)  # the shell gets the names as arguments
+
+
+def test_a_clean_start_keeps_the_schedulers_gpus_and_nothing_else():
+    outside = {"PATH": "/usr/bin:/bin", "HOME": "/h o", "USER": "me", "LEAK": "x"}
+    for gpus in ({}, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "0,1"}):
+        printed = subprocess.run(
+            ["sh", "-c", CLEAN, "env"], env=outside | gpus, capture_output=True, text=True
+        ).stdout
+        kept = dict(line.split("=", 1) for line in printed.splitlines())
+        assert kept == {name: outside[name] for name in ("PATH", "HOME", "USER")} | gpus
 
 
 @pytest.mark.parametrize(
-    ("kind", "environment", "gpus", "command"),
+    ("kind", "mode", "binds", "fields"),
     [
-        ("bare_metal", FULL, True, "python3 main.py"),
-        (
-            "apptainer",
-            PLAIN,
-            False,
-            "apptainer --silent exec --cleanenv --no-home --pwd /job/run --bind /job "
-            "IMAGE python3 main.py",
-        ),
-        (
-            "apptainer",
-            FULL,
-            True,
-            "/opt/bin/it --silent exec --cleanenv --no-home --pwd /job/run --nv --bind /job "
-            "--bind /data:/in --option IMAGE python3 main.py",
-        ),
-        (
-            "udocker",
-            PLAIN,
-            True,
-            "udocker --quiet run --nobanner --workdir=/job/run --volume=/job IMAGE python3 main.py",
-        ),
-        (
-            "udocker",
-            replace(FULL, mode="P2"),
-            False,
-            "/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE=P2 /opt/bin/it --quiet run --nobanner "
-            "--workdir=/job/run --volume=/job --volume=/data:/in --option IMAGE python3 main.py",
-        ),
+        ("udocker", "P1", ["/data", "/a b:/it's"], {}),
+        ("apptainer", "", [], {}),
+        ("udocker", "P3", [], {"mode": "udocker has no mode 'P3'; its modes: P1, P2, F1"}),
+        ("podman", "P1", [], {"mode": "Podman has no mode 'P1'; its modes: none to choose from"}),
+        ("apptainer", "", ["/data:/in,/etc:/x"], {"binds": "without any comma"}),
+        ("apptainer", "", ["data"], {"binds": "A bind is /path or /outside:/inside"}),
+        ("podman", "", ["/a:b"], {"binds": "not '/a:b'"}),
+        ("podman", "", ["--privileged"], {"binds": "not '--privileged'"}),
     ],
 )
-def test_the_command_line(kind, environment, gpus, command):
-    assert wrapped(kind, environment, gpus=gpus) == command
-
-
-def test_udockers_r_modes_get_a_terminal():
-    command = wrapped("udocker", replace(PLAIN, mode="R1"))
-    assert command.startswith("python3 -c import pty")
-    assert command.endswith("=R1 " + wrapped("udocker", PLAIN))
-
-
-@pytest.mark.parametrize("kind", RUNTIMES)
-def test_a_runtime_only_puts_something_before_the_program(kind):
-    before = RUNTIMES[kind]().wrap([], FULL, directory="/r", binds=["/j"], gpus=True)
-    typed = ["--name=$(x)", "", "a b", "--"]
-    wall = RUNTIMES[kind]().wrap(typed, FULL, directory="/r", binds=["/j"], gpus=True)
-    assert wall == [*before, *typed]
-
-
-@pytest.mark.parametrize(
-    ("kind", "present", "version"),
-    [
-        ("bare_metal", "true", "true"),
-        ("apptainer", "test -e IMAGE", "apptainer --version"),
-        ("udocker", "udocker inspect -p IMAGE", "udocker version"),
-    ],
-)
-def test_what_is_asked_before_a_run(kind, present, version):
-    runtime = RUNTIMES[kind]()
-    assert " ".join(runtime.present(PLAIN)) == present
-    assert " ".join(runtime.version("")) == version
+def test_a_wrong_mode_or_bind_is_refused_in_words(kind, mode, binds, fields):
+    refusals = RUNTIMES[kind]().refusals(mode, binds)
+    assert set(refusals) == set(fields)
+    for field, words in fields.items():
+        assert words in refusals[field]
 
 
 @pytest.mark.parametrize(
     ("kind", "printed", "version"),
     [
         ("apptainer", "apptainer version 1.4.5\n", "1.4.5"),
-        ("apptainer", "singularity-ce version 3.11.0-rc.1+12\n", "3.11.0-rc.1+12"),
+        ("singularity", "singularity-ce version 3.11.0-rc.1+12\n", "3.11.0-rc.1+12"),
+        ("singularity", "2.6.1-dist\n", "2.6.1-dist"),
         (
             "udocker",
             "version: 1.3.17\ntarball: https://host/udocker-englib-1.2.11.tar.gz",
             "1.3.17",
         ),
         ("udocker", "udocker: command not found", ""),
+        ("podman", "podman version 5.4.2\n", "5.4.2"),
+        ("docker", "Docker version 20.10.24+dfsg1, build 297e128\n", "20.10.24+dfsg1"),
+        ("charliecloud", "0.38\n", "0.38"),
+        ("pyxis", "slurm 24.11.5\n", "24.11.5"),
+        ("shifter", "Usage:\nshifter [-h|--help] [--image=docker:ubuntu/15.04]", "unknown"),
+        ("shifter", "sh: 1: shifter: not found", ""),
         ("bare_metal", "", ""),
     ],
 )
 def test_the_version_is_read(kind, printed, version):
     assert RUNTIMES[kind]().parse_version(printed) == version
+
+
+def test_every_runtime_says_how_to_ask_for_its_version():
+    for kind in CONTAINERS:
+        asked = RUNTIMES[kind]().version("/opt/bin/it")
+        assert asked[0] == "/opt/bin/it", kind

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.payload import payload_files
+from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import job_files, quote, render
-from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts
+from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts, typical
 
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -25,12 +26,17 @@ def test_golden_scripts_are_what_is_rendered(name):
 
 
 def test_every_golden_script_is_rendered():
-    assert {path.name for path in FOLDER.iterdir()} == set(scripts())
+    kept = (path for path in FOLDER.rglob("*") if path.is_file())
+    assert {str(path.relative_to(FOLDER)) for path in kept} == set(scripts())
 
 
-@pytest.mark.parametrize("name", sorted(scripts()))
-def test_shellcheck_passes_on_golden_scripts(name):
-    done = subprocess.run([SHELLCHECK, FOLDER / name], capture_output=True, text=True)
+ALL_RUNTIMES = {"all": render(block(*map(typical, RUNTIMES)), SCHEDULERS["slurm"]())}
+WHOLE = {name: text for name, text in scripts().items() if "/" not in name} | ALL_RUNTIMES
+
+
+@pytest.mark.parametrize("script", WHOLE.values(), ids=WHOLE)
+def test_shellcheck_passes_on_golden_scripts(script):
+    done = subprocess.run([SHELLCHECK, "-"], input=script, capture_output=True, text=True)
     assert done.stdout == ""
     assert done.returncode == 0
 
@@ -65,7 +71,8 @@ def test_nothing_typed_reaches_a_shell_unquoted(label, value, image, parameter):
     end = next(number for number, line in enumerate(lines) if line.startswith("run "))
     assignments = lines[begin:end]
     assert [line.partition("=")[0] for line in assignments[1:]] == [
-        *("setup", "limit", "image", "present", "version", "wall", "variables", "program")
+        *("setup", "limit", "runtime", "image", "present", "version"),
+        *("wall", "variables", "program"),
     ]
     shown = '\nprintf "%s\\0" "$image" "${present[@]}" "${wall[@]: -1}" "${variables[@]: -1}"'
     done = subprocess.run(
@@ -138,4 +145,5 @@ def test_everything_that_a_job_needs_travels_with_it():
         "environment": "NumPy 2.5, SIF",
         "workload": "blas",
         "parameters": {"name": "Größe $(x)\n", "steps": 3},
+        "gpus": 2,
     }

@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from experiments import demo
 from experiments.models import Cluster, User
 from experiments.tasks import ring
+from runners.runtimes import RUNTIMES
 
 IMAGE = "tensorflow"
 
@@ -45,7 +46,8 @@ class Command(BaseCommand):
     def _here(self, owner: User) -> None:
         """Measure this machine against itself: all that can be done without root and images."""
         folder: Path = settings.BASE_DIR / "var" / "here"
-        runtimes = {kind: found for kind in demo.RUNTIMES if (found := shutil.which(kind))}
+        commands = {kind: RUNTIMES[kind].command for kind in demo.RUNTIMES}
+        runtimes = {kind: path for kind, name in commands.items() if (path := shutil.which(name))}
         python = folder / "bare-metal" / "bin" / "python"
         cluster = demo.register_here(folder / "work", python, runtimes, owner)
         tell(cluster, "Installing TensorFlow for the bare-metal environment", None)

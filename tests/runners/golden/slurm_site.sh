@@ -1,4 +1,5 @@
 #!/bin/bash -l
+# shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
 #SBATCH --job-name=tare-5a3f-1
 #SBATCH '--chdir=/scratch/jo'"'"'s work/jobs/5a3f-1'
 #SBATCH --output=scheduler-%j.out
@@ -94,9 +95,12 @@ execute() {
     local began code
     trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
     eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "$runtime" ]; then
+        command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
+    fi
     "${present[@]}" >/dev/null || fail "image missing: $image"
     "${version[@]}" >"$directory/runtime_version" 2>&1
-    program=("${wall[@]}" /usr/bin/env "${visible_gpus[@]}" "${variables[@]}" "${program[@]}")
+    program=("${wall[@]}" /usr/bin/env "${variables[@]}" "${program[@]}")
     printf '%q ' "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
     if [ -n "$terminated" ]; then return; fi
@@ -117,12 +121,27 @@ execute() {
     leave "$directory/exit_code" "$code"
 }
 
+# End what the run has left on the node, so that the next one has it to itself. Runtimes put programs
+# into sessions, namespaces and daemons that no signal follows, but their variables stay.
+sweep() {
+    local left
+    for _ in 1 2 3; do
+        mapfile -t left < <(
+            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+        )
+        if [ "${#left[@]}" = 0 ]; then return; fi
+        journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
+        kill -KILL "${left[@]}" 2>/dev/null
+    done
+}
+
 # One run. However it ends, the next one follows. UID DIRECTORY
 run() {
     local uid=$1 directory="$job/$2" code=null
     if [ -n "$terminated" ]; then return; fi
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
+    sweep
     if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
@@ -175,11 +194,12 @@ fi
 # Run 1 of 2: blas, Bare metal "bare metal"
 setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
 limit=180
+runtime=''
 image=''
 present=(true)
 version=(true)
 wall=()
-variables=('HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
+variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
 program=(/scratch/software/numpy/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de/spec.json')
 run 0c0de runs/0-0c0de
 
@@ -188,11 +208,12 @@ cool_down 30
 # Run 2 of 2: blas, Apptainer "NumPy 2.5, SIF"
 setup=$'ulimit -s unlimited\nmodule load apptainer/1.4'
 limit=180
+runtime=apptainer
 image='/scratch/images/numpy'"'"'s own.sif'
 present=(test -e '/scratch/images/numpy'"'"'s own.sif')
 version=(apptainer --version)
-wall=(apptainer --silent exec --cleanenv --no-home --pwd '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' --nv --bind '/scratch/jo'"'"'s work/jobs/5a3f-1' --bind /scratch/data:/data --unsquash '/scratch/images/numpy'"'"'s own.sif')
-variables=('HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 OMP_PROC_BIND=close)
+wall=(apptainer --silent exec --cleanenv --no-home '--pwd=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' --nv '--bind=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' --bind=/scratch/data:/data --unsquash '/scratch/images/numpy'"'"'s own.sif')
+variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 OMP_PROC_BIND=close)
 program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de/spec.json')
 run 1c0de runs/1-1c0de
 

@@ -1,0 +1,53 @@
+"""Enroot, and Pyxis, which lets Slurm's own srun start it: images as squashfs files."""
+
+from runners.jobs import EnvironmentSpec
+from runners.runtimes.base import Inside, Runtime
+
+# NVIDIA's hook shows no GPU and no driver unless it is asked to.
+GPUS = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=all")
+START_IN = 'cd -- "$0" && exec "$@"'
+
+
+class Enroot(Runtime):
+    """`enroot start` of a squashfs file, or of a container that `enroot create` has unpacked."""
+
+    label = "Enroot"
+    command = "enroot"
+    formats = ("squashfs", "enroot")
+
+    def wrap(self, inside: Inside) -> list[str]:
+        environment = inside.environment
+        command = [self.executable(environment), "start"]
+        for variable in GPUS if inside.gpus else ():
+            command += ["--env", variable]
+        for mount in inside.mounts:
+            command += ["--mount", mount]
+        command += [*environment.options, environment.image_path]
+        return [*command, "/bin/sh", "-c", START_IN, inside.directory]
+
+    def present(self, environment: EnvironmentSpec) -> list[str]:
+        if environment.image_format == "squashfs":
+            return super().present(environment)
+        listed = '"$0" list | grep -qxF -e "$1"'
+        return ["sh", "-c", listed, self.executable(environment), environment.image_path]
+
+    def version(self, executable: str) -> list[str]:
+        return [executable or self.command, "version"]
+
+
+class Pyxis(Runtime):
+    """`srun` with Pyxis's options: a step that has all that the job has."""
+
+    label = "Pyxis"
+    command = "srun"
+    formats = ("squashfs",)
+
+    def wrap(self, inside: Inside) -> list[str]:
+        environment = inside.environment
+        command = [self.executable(environment), "--ntasks=1", "--overlap", "--cpu-bind=none"]
+        command.append("--no-container-mount-home")
+        command.append(f"--export={','.join(GPUS) if inside.gpus else 'NONE'}")
+        command += ["--no-container-remap-root", "--no-container-entrypoint"]
+        command.append(f"--container-workdir={inside.directory}")
+        command.append(f"--container-mounts={','.join(inside.mounts)}")
+        return [*command, *environment.options, f"--container-image={environment.image_path}"]

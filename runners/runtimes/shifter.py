@@ -1,0 +1,31 @@
+"""Shifter: images that a site's gateway has pulled, mounted by a set-uid program."""
+
+from runners.jobs import EnvironmentSpec
+from runners.runtimes.base import CLEAN, Inside, Runtime
+
+
+class Shifter(Runtime):
+    """`shifter`, which hands on its caller's variables and makes no mount points."""
+
+    label = "Shifter"
+    command = "shifter"
+    formats = ("shifter",)
+
+    def wrap(self, inside: Inside) -> list[str]:
+        environment = inside.environment
+        command = ["sh", "-c", CLEAN, self.executable(environment)]
+        command += [f"--image={environment.image_path}", f"--workdir={inside.directory}"]
+        if inside.gpus:
+            command.append("--module=gpu")
+        command += [f"--volume={mount}" for mount in inside.mounts]
+        return [*command, *environment.options]
+
+    def present(self, environment: EnvironmentSpec) -> list[str]:
+        return ["shifterimg", "lookup", environment.image_path]
+
+    def version(self, executable: str) -> list[str]:
+        return [executable or self.command, "--help"]
+
+    def parse_version(self, text: str) -> str:
+        """It never tells; that it speaks of itself shows that it is there."""
+        return "unknown" if "shifter [" in text else ""
