@@ -165,6 +165,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             "margin",
             "primary_metric",
             "design",
+            "warm_up",
             "cooldown_seconds",
             "visibility",
         )
@@ -173,10 +174,17 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             "environments": forms.CheckboxSelectMultiple,
             "baseline": forms.RadioSelect,
             "design": forms.RadioSelect,
+            "warm_up": forms.RadioSelect,
         }
-        labels: ClassVar = {"cooldown_seconds": "Cool-down between runs", "visibility": "Readers"}
+        labels: ClassVar = {
+            "warm_up": "Warm-up",
+            "cooldown_seconds": "Cool-down between runs",
+            "visibility": "Readers",
+        }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
+            "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
+            "does. A run that never settles still counts, and a stamp beside the verdict says so.",
             "repeats": "Runs of each cell. With fewer than five, every verdict is provisional.",
         }
 
@@ -184,6 +192,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self.user = user
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._choose("cluster").queryset = clusters_for(user)
         self.chosen_cluster = self._chosen_cluster(user)
@@ -248,6 +257,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             baseline=cleaned.get("baseline"),
             primary_metric=cleaned.get("primary_metric") or "",
             looks=cleaned.get("looks") or 1,
+            find_warm_up=cleaned.get("warm_up") == Experiment.WarmUp.FOUND,
             **asked,
         )
         for name in problems.keys() - self.errors.keys():

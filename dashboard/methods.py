@@ -42,6 +42,7 @@ def methods(comparison: Comparison) -> list[str]:
 def _(comparison: ExperimentComparison) -> list[str]:
     return [
         " ".join((_measured(comparison), _design(comparison))),
+        *_warm_up(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
     ]
@@ -125,6 +126,26 @@ def _design(comparison: ExperimentComparison) -> str:
         f"Every run was a job of its own, in random order (seed {seed}). The ratio is that of "
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
+    )
+
+
+def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
+    groups = [(group.name, group.warm_ups) for group in comparison.groups if group.warm_ups]
+    if not groups:
+        return
+    rules = {name: found.rule for name, found in groups}
+    same = len(set(rules.values())) == 1
+    told = [groups[0][1].rule] if same else [f"{name}: {rule}" for name, rule in rules.items()]
+    unsettled = sum(found.unsettled for _, found in groups)
+    looked_at = sum(len(found.starts) for _, found in groups)
+    yield " ".join(
+        (
+            *told,
+            "Where each run settles was looked for without regard to its environment: change "
+            "points (least squares, penalty 6 ln k for k blocks) in the medians of blocks of "
+            "steps; the last level is steady if it holds for half of the run.",
+            f"{unsettled} of {looked_at} runs never settle; they count like the others.",
+        )
     )
 
 

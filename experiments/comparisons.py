@@ -13,11 +13,8 @@ from experiments.stages import Judgement, Stage, stage_of
 from experiments.statistics import Measured, Pair, Sample, Stamp, Verdict, compare, holm, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
 from experiments.statistics.values import ALPHA, Look
+from experiments.warm_ups import Place, WarmUps, warm_ups
 from runners.workloads import WORKLOADS, Metric
-
-Place = tuple[int, str]
-"""A group in the database: the workload's primary key and the scale."""
-
 
 TRIED_AGAIN = "tried again after a verdict"
 """What the event says when a failed job is tried again although its verdict could be read."""
@@ -43,6 +40,8 @@ class Group:
     pairs: list[Pair]
     problem: str = ""
     """Why nothing can be compared, in words."""
+    warm_ups: WarmUps | None = None
+    """How its runs start; None where nobody has seen their steps, or where these do not matter."""
 
     @property
     def values(self) -> list[str]:
@@ -113,6 +112,10 @@ class Comparison:
         return {"question": self.question}
 
     @property
+    def shows_warm_ups(self) -> bool:
+        return any(group.warm_ups for group in self.groups)
+
+    @property
     def has_numbers(self) -> bool:
         """Whether there is anything to look at, be it one run."""
         return any(group.samples or group.pairs for group in self.groups)
@@ -169,12 +172,13 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     workloads = list(experiment.workloads.order_by("name"))
     metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
     stage = stage_of(experiment)
-    samples = _samples(experiment, metrics)
-    differences = _differences(experiment)
     again = set(
         experiment.events.filter(what=TRIED_AGAIN).values_list("job__workload_id", "job__scale")
     )
     environments = _baseline_first(experiment)
+    starts = warm_ups(experiment, workloads, metrics, environments)
+    samples = _samples(experiment, metrics, starts)
+    differences = _differences(experiment)
     groups = [
         _group(
             experiment,
@@ -184,6 +188,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             environments,
             samples.get((workload.pk, scale), []),
             differences.get((workload.pk, scale), {}),
+            starts.get((workload.pk, scale)),
             tried_again=(workload.pk, scale) in again,
         )
         for workload in workloads
@@ -230,6 +235,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         "cost": pair.cost,
         **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
         "sentence": pair.sentence,
+        **(group.warm_ups.columns(pair) if group.warm_ups else {}),
     }
     # A table's labels may be called like a column of ours.
     taken = about.keys() | rest.keys()
@@ -238,7 +244,17 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
 
 
 def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
-    """Yield one row a run with its measurements: enough to recompute every comparison."""
+    """Yield one row a run with its measurements: enough to recompute every comparison.
+
+    `compared` is the value that the comparison takes, in the metric and after the warm-up of its
+    plan.
+    """
+    workloads = list(experiment.workloads.all())
+    metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
+    starts = warm_ups(experiment, workloads, metrics, _baseline_first(experiment))
+    samples = _samples(experiment, metrics, starts)
+    compared = {sample.run: sample.value for group in samples.values() for sample in group}
+    looked_at = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job", "workload", "environment", "snapshot")
     for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
         numbers = {
@@ -264,6 +280,8 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "scheduler_id": run.job.scheduler_id,
             "snapshot": run.snapshot.content_hash if run.snapshot else None,
             **numbers,
+            "compared": compared.get(run.uid),
+            **(looked_at[run.uid].columns if run.uid in looked_at else {}),
         }
 
 
@@ -275,6 +293,7 @@ def _group(
     environments: list[str],
     samples: list[Sample],
     differences: Mapping[str, list[str]],
+    starts: WarmUps | None,
     *,
     tried_again: bool,
 ) -> Group:
@@ -304,10 +323,10 @@ def _group(
     try:
         pairs = _first_decided(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # a metric chosen to decide may be zero or negative
-        return Group(cell, metric, samples, [], str(error))
+        return Group(cell, metric, samples, [], str(error), starts)
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
-    return Group(cell, metric, samples, pairs)
+    return Group(cell, metric, samples, pairs, warm_ups=starts)
 
 
 def is_decided(pair: Pair) -> bool:
@@ -350,8 +369,10 @@ def _baseline_first(experiment: Experiment) -> list[str]:
     return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
 
 
-def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Place, list[Sample]]:
-    """Return each group's values in the order of the plan.
+def _samples(
+    experiment: Experiment, metrics: Mapping[int, Metric], starts: Mapping[Place, WarmUps]
+) -> dict[Place, list[Sample]]:
+    """Return each group's values in the order of the plan, after the warm-up that decides.
 
     Failed, cancelled and excluded runs have no say.
     """
@@ -396,7 +417,9 @@ def _samples(experiment: Experiment, metrics: Mapping[int, Metric]) -> dict[Plac
             repeat=repeat,
         )
         found.setdefault((workload, scale), []).append(sample)
-    return found
+    return found | {
+        place: group.applied(found[place]) for place, group in starts.items() if place in found
+    }
 
 
 def _differences(experiment: Experiment) -> dict[Place, dict[str, list[str]]]:

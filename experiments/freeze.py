@@ -76,6 +76,7 @@ def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "design": experiment.design,
         "margin": experiment.margin,
         "primary_metric": experiment.primary_metric,
+        "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,
         "payload": payload_hash(),
         "order_seed": seed,

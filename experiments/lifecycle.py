@@ -78,6 +78,7 @@ def launch(experiment: Experiment, by: User) -> None:
         cooldown_seconds=experiment.cooldown_seconds,
         primary_metric=experiment.primary_metric,
         looks=experiment.looks,
+        find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
     )
     if waiting := rules.unready(
         list(experiment.environments.select_related("staged_image__image__owner"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.statistics.looks import most_looks
+from experiments.statistics.steady import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
@@ -79,6 +80,7 @@ def refusals(
     cooldown_seconds: int = 0,
     primary_metric: str = "",
     looks: int = 1,
+    find_warm_up: bool = False,
 ) -> dict[str, list[str]]:
     """Return why this cannot run, by the field to mend: nothing means that it can."""
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -91,6 +93,8 @@ def refusals(
             f"{FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
         )
+    if find_warm_up:
+        _check_steps(found, workloads)
     if not workloads:
         found["workloads"].append("Choose at least one workload.")
     if partition and workloads and environments:
@@ -183,6 +187,17 @@ def _check_metric(
         if metric and metric not in known:
             found["primary_metric"].append(
                 f"{workload} does not report {metric}. It reports {', '.join(known)}."
+            )
+
+
+def _check_steps(found: defaultdict[str, list[str]], workloads: Sequence[Workload]) -> None:
+    needed = BLOCK * FEWEST_BLOCKS
+    for workload in workloads:
+        declared = {each.name: each.default for each in WORKLOADS[workload.kind].parameters}
+        steps = (declared | workload.parameters).get("steps")
+        if steps is not None and int(steps) < needed:
+            found["warm_up"].append(
+                f"{workload} has {steps} steps; where it settles can be found from {needed} on."
             )
 
 

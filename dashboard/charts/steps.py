@@ -20,7 +20,7 @@ from dashboard.charts.style import (
     with_unit,
 )
 from experiments.statistics import numbers
-from experiments.statistics.steady import SteadyState
+from experiments.statistics.steady import Shape, SteadyState
 
 BLOCK = 10
 """Steps whose median is drawn as one level."""
@@ -61,9 +61,9 @@ def step_trace(
         extent = {"range": [lowest - 0.1 * room, highest + 0.6 * room]}
         above = sum(value > extent["range"][1] for value in shown)
         words += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
-    notes = [_beside(0.5, words, "top")] if cut or found else []
+    notes = [_beside(0.5, words)] if cut or found else []
     if found and burn_in:
-        notes.append(_beside(burn_in + 0.5, "fixed burn-in", "bottom"))
+        notes.append(_beside(burn_in + 0.5, "fixed burn-in", line=1))
     data = [
         {
             "type": "scatter",
@@ -80,7 +80,7 @@ def step_trace(
         _medians(shown, edges, first, found.block_steps if found else BLOCK, unit, mark),
     ]
     if found and found.steady_from is not None:
-        data.append(_level(shown, edges, bisect_right(ends, found.steady_from), unit, mark))
+        data.append(_level(shown, edges, bisect_right(ends, found.steady_from), unit))
     return {
         "data": data,
         "layout": layout(
@@ -100,7 +100,10 @@ def _words(found: SteadyState | None) -> str:
         return "burn-in"
     if not found.has_trend or found.trend is None:
         return str(found.shape)
-    return f"{found.shape}, then {'slower' if found.trend > 0 else 'faster'} with time"
+    if found.trend < 0:
+        return f"{found.shape}; faster with time"
+    # That a slowdown is slower with time goes without saying.
+    return str(found.shape) + "; slower with time" * (found.shape is not Shape.SLOWDOWN)
 
 
 def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
@@ -113,8 +116,8 @@ def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
         yield {"type": "line", "name": "reference", **place, **whole, "line": line}
 
 
-def _beside(x: float, words: str, end: str) -> dict[str, Any]:
-    """Words right of a place, at one end of the plot."""
+def _beside(x: float, words: str, line: int = 0) -> dict[str, Any]:
+    """Words right of a place, so many lines below the top of the plot."""
     return note(
         words,
         name="muted",
@@ -123,8 +126,9 @@ def _beside(x: float, words: str, end: str) -> dict[str, Any]:
         xanchor="left",
         xshift=4,
         yref="paper",
-        y=1 if end == "top" else 0,
-        yanchor=end,
+        y=1,
+        yanchor="top",
+        yshift=-16 * line,
     )
 
 
@@ -152,9 +156,7 @@ def _medians(
     }
 
 
-def _level(
-    shown: Sequence[float], edges: Sequence[float], first: int, unit: str, mark: int
-) -> dict[str, Any]:
+def _level(shown: Sequence[float], edges: Sequence[float], first: int, unit: str) -> dict[str, Any]:
     """The mean of the steady segment, over all its steps."""
     steps = [after - before for before, after in pairwise(edges[first:])]
     total = sum(step * value for step, value in zip(steps, shown[first:], strict=True))
@@ -163,9 +165,9 @@ def _level(
         "type": "scatter",
         "mode": "lines",
         "name": f"steady: mean {mean:.4g} {unit}",
-        "meta": meta(mark),
+        "meta": {"role": "muted"},
         "x": [edges[first], edges[-1]],
         "y": [mean, mean],
-        "line": {"width": 1.5, "color": colour(mark), "dash": "dash"},
+        "line": {"width": 1.5, "color": MUTED, "dash": "dash"},
         "hovertemplate": f"mean %{{y:.4g}} {unit}<extra></extra>",
     }

@@ -26,6 +26,7 @@ COPIED = (
     "design",
     "margin",
     "primary_metric",
+    "warm_up",
     "cooldown_seconds",
 )
 

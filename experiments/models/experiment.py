@@ -56,6 +56,10 @@ class Experiment(models.Model):
         PAIRED = "paired", "paired: one job runs every environment on the same node"
         INDEPENDENT = "independent", "independent: every run is a job of its own"
 
+    class WarmUp(models.TextChoices):
+        FIXED = "fixed", "fixed: the first steps of each run, as many as the workload's burn-in"
+        FOUND = "found", "found: up to where each run settles, by change points"
+
     Visibility = Visibility
 
     question = models.CharField(max_length=300)
@@ -87,6 +91,7 @@ class Experiment(models.Model):
     primary_metric = models.CharField(
         max_length=100, blank=True, help_text="Empty: each workload's own."
     )
+    warm_up = models.CharField(max_length=10, choices=WarmUp.choices, default=WarmUp.FIXED)
     cooldown_seconds = models.PositiveIntegerField(default=0)
     visibility = models.CharField(
         max_length=10, choices=Visibility.choices, default=Visibility.MEMBERS

@@ -11,6 +11,8 @@ from experiments.statistics.verdicts import FEWEST, decide
 
 ROBUST_SDS = 5
 MAD_TO_SD = 1.4826
+NAMED = 8
+"""More runs than this are counted, not named."""
 
 
 def stamps(
@@ -40,12 +42,24 @@ def stamps(
             "the verdict would be another one.",
         )
     slow = [*_tail(arms.baseline, margin, better), *_tail(arms.environment, margin, better)]
+    if unsettled := [s for s in (*arms.baseline, *arms.environment) if not s.settles]:
+        yield Stamp.NO_STEADY_STATE, _unsettled(unsettled, arms)
     if slow:
         yield (
             Stamp.TAIL,
             f"Much slower than the others of their environment: {', '.join(slow)}. "
             "Rare slow runs are a cost that so few runs cannot measure.",
         )
+
+
+def _unsettled(samples: Sequence[Sample], arms: Arms) -> str:
+    count, total = len(samples), len(arms.baseline) + len(arms.environment)
+    named = [f"run {sample.run} ({sample.environment})" for sample in samples[:NAMED]]
+    more = f" and {count - NAMED} more" if count > NAMED else ""
+    return (
+        f"{count} of {total} runs never settle: {', '.join(named)}{more}. They count like the "
+        "others, so what is compared is not only a steady state."
+    )
 
 
 def _confounded(arms: Arms) -> Iterator[str]:

@@ -29,6 +29,7 @@ class Stamp(StrEnum):
     CONFOUNDED = "CONFOUNDED"
     OUTLIER_SENSITIVE = "OUTLIER-SENSITIVE"
     TAIL = "TAIL"
+    NO_STEADY_STATE = "NO STEADY STATE"
     NOT_AFTER_HOLM = "NOT AFTER HOLM"
     ROUNDING_SENSITIVE = "ROUNDING-SENSITIVE"
     OFF_BY_ONE = "OFF-BY-ONE FLOOR"
@@ -60,6 +61,8 @@ class Sample:
     started: float | None = None
     repeat: int = 0
     """Which repeat of its cell it is: planned looks go by it."""
+    settles: bool = True
+    """False where its steps were looked at and never reach a steady state."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,7 @@ class Workload:
     parameters: ClassVar[tuple[Parameter, ...]]
     metrics: ClassVar[tuple[Metric, ...]]
     primary: ClassVar[str] = "step_time"
+    rates: ClassVar[Mapping[str, str]] = {}  # metric -> the time per step that it is a rate of
     most_gpus: ClassVar[int] = 1  # that one run can use, on one node
 
     @classmethod
@@ -76,6 +77,11 @@ class Workload:
             message = f"must be less than the {steps} steps in all; it is {burn_in}"
             raise ParameterError({"burn_in": message})
         return cleaned
+
+    @classmethod
+    def rests_on(cls, metric: str) -> str:
+        """The series of times per step that a metric is the mean or a rate of, if there is one."""
+        return cls.rates.get(metric, metric)
 
     @classmethod
     def argv(cls, python: str, payload_directory: str, run_directory: str) -> list[str]:

@@ -1,5 +1,8 @@
 """`blas`: what the numerical stack of an environment is worth, without any framework."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from runners.workloads.base import TIMES, Workload, stepping
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
@@ -48,3 +51,4 @@ class Blas(Workload):
         Metric("eigen_time", "s", "lower", "Symmetric eigendecomposition"),
         Metric("residual", "1", "lower", "Largest relative residual"),
     )
+    rates: ClassVar[Mapping[str, str]] = {"gflops": "matmul_time"}

@@ -1,5 +1,8 @@
 """`cnn`: training a small convolutional network, the job that the seeds of Tare asked about."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from runners.workloads.base import TIMES, Workload, stepping
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
@@ -54,3 +57,4 @@ class Cnn(Workload):
         Metric("images_per_second", "images/s", "higher", "Throughput"),
         Metric("loss", "1", "lower", "Loss of the last step"),
     )
+    rates: ClassVar[Mapping[str, str]] = {"images_per_second": "step_time"}

@@ -274,7 +274,7 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
 def test_steps_that_never_settle_have_no_steady_mean():
     figure = step_trace(NEVER, burn_in=10, unit="s", found=find(NEVER))
     assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]
-    assert words(figure)[0].startswith("no steady state, then slower with time")
+    assert words(figure)[0].startswith("no steady state; slower with time")
 
 
 def test_values_of_a_log_stand_at_the_last_of_their_steps():
