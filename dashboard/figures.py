@@ -75,7 +75,9 @@ def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot
         "metric": group.metric.label.lower(),
         "marks": marks,
     }
-    if group.samples:
+    # A published figure for each environment is no distribution; a run has a page to be opened.
+    several = len(group.samples) > len({sample.environment for sample in group.samples})
+    if several or (group.samples and comparison.runs_have_pages):
         said = STRIP + CLICK * comparison.runs_have_pages
         yield Plot(f"strip-{index}", strip(group.samples, **words), said)
     if any(pair.n_blocks for pair in group.pairs):

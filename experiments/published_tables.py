@@ -10,7 +10,7 @@ from typing import Any
 from experiments.comparisons import Comparison, Group
 from experiments.models import PublishedTable
 from experiments.statistics import Measured
-from experiments.statistics.columns import Reading, metrics_of, recognise
+from experiments.statistics.columns import Reading, metrics_of, recognise, unit_of
 from experiments.statistics.printed import TableError
 from experiments.statistics.published import (
     Compared,
@@ -18,14 +18,13 @@ from experiments.statistics.published import (
     compare_table,
     left_out,
     samples_of,
-    unmatched,
 )
 from experiments.statistics.sheets import Sheet, read_sheet
 from experiments.statistics.tables import Row, Table, read_table
 
 MOST_BYTES = 2_000_000
 """Of a table that is kept: it is read anew whenever somebody looks."""
-MOST_COMPARISONS = 500
+MOST_COMPARISONS = 200
 FIRST_ROWS = 10
 BARE = re.compile(r"(bare.?metal|bare|native|host|baseline|no.?container|without.*)", re.IGNORECASE)
 """What people call the environment that the others are compared with."""
@@ -81,15 +80,23 @@ def as_kept(reading: Reading) -> dict[str, Any]:
 
 
 def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[Group]:
-    problems = {tuple(cell.items()): said for cell, said in unmatched(table, baseline=baseline)}
+    """Return a group for each cell with something beside the baseline."""
     groups = []
     for cell, arms in cells_of(table):
+        if set(arms) == {baseline}:
+            continue
         rows = [row for arm in arms.values() for row in arm]
         pairs = [one.pair for one in compared if one.cell == cell]
-        metric = Measured(table.measured, rows[0].unit, rows[0].better, table.measured or "value")
+        metric = Measured(table.measured, rows[0].unit, rows[0].better, _label(table.measured))
         samples = samples_of(rows) if table.single_runs else []
-        groups.append(Group(cell, metric, samples, pairs, problems.get(tuple(cell.items()), "")))
+        problem = "" if baseline in arms else f"there is no row of {baseline} to compare with."
+        groups.append(Group(cell, metric, samples, pairs, problem))
     return groups
+
+
+def _label(column: str) -> str:
+    """What is compared, without its unit: "step_time (s)" -> "step time"."""
+    return unit_of(column)[0].replace("_", " ") or column or "value"
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,8 @@ class Preview:
     """The first rows as they are read: number, cell, environment and value in words."""
     summary: str = ""
     problem: str = ""
+    further: list[str] = field(default_factory=list)
+    """What is wrong with other rows."""
     left_out: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     """Columns of which one is compared, where there are several and all are numbers of runs."""
@@ -146,7 +155,7 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
     try:
         table = read_table(sheet, baseline=baseline, reading=reading)
     except TableError as error:
-        return Preview(**found, problem=str(error))
+        return Preview(**found, problem=str(error), further=error.others)
     if baseline not in table.environments:
         baseline = suggested_baseline(table.environments)
     found |= {
@@ -198,17 +207,14 @@ def _in_words(row: Row) -> tuple[int, str, str, str]:
 
 def _summary(table: Table, compared: Sequence[Compared]) -> str:
     """What was understood, in a sentence."""
-    kind = (
-        f"single runs{', paired by ' + table.columns['block'] if table.paired else ''}"
-        if table.single_runs
-        else "means"
-    )
+    kind = "single runs" if table.single_runs else "means"
+    paired = f", paired by {table.columns['block']}" if table.paired else ""
     first = table.rows[0]
     unit = f" in {first.unit}" if first.unit else ""
     better = f", {first.better} is better" if first.better else ""
     cells = len({tuple(one.cell.items()) for one in compared})
     return (
-        f"{_count(len(table.rows), 'value')} read as {kind}{unit}{better}: "
+        f"{_count(len(table.rows), 'value')} read as {kind}{unit}{better}{paired}: "
         f"{_count(len(compared), 'comparison')} in {_count(cells, 'cell')}."
     )
 

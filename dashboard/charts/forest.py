@@ -28,9 +28,9 @@ ROW_HEIGHT = 38
 STAMP_HEIGHT = 14
 STAMPS_WIDE = 34
 """Characters of stamps on a line: what fits beside the plot."""
-COLUMNS = {"ratio": 14, "data": 190, "verdict": 268}
+COLUMNS = {"ratio": 14, "data": 228, "verdict": 306}
 """Text to the right of the plot, and how many pixels from it each column begins."""
-RIGHT = 470
+RIGHT = 512
 WIDEST = 2.0
 """Intervals beyond this ratio (or its inverse) run out of the plot; their numbers stand beside."""
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -16,7 +16,14 @@ CLOCKS = {"hh:mm": "h", "hh:mm:ss": "h", "mm:ss": "min"}
 
 
 class TableError(ValueError):
-    """What is wrong with a table, in words that name the row and the column."""
+    """What is wrong with a table, in words that name the row and the column.
+
+    `others` are what is wrong with further rows.
+    """
+
+    def __init__(self, message: str, others: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.others = list(others)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import MOST, decide
 from experiments.statistics.words import claim_and_evidence
 
+Cell = tuple[dict[str, str], dict[str, list[Row]]]
+"""The labels, and the rows of each environment."""
 FLOOR_TOLERANCE = 0.01
 ORDER_UNKNOWN = "The table does not say when the runs ran: drift may be part of the difference."
 
@@ -32,7 +34,7 @@ class Compared:
 def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compared]:
     """Compare every environment with the baseline in each cell; Holm over all of them.
 
-    A cell without the baseline is left out (see `unmatched`) unless that leaves nothing.
+    A cell without the baseline is left out (see `left_out`) unless that leaves nothing.
     TableError names the rows of a missing or doubled environment, of mixed units, of steps given
     as runs. One run, or values without spread, are an answer: NO INFERENCE.
     """
@@ -52,15 +54,13 @@ def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compare
     if not compared:
         if table.environments == [baseline]:
             raise TableError(f"There is no environment to compare with {baseline}.")
-        lonely = (
-            _lack(cell, arms, baseline) for cell, arms in cells_of(table) if baseline not in arms
-        )
-        raise TableError(next(lonely))
+        apart = [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]
+        raise TableError(_no_baseline(apart[:1], baseline))
     adjusted = holm([one.pair for one in compared])
     return [replace(one, pair=pair) for one, pair in zip(compared, adjusted, strict=True)]
 
 
-def cells_of(table: Table) -> list[tuple[dict[str, str], dict[str, list[Row]]]]:
+def cells_of(table: Table) -> list[Cell]:
     """Return each cell by its labels, with the rows of its environments, in the file's order."""
     cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     for row in table.rows:
@@ -68,37 +68,40 @@ def cells_of(table: Table) -> list[tuple[dict[str, str], dict[str, list[Row]]]]:
     return [(dict(zip(table.labels, cell, strict=True)), arms) for cell, arms in cells.items()]
 
 
-def unmatched(table: Table, *, baseline: str) -> list[tuple[dict[str, str], str]]:
-    """Return the cells in which nothing can be compared, each with what its rows lack."""
-    return [
-        (cell, _lack(cell, arms, baseline))
-        for cell, arms in cells_of(table)
-        if baseline not in arms or len(arms) == 1
-    ]
-
-
 def left_out(table: Table, *, baseline: str) -> list[str]:
     """Return what has no part in the comparison and why: a sentence each, for people."""
-    said = [lack for _, lack in unmatched(table, baseline=baseline)]
+    said = []
     if table.left_out:
         rows = (
             "1 row of a run that did not succeed is"
             if table.left_out == 1
             else f"{table.left_out:,} rows of runs that did not succeed are"
         )
-        said.insert(0, f"{rows} left out.")
+        said.append(f"{rows} left out.")
+    lonely = [(cell, arms) for cell, arms in cells_of(table) if set(arms) == {baseline}]
+    if lonely:
+        said.append(f"{_rows_of(lonely)}: only the baseline {baseline}{_where_of(lonely)}.")
+    if apart := [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]:
+        said.append(_no_baseline(apart, baseline))
     return said
 
 
-def _lack(cell: Mapping[str, str], arms: Mapping[str, list[Row]], baseline: str) -> str:
-    rows = [row.place.row for arm in arms.values() for row in arm]
-    where = f" ({_where(cell)})" if _where(cell) else ""
-    if baseline in arms:
-        return f"{_listed('Row', rows)}: only the baseline {baseline}{where}."
+def _no_baseline(cells: Sequence[Cell], baseline: str) -> str:
     return (
-        f"{_listed('Row', rows)}: no row of the baseline {baseline} has the same labels{where}. "
-        "Any column that is not recognised is a label, unless it is ignored."
+        f"{_rows_of(cells)}: no row of the baseline {baseline} has the same labels"
+        f"{_where_of(cells)}. Any column that is not recognised is a label, unless it is ignored."
     )
+
+
+def _rows_of(cells: Sequence[Cell]) -> str:
+    rows = sorted(row.place.row for _, arms in cells for arm in arms.values() for row in arm)
+    return _listed("Row", rows)
+
+
+def _where_of(cells: Sequence[Cell]) -> str:
+    places = list(filter(None, (_where(cell) for cell, _ in cells)))
+    more = ["..."] if len(places) > 5 else []
+    return f" ({'; '.join([*places[:5], *more])})" if places else ""
 
 
 def _where(cell: Mapping[str, str]) -> str:
@@ -300,21 +303,25 @@ def _missing(row: Row) -> str:
 
 
 def _estimate(rows: list[Row], moments: list[_Moments]) -> Estimate | None:
-    summaries = [
-        Summary(moment.mean, moment.sd / math.sqrt(row.n), row.n)
-        for row, moment in zip(rows, moments, strict=True)
-        if row.n and moment.sd is not None
-    ]
-    return from_summary(*summaries) if len(summaries) == 2 else None
+    summaries = [_summary(row, one) for row, one in zip(rows, moments, strict=True)]
+    return _from(*summaries)
+
+
+def _summary(row: Row, moments: _Moments) -> Summary | None:
+    if not row.n or moments.sd is None:
+        return None
+    return Summary(moments.mean, moments.sd / math.sqrt(row.n), row.n)
+
+
+def _from(baseline: Summary | None, environment: Summary | None) -> Estimate | None:
+    return from_summary(baseline, environment) if baseline and environment else None
 
 
 def _rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
     """Whether the numbers before they were rounded may have had another verdict."""
     verdicts = set()
-    ranges = [number.levels for row in rows for number in (row.mean, row.sd or row.se) if number]
-    for mean_b, spread_b, mean_e, spread_e in product(*ranges):
-        moments = [_moments(rows[0], mean_b, spread_b), _moments(rows[1], mean_e, spread_e)]
-        estimate = _estimate(rows, moments)
+    for baseline, environment in product(*map(_unrounded, rows)):
+        estimate = _from(baseline, environment)
         verdicts.add(
             decide(estimate, pair.margin, pair.better)[0] if estimate else Verdict.NO_INFERENCE
         )
@@ -323,6 +330,13 @@ def _rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
             Stamp.ROUNDING_SENSITIVE,
             f"Unrounded, these numbers could have the verdict {' or '.join(others)}.",
         )
+
+
+def _unrounded(row: Row) -> list[Summary | None]:
+    """A row with each number at either end of its range."""
+    spread = row.sd or row.se
+    levels = product(row.mean.levels, spread.levels if spread else ())
+    return [_summary(row, _moments(row, *each)) for each in levels]
 
 
 def _stamped(pair: Pair, reserved: Sequence[tuple[Stamp, str]]) -> Pair:

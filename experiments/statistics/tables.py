@@ -4,9 +4,10 @@
 spreadsheet does: the header is row 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from experiments.statistics import printed
 from experiments.statistics.columns import (
@@ -22,6 +23,8 @@ from experiments.statistics.sheets import Sheet, read_sheet, text_of
 from experiments.statistics.values import Better
 
 SUCCEEDED = "succeeded"
+MOST_ERRORS = 10
+"""So many rows are named together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,16 @@ def read_table(
     labels = tuple(name for name, role in roles.items() if role == "label")
     arms = [name for name, role in roles.items() if role == "arm"]
     lines = _Lines(sheet, columns, labels, reading)
-    rows = list(lines.of_arms(arms) if arms else lines.of_one(columns))
+    rows, errors = [], []
+    for read in lines.of_arms(arms) if arms else lines.of_one(columns):
+        try:
+            rows.append(read())
+        except TableError as error:
+            errors.append(str(error))
+        if len(errors) == MOST_ERRORS:
+            break
+    if errors:
+        raise TableError(errors[0], errors[1:])
     return Table(labels, rows, columns, left_out)
 
 
@@ -122,8 +134,8 @@ class _Lines:
     labels: tuple[str, ...]
     reading: Reading
 
-    def of_one(self, columns: dict[str, str]) -> Iterator[Row]:
-        """One column holds the numbers of every environment."""
+    def of_one(self, columns: dict[str, str]) -> Iterator[Callable[[], Row]]:
+        """How to read each row; one column holds the numbers of every environment."""
         measured = columns.get("mean") or columns["value"]
         unit, _ = self._unit(measured)
         for role in ("sd", "se"):
@@ -134,14 +146,15 @@ class _Lines:
                 )
         step = printed.finest(self.sheet.column(measured))
         for number, texts in self._texts():
-            yield self._row(number, texts, measured, texts.get(columns["environment"], ""), step)
+            environment = texts.get(columns["environment"], "")
+            yield partial(self._row, number, texts, measured, environment, step)
 
-    def of_arms(self, arms: list[str]) -> Iterator[Row]:
-        """A column an environment: means without spread or n, or single runs."""
+    def of_arms(self, arms: list[str]) -> Iterator[Callable[[], Row]]:
+        """The same for a column an environment: means without spread or n, or single runs."""
         steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
         for number, texts in self._texts():
             for name in filter(texts.get, arms):  # an empty field was not measured
-                yield self._row(number, texts, name, name, steps[name])
+                yield partial(self._row, number, texts, name, name, steps[name])
 
     def _texts(self) -> Iterator[tuple[int, dict[str, str]]]:
         """Each row's number, and its fields by their columns; empty ones are left out."""

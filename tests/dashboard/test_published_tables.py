@@ -237,7 +237,9 @@ def test_cells_without_the_baseline_are_named_and_left_out(as_owner: Client) -> 
     assert [pair.ratio for pair in compare_published(row).pairs] == [pytest.approx(252 / 225)]
     answer = as_owner.get(row.get_absolute_url()).content.decode()
     assert "Row 5: no row of the baseline plain has the same labels (gpus 4)" in answer
-    assert len(document(as_owner, row)["left_out"]) == 2
+    assert "there is no row of plain to compare with" in answer
+    assert document(as_owner, row)["left_out"][0] == "Row 2: only the baseline plain (gpus 1)."
+    assert 'data-chart="strip' not in answer, "one figure a cell is no distribution"
 
 
 def test_our_own_runs_can_be_compared_by_another_metric(
@@ -378,6 +380,15 @@ def test_unequal_numbers_of_runs_are_compared(as_owner: Client) -> None:
     assert (compare_published(row).pairs[0].size) == "3 and 7 runs"
 
 
+def test_all_bad_rows_are_named_together(as_owner: Client) -> None:
+    text = TABLE_3.replace("3730", "NaN").replace(",16,", ",x,")
+    page = shown(as_owner, text)
+    assert problem(page) == "Row 3, column mean_s: NaN is not a finite number."
+    assert "Row 5, column standard_error_s: &#x27;x&#x27; is not a number." in page.content.decode()
+    many = "environment,mean_s\n" + "bare,NaN\n" * 1000
+    assert len(shown(as_owner, many).context["form"].preview.further) == 9
+
+
 def test_mixed_units_are_refused(as_owner: Client) -> None:
     text = "environment,mean,unit\nbare,1,s\nbox,1000,ms\n"
     assert problem(shown(as_owner, text)).startswith("Row 3, column unit: mixed units, ms here")
@@ -453,7 +464,7 @@ def test_a_text_of_too_many_rows_is_refused_at_once(as_owner: Client) -> None:
 def test_more_comparisons_than_a_page_can_show_are_refused(as_owner: Client) -> None:
     rows = [f"{k},{name},{k + 1}\n" for k in range(MOST_COMPARISONS + 1) for name in ("a", "b")]
     page = shown(as_owner, "id,environment,mean_s\n" + "".join(rows))
-    assert problem(page).startswith("These are 501 comparisons; a page shows 500 at most.")
+    assert problem(page).startswith("These are 201 comparisons; a page shows 200 at most.")
 
 
 def test_a_form_without_the_token_is_refused() -> None:

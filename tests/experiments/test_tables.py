@@ -319,6 +319,11 @@ def test_the_command_refuses_in_words(tmp_path):
     path.write_text(TABLE_3.replace("2360", "NaN"))
     with pytest.raises(CommandError, match=r"Row 5, column mean_s: NaN is not a finite number"):
         call_command("compare_table", path, baseline="baremetal")
+    path.write_text(TABLE_3.replace("2360", "NaN").replace("3730", "-1"))
+    with pytest.raises(
+        CommandError, match=r"(?s)Row 3, .*negative\.\nRow 5, .*not a finite number"
+    ):
+        call_command("compare_table", path, baseline="baremetal")
     with pytest.raises(CommandError, match="No such file"):
         call_command("compare_table", tmp_path / "none.csv", baseline="baremetal")
 

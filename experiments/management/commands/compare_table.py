@@ -43,7 +43,8 @@ class Command(BaseCommand):
             table = read_table(content, baseline=options["baseline"], reading=_reading(options))
             compared = compare_table(table, baseline=options["baseline"], margin=options["margin"])
         except (OSError, ValueError) as error:
-            raise CommandError(str(error)) from None
+            others = getattr(error, "others", [])
+            raise CommandError("\n".join([str(error), *others])) from None
         rest = left_out(table, baseline=options["baseline"])
         if options["json"]:
             self.stdout.write(json.dumps(as_json(compared, rest), indent=2, ensure_ascii=False))
