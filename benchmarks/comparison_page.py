@@ -133,6 +133,7 @@ def page() -> None:
 def filled(repeats: int) -> int:
     """An experiment that anybody may read, all its runs ended, with steps and snapshots; its pk."""
     from experiments.models import Job, Measurement, Run, Series, Snapshot
+    from experiments.steady import note
     from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
 
     draw = random.Random(2)
@@ -185,7 +186,7 @@ def filled(repeats: int) -> int:
                     runs.append(run)
                     numbers.append(Measurement(run=run, metric="step_time", value=value, unit="s"))
                     steps = [value * draw.lognormvariate(0, 0.02) for _ in range(STEPS)]
-                    series.append(Series(run=run, metric="step_time", values=steps, unit="s"))
+                    series.append(note(Series(run=run, metric="step_time", values=steps, unit="s")))
     for rows in (jobs, runs, numbers, series):
         type(rows[0]).objects.bulk_create(rows)
     return int(made.pk)
