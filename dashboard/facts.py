@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dashboard.charts import Figure, step_trace
+from dashboard.charts import Figure, interval_trace, step_trace
 from experiments.models import Run, Series
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
 from experiments.steady import found_in
-from runners.workloads import WORKLOADS
+from runners.workloads import KNOWN_WORKLOADS
 
 PHASE_COLOURS = 8
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
-PHASES = ("start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end")
+PHASES = (
+    *("start", "snapshot", "import", "build", "first step", "burn-in", "steady state"),
+    *("training", "evaluation", "end"),
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Number:
 
 def measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
-    kind = WORKLOADS[run.workload.kind]
+    kind = KNOWN_WORKLOADS[run.workload.kind]
     labels = {metric.name: metric.label for metric in kind.metrics}
     order = list(labels)
     primary = run.experiment.primary_metric or kind.primary
@@ -118,31 +121,29 @@ class Trace:
 
 def traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, what the comparison rests on first."""
-    primary = run.experiment.primary_metric or WORKLOADS[run.workload.kind].primary
+    primary = run.experiment.primary_metric or KNOWN_WORKLOADS[run.workload.kind].primary
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
-    rows = sorted(run.series.all(), key=lambda row: (row.metric != primary, row.metric))
+    first = (primary, "step_time")
+    rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
     return [_trace(row, burn_in, mark) for row in rows]
 
 
 def _trace(row: Series, burn_in: int, mark: int) -> Trace:
     found = found_in(row)
-    figure = step_trace(
-        row.values,
-        burn_in=burn_in,
-        unit=row.unit,
-        metric=row.metric.replace("_", " "),
-        mark=mark,
-        found=found,
-    )
+    words: dict[str, Any] = {"unit": row.unit, "metric": row.metric.replace("_", " "), "mark": mark}
+    if row.steps and found is None:
+        figure = interval_trace(row.values, row.steps, **words)
+    else:
+        figure = step_trace(row.values, burn_in=burn_in, found=found, ends=row.steps, **words)
     said = [found.sentence, found.trend_sentence, _left(row, burn_in)] if found else []
-    words = " ".join(filter(None, (*said, "Steps of this run: for looking, never tested.")))
-    return Trace(f"series-{row.pk}", figure, words)
+    said.append("Steps of this run: for looking, never tested.")
+    return Trace(f"series-{row.pk}", figure, " ".join(filter(None, said)))
 
 
 def _left(row: Series, burn_in: int) -> str:
     """What the fixed burn-in leaves above the mean after the warm-up; empty if nobody knows."""
     counted = row.values[burn_in:]
-    if not row.settled_mean or not counted:
+    if row.steps or not row.settled_mean or not counted:
         return ""
     bias = fmean(counted) / row.settled_mean - 1
     return (

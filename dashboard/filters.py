@@ -11,7 +11,8 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from dashboard.requests import OpenRequest
-from experiments.models import Cluster, Experiment, PublishedTable, Run
+from experiments.models import Cluster, PublishedTable, Run
+from experiments.models.experiment import ExperimentQuerySet
 
 PER_PAGE = 50
 
@@ -57,6 +58,9 @@ class Filter(forms.Form):
         self.user = request.user
         for name in leave_out:
             del self.fields[name]
+        if "cluster" in self.fields and request.user.is_authenticated:
+            clusters = Cluster.objects.visible_to(request.user)
+            self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
         for field in self.fields.values():
             field.required = False
             field.widget.attrs["class"] = (
@@ -93,15 +97,22 @@ class TableFilter(Filter):
 class ExperimentFilter(Filter):
     q = forms.CharField(label="Question", max_length=300)
     state = forms.ChoiceField(
-        choices=[("", "any"), ("draft", "draft"), ("alive", "running"), ("ended", "ended")]
+        choices=[
+            ("", "any"),
+            ("draft", "draft"),
+            ("alive", "running"),
+            ("ended", "ended"),
+            ("imported", "imported"),
+        ]
     )
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
 
-    def apply(self, rows: QuerySet[Experiment]) -> QuerySet[Experiment]:
+    def apply(self, rows: ExperimentQuerySet) -> ExperimentQuerySet:
         alive = Exists(Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL))
         by_state = {
-            "draft": Q(launched_at=None),
+            "draft": Q(launched_at=None, imported_at=None),
+            "imported": Q(imported_at__isnull=False),
             "alive": Q(launched_at__isnull=False) & Q(alive),
             "ended": Q(launched_at__isnull=False) & ~Q(alive),
         }

@@ -203,7 +203,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         self._choose("baseline").queryset = environments
         self._choose("baseline").empty_label = None
         self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
-        self._choose("workloads").queryset = Workload.objects.all()
+        self._choose("workloads").queryset = Workload.objects.launchable()
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         self.forecast: Forecast | None = None

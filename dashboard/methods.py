@@ -103,10 +103,17 @@ def _measured(comparison: ExperimentComparison) -> str:
         if experiment.launched_at
         else ""
     )
-    metrics = dict.fromkeys(
-        f"{group.metric.label.lower()} ({group.metric.name}) of {group.cell['workload']}"
-        for group in comparison.groups
-    )
+    workloads: dict[str, dict[str, None]] = {}
+    for group in comparison.groups:
+        metric = f"{group.metric.label.lower()} ({group.metric.name})"
+        workloads.setdefault(metric, {})[group.cell["workload"]] = None
+    metrics = [f"{metric} of {'; '.join(names)}" for metric, names in workloads.items()]
+    if experiment.imported_at:
+        day = f"{experiment.imported_at.astimezone(UTC):%Y-%m-%d}"
+        when = (
+            f" by others; their logs were imported on {day} from {experiment.imported_from} "
+            f"(sha256 {experiment.import_hash[:12]})"
+        )
     return (
         f"Measured on {where}{when}. The run is the unit of all statistics; its value is the "
         f"{', the '.join(metrics)}."
@@ -122,8 +129,14 @@ def _design(comparison: ExperimentComparison) -> str:
             "mean, over blocks, of environment over baseline; its intervals are Student’s t "
             "intervals of the logarithms."
         )
+    runs = f"Every run was a job of its own, in random order (seed {seed})."
+    if comparison.experiment.imported_at:
+        runs = (
+            "The runs are compared as independent ones: they were not launched by Tare, in an "
+            "order that nobody drew at random, and on nodes that the logs do not name."
+        )
     return (
-        f"Every run was a job of its own, in random order (seed {seed}). The ratio is that of "
+        f"{runs} The ratio is that of "
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
@@ -151,10 +164,10 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
 
 def _inference(comparison: ExperimentComparison) -> str:
     plan = comparison.experiment.plan_hash[:12]
-    return (
-        f"{_rule(comparison)} The margin was fixed before the data, with the plan {plan}. "
-        f"{_looks(comparison.stage)}"
-    )
+    fixed = f"The margin was fixed before the data, with the plan {plan}."
+    if comparison.experiment.imported_at:
+        fixed = "The margin was chosen at the import, when the data had been taken."
+    return f"{_rule(comparison)} {fixed} {_looks(comparison.stage)}"
 
 
 def _rule(comparison: Comparison) -> str:
@@ -210,8 +223,10 @@ def _completeness(comparison: ExperimentComparison) -> str:
         for state in map(str, Run.FINAL)
         if comparison.stage.states[state]
     )
-    return (
-        f"{comparison.planned} runs were planned, {comparison.ended} have ended{ends}. Runs that "
-        "failed, were cancelled or were excluded have no say; blocks in which one side is missing "
-        "are left out of that pair."
-    )
+    runs = f"{comparison.planned} runs were planned, {comparison.ended} have ended{ends}."
+    if comparison.experiment.imported_at:
+        runs = f"{comparison.planned} runs were found in the logs{ends}."
+    without = "Runs that failed, were cancelled or were excluded have no say"
+    if comparison.experiment.is_paired:
+        without += "; blocks in which one side is missing are left out of that pair"
+    return f"{runs} {without}."

@@ -112,6 +112,13 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
 
+# The first one lets no more of a file through than the import reads.
+FILE_UPLOAD_HANDLERS = [
+    "dashboard.uploads.Quota",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
+
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [

@@ -35,7 +35,7 @@ from experiments.models import (
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint
-from runners.workloads import WORKLOADS, ParameterError
+from runners.workloads import KNOWN_WORKLOADS, ParameterError
 
 admin.site.site_header = "Tare administration"
 admin.site.site_title = "Tare"
@@ -216,6 +216,8 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if cleaned.get("transport") == "ssh" and not cleaned.get("host"):
             self.add_error("host", "SSH needs a host to log in to.")
+        if self.instance.recorded and (cleaned.get("enabled") or cleaned.get("host")):
+            self.add_error("enabled", "This machine is known from imported logs only.")
         return cleaned
 
 
@@ -307,7 +309,8 @@ class WorkloadForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if cleaned.get("kind") and isinstance(cleaned.get("parameters"), dict):
             try:
-                cleaned["parameters"] = WORKLOADS[cleaned["kind"]].clean(cleaned["parameters"])
+                kind = KNOWN_WORKLOADS[cleaned["kind"]]
+                cleaned["parameters"] = kind.clean(cleaned["parameters"])
             except ParameterError as problem:
                 self.add_error("parameters", [f"{n} {m}" for n, m in problem.messages.items()])
         return cleaned

@@ -14,7 +14,7 @@ from experiments.statistics import Measured, Pair, Sample, Stamp, Verdict, compa
 from experiments.statistics.everywhere import Everywhere, everywhere
 from experiments.statistics.values import ALPHA, Look
 from experiments.warm_ups import Place, WarmUps, warm_ups
-from runners.workloads import WORKLOADS, Metric
+from runners.workloads import KNOWN_WORKLOADS, Metric
 
 TRIED_AGAIN = "tried again after a verdict"
 """What the event says when a failed job is tried again although its verdict could be read."""
@@ -208,7 +208,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
 
 def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
-    kind = WORKLOADS[workload.kind]
+    kind = KNOWN_WORKLOADS[workload.kind]
     name = experiment.primary_metric or kind.primary
     return next(metric for metric in kind.metrics if metric.name == name)
 
@@ -297,6 +297,12 @@ def _group(
     *,
     tried_again: bool,
 ) -> Group:
+    if experiment.imported_at and any(sample.started is None for sample in samples):
+        differences = {
+            name: [*differences.get(name, []), "the logs do not say when the runs ran"]
+            for name in environments[1:]
+        }
+
     def judge(judgement: Judgement, asked: Sequence[str]) -> list[Pair]:
         looks = len(stage.looks)
         look = Look(number=judgement.number, of=looks, alpha=stage.level) if looks > 1 else None

@@ -99,7 +99,7 @@ def launch(experiment: Experiment, by: User) -> None:
         "launched_at": timezone.now(),
     }
     with transaction.atomic():
-        drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None)
+        drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None, imported_at=None)
         if not drafts.update(**frozen):
             raise NotLaunchable({"": ["This experiment has been launched already."]})
         for name, value in frozen.items():
@@ -111,8 +111,8 @@ def launch(experiment: Experiment, by: User) -> None:
 def discard(experiment: Experiment) -> bool:
     """Delete a draft; False if it has been launched, for then it is a record."""
     with transaction.atomic():
-        drafts = Experiment.objects.select_for_update().filter(pk=experiment.pk, launched_at=None)
-        draft = drafts.first()
+        rows = Experiment.objects.select_for_update().filter(pk=experiment.pk)
+        draft = rows.filter(launched_at=None, imported_at=None).first()
         if draft:
             draft.delete()
     return draft is not None

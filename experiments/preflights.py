@@ -33,8 +33,8 @@ class NotPinned(Exception):
 
 
 def may_check(cluster: Cluster, user: User) -> bool:
-    """Administrators, and whoever may send jobs there."""
-    return user.is_staff or cluster.usable_by(user)
+    """Administrators, and whoever may send jobs there; nobody where only logs come from."""
+    return not cluster.recorded and (user.is_staff or cluster.usable_by(user))
 
 
 def may_pin(user: User) -> bool:

@@ -85,6 +85,9 @@ def refusals(
     """Return why this cannot run, by the field to mend: nothing means that it can."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     _check_places(found, cluster, partition, environments, baseline)
+    for workload in [row for row in workloads if row.kind not in WORKLOADS]:
+        found["workloads"].append(f"{workload} is only known from imported logs.")
+    workloads = [row for row in workloads if row.kind in WORKLOADS]
     _check_scales(found, partition, workloads, scales)
     _check_metric(found, workloads, primary_metric)
     if looks > most_looks(repeats):

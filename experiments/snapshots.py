@@ -12,10 +12,16 @@ INSIDE_FACTS = {
     "kernel": "kernel",
     "machine": "architecture",
     "cpu": "CPU",
+    "cpu_cores": "CPU cores",
     "gpu_driver": "GPU driver",
     "python.version": "Python",
     "python.implementation": "Python implementation",
     "blas": "BLAS",
+    # What imported logs say.
+    "gpus_visible": "visible GPUs",
+    "gpu_model": "GPU model",
+    "threads": "TensorFlow's threads",
+    "day": "day",
 }
 
 
@@ -28,6 +34,8 @@ def facts(content: Mapping[str, Any]) -> dict[str, str]:
     found["CPUs at hand"] = _text(len(inside.get("cpus") or []) or None)
     for package, version in (inside.get("packages") or {}).items():
         found[f"package {package}"] = version
+    for name, value in (inside.get("tensorflow_variables") or {}).items():
+        found[f"variable {name}"] = value
     return {name: value for name, value in found.items() if value}
 
 

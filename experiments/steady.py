@@ -26,10 +26,10 @@ def note(series: Series) -> Series:
     """
     if series.unit != "s" or series.metric not in TIMES:
         return series
-    found = steady.find(series.values)
+    found = steady.find(series.values, series.steps)
     for name, value in asdict(found).items():
         setattr(series, name, str(value) if name == "shape" else value)
-    tails = steady.tails(series.values)
+    tails = steady.tails(series.values, series.steps)
     series.tail_means = list(tails.values())
     series.settled_mean = None if found.warm_up is None else tails[found.warm_up]
     return series

@@ -13,7 +13,7 @@ from django.db import models
 from experiments.models import Experiment, Run, Series, Workload
 from experiments.statistics import Pair, Sample, numbers
 from experiments.statistics.steady import BLOCK, TREND_LEVEL, Shape
-from runners.workloads import WORKLOADS, Metric
+from runners.workloads import KNOWN_WORKLOADS, Metric
 
 Place = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
@@ -221,7 +221,9 @@ def warm_ups(
     environments: Sequence[str],
 ) -> dict[Place, WarmUps]:
     """Return each group whose metric rests on times per step; one query, or two."""
-    rests_on = {row.pk: WORKLOADS[row.kind].rests_on(metrics[row.pk].name) for row in workloads}
+    rests_on = {
+        row.pk: KNOWN_WORKLOADS[row.kind].rests_on(metrics[row.pk].name) for row in workloads
+    }
     rows = Series.objects.filter(
         run__experiment=experiment,
         run__state=Run.State.SUCCEEDED,
@@ -318,7 +320,7 @@ def _left(
 
 def _burn_in(experiment: Experiment, workload: Workload) -> int:
     """Return the steps that the workload's own means leave out, as the plan froze them."""
-    declared = {each.name: each.default for each in WORKLOADS[workload.kind].parameters}
+    declared = {each.name: each.default for each in KNOWN_WORKLOADS[workload.kind].parameters}
     frozen = (experiment.plan or {}).get("workloads", {}).get(str(workload.pk), {})
     given = declared | workload.parameters | frozen.get("parameters", {})
     return int(given.get("burn_in") or 0)

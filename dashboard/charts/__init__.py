@@ -12,6 +12,7 @@ no title has names at its ticks. From these the page makes the table of a figure
 
 from dashboard.charts.equivalence import equivalence
 from dashboard.charts.forest import Row, forest
+from dashboard.charts.intervals import interval_trace
 from dashboard.charts.runs import run_order, strip
 from dashboard.charts.slopes import slopes
 from dashboard.charts.steps import step_trace
@@ -25,6 +26,7 @@ __all__ = [
     "Row",
     "equivalence",
     "forest",
+    "interval_trace",
     "run_order",
     "slopes",
     "step_trace",

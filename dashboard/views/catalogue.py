@@ -26,6 +26,7 @@ def catalogue(request: Request) -> HttpResponse:
     filters = WordFilter(request)
     context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0], "filter": filters}
     rows = {"images": _images, "workloads": _workloads, "environments": _environments}
+    context["launchable"] = WORKLOADS
     context["preparing"] = Cluster.objects.exclude(preparing="")
     context["listing"] = rows[context["tab"]](request, filters.words)
     return render(request, "catalogue/index.html", context)
@@ -39,13 +40,15 @@ def _images(request: Request, words: str) -> Listing:
 
 
 def _workloads(request: Request, words: str) -> Listing:
-    rows = Workload.objects.filter(name__icontains=words).select_related("owner")
+    visible = Workload.objects.visible_to(request.user)
+    rows = visible.filter(name__icontains=words).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
     return listing(request, rows, sorts=sorts, default="name")
 
 
 def _environments(request: Request, words: str) -> Listing:
-    rows = Environment.objects.filter(name__icontains=words).select_related(
+    clusters = Cluster.objects.visible_to(request.user)
+    rows = Environment.objects.filter(name__icontains=words, cluster__in=clusters).select_related(
         "cluster", "runtime", "staged_image__image"
     )
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}

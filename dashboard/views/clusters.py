@@ -27,7 +27,8 @@ def clusters(request: Request) -> HttpResponse:
     live = Count("jobs", filter=Q(jobs__state__in=Job.LIVE))
     waiting = Count("jobs", filter=Q(jobs__state=Job.State.PLANNED))
     rows = (
-        Cluster.objects.filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
+        Cluster.objects.visible_to(request.user)
+        .filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
         .annotate(live_jobs=live, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes")
     )
@@ -38,13 +39,16 @@ def clusters(request: Request) -> HttpResponse:
 @require_GET
 def cluster(request: Request, pk: int) -> HttpResponse:
     """One cluster; jobs of experiments that the reader may not see are only counted."""
-    row = get_object_or_404(Cluster.objects.select_related("jump_host", "credential"), pk=pk)
+    clusters = Cluster.objects.visible_to(request.user)
+    row = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
     visible = Experiment.objects.visible_to(request.user)
+    imported = row.experiments.filter(pk__in=visible.values("pk"), imported_at__isnull=False)
     alive = row.jobs.filter(state__in=Job.LIVE)
     context = {
         "cluster": row,
         "live_jobs": alive.count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
+        "imported": imported.select_related("owner")[:RECENT],
         "jobs": alive.filter(experiment__in=visible).select_related("experiment", "workload")[
             :RECENT
         ],

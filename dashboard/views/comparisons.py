@@ -20,7 +20,7 @@ from experiments.models import Experiment, PublishedTable
 from experiments.published_tables import compare_published
 from experiments.statistics.printed import TableError
 
-SORTS = {"question": "question", "cluster": "cluster__name", "launched": "launched_at"}
+SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
 EXPORTS = (
@@ -44,7 +44,7 @@ def compare(request: Request) -> HttpResponse:
     if request.GET.get("tab") == "tables":
         return _compare_tables(request)
     filters = ExperimentFilter(request, leave_out=("state",))
-    visible = Experiment.objects.visible_to(request.user).with_results()
+    visible = Experiment.objects.visible_to(request.user).with_results().dated()
     rows = filters.apply(visible).select_related("cluster", "baseline")
     found = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
     context = {"listing": found, "filter": filters, "tab": "experiments"}

@@ -12,6 +12,7 @@ from dashboard.access import editable, readable
 from dashboard.forms import ExperimentForm, typed
 from dashboard.requests import Request
 from experiments import lifecycle
+from experiments.importing import forget
 from experiments.models import Experiment
 from experiments.tasks import ring
 
@@ -70,7 +71,12 @@ def _page(request: Request, form: ExperimentForm, fragment: str = "") -> HttpRes
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    """Throw a draft away, unless somebody launched it in the meantime."""
+    """Throw a draft or an import away; what was launched in the meantime stays."""
+    draft = editable(request, pk)
+    if draft.imported_at:
+        forget(draft)
+        messages.success(request, f"Deleted the import “{draft}”.")
+        return redirect("experiments")
     draft = _draft(request, pk)
     if lifecycle.discard(draft):
         messages.success(request, f"Deleted the draft “{draft}”.")
@@ -107,6 +113,8 @@ def _draft(request: Request, pk: int) -> Experiment:
 def clone(request: Request, pk: int) -> HttpResponse:
     """Make a draft of one's own with the same definition."""
     source = readable(request, pk)
+    if source.imported_at:
+        raise PermissionDenied("Runs that others have made cannot be launched again.")
     copied = {name: getattr(source, name) for name in COPIED}
     draft = Experiment.objects.create(owner=request.user, **copied)
     draft.workloads.set(source.workloads.all())

@@ -22,12 +22,14 @@ from experiments.stages import stage_of
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")
+IMPORTED_TABS = ("runs", "plan", "events")
+"""Runs that were imported had no jobs of ours."""
 SORTS = {
     "question": "question",
     "cluster": "cluster__name",
     "owner": "owner__username",
     "created": "created_at",
-    "launched": "launched_at",
+    "launched": "since_when",
 }
 RUN_SORTS = {
     "place": "job__block",
@@ -45,7 +47,7 @@ FAILURES_SHOWN = 5
 @require_GET
 def experiments(request: Request) -> HttpResponse:
     filters = ExperimentFilter(request)
-    visible = filters.apply(Experiment.objects.visible_to(request.user))
+    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated()
     rows = listing(request, visible, sorts=SORTS, default="-created")
     # Counting the runs of the rows shown, not of all that the filter found.
     shown = [row.pk for row in rows.page.object_list]
@@ -61,6 +63,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     row = readable(request, pk)
     cells = matrix(row)
     stage = stage_of(row)
+    tabs = IMPORTED_TABS if row.imported_at else TABS
     tab = request.GET.get("tab", "runs")
     context: dict[str, Any] = {
         "experiment": row,
@@ -71,7 +74,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "seconds_left": cells.tally.seconds_left(row.launched_at, timezone.now()),
         "failed": _failed(row)[:FAILURES_SHOWN],
         "can_edit": Experiment.objects.editable_by(request.user).filter(pk=pk).exists(),
-        "tab": tab if tab in TABS else "runs",
+        "tab": tab if tab in tabs else "runs",
+        "tabs": tabs,
         "visibilities": Experiment.Visibility.choices,
     }
     context |= _tab(request, row, context["tab"])

@@ -37,7 +37,7 @@ def overview(request: Request) -> HttpResponse:
         # What was waited for has ended: the whole page has something new to say.
         fragment = render(request, "overview.html#live", context)
         return fragment if context["is_live"] else HttpResponseClientRefresh()
-    ended = visible.with_results().order_by("-launched_at")[:RECENT]
+    ended = visible.with_results().newest_first()[:RECENT]
     context["comparisons"] = [compare_experiment(row) for row in ended]
     return render(request, "overview.html", context)
 

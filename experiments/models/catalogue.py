@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -12,11 +12,14 @@ from django.db import models
 
 from experiments.models.cluster import Cluster, Runtime
 from runners.runtimes import RUNTIMES
-from runners.workloads import WORKLOADS
+from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
+
+if TYPE_CHECKING:
+    from experiments.models.user import User
 
 
 def workload_choices() -> list[tuple[str, str]]:
-    return [(kind, workload.label) for kind, workload in WORKLOADS.items()]
+    return [(kind, workload.label) for kind, workload in KNOWN_WORKLOADS.items()]
 
 
 def format_choices() -> list[tuple[str, str]]:
@@ -136,6 +139,12 @@ class Environment(models.Model):
     setup_lines = models.TextField(
         blank=True, help_text="Shell lines before the program starts, outside the container."
     )
+    recorded_tool = models.CharField(
+        max_length=50,
+        blank=True,
+        editable=False,
+        help_text="What started the containers of imported runs, by the name of their folder.",
+    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="environments"
     )
@@ -149,6 +158,10 @@ class Environment(models.Model):
                 | models.Q(runtime__isnull=False, staged_image__isnull=False),
                 name="runtime_and_image_go_together",
             ),
+            models.CheckConstraint(
+                condition=models.Q(recorded_tool="") | models.Q(runtime__isnull=True),
+                name="what_was_recorded_is_not_started",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -156,12 +169,27 @@ class Environment(models.Model):
 
     @property
     def is_bare_metal(self) -> bool:
-        return self.runtime_id is None
+        return self.runtime_id is None and not self.recorded_tool
 
     @property
     def kind(self) -> str:
         """The name of this environment's runtime in `runners.runtimes.RUNTIMES`."""
         return self.runtime.kind if self.runtime else "bare_metal"
+
+
+class WorkloadQuerySet(models.QuerySet["Workload"]):
+    def launchable(self) -> WorkloadQuerySet:
+        """Leave out what is only known from imported logs."""
+        return self.filter(kind__in=WORKLOADS)
+
+    def visible_to(self, user: User) -> WorkloadQuerySet:
+        """Leave out what somebody's imported logs brought that others may not read."""
+        if user.is_superuser:
+            return self
+        shown = models.Q(kind__in=WORKLOADS) | models.Q(owner=user)
+        # A subquery, so that counts annotated later are not multiplied by a join.
+        shared = self.filter(experiments__visibility__in=("members", "public"))
+        return self.filter(shown | models.Q(pk__in=shared.values("pk")))
 
 
 class Workload(models.Model):
@@ -178,6 +206,8 @@ class Workload(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads"
     )
+
+    objects = WorkloadQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]

@@ -73,8 +73,22 @@ class Credential(models.Model):
         return self.name
 
 
+class ClusterQuerySet(models.QuerySet["Cluster"]):
+    def visible_to(self, user: User) -> ClusterQuerySet:
+        """Leave out the machines of logs that somebody has imported for themselves."""
+        if user.is_superuser:
+            return self
+        shown = models.Q(recorded=False) | models.Q(owner=user)
+        # A subquery, so that counts annotated later are not multiplied by a join.
+        shared = self.filter(experiments__visibility__in=("members", "public"))
+        return self.filter(shown | models.Q(pk__in=shared.values("pk")))
+
+
 class Cluster(models.Model):
-    """A machine with a login node; the tick visits it under a lease."""
+    """A machine with a login node; the tick visits it under a lease.
+
+    A *recorded* one is only known from imported logs: nobody logs in, nothing is launched there.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     transport = models.CharField(max_length=20, choices=transport_choices, default="ssh")
@@ -111,6 +125,7 @@ class Cluster(models.Model):
         help_text="Tare asks the scheduler at most this often.",
     )
     enabled = models.BooleanField(default=True)
+    recorded = models.BooleanField(default=False, editable=False)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="clusters"
     )
@@ -129,8 +144,17 @@ class Cluster(models.Model):
     failures = models.PositiveIntegerField(default=0, editable=False)
     retry_at = models.DateTimeField(null=True, editable=False)
 
+    objects = ClusterQuerySet.as_manager()
+
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(recorded=False)
+                | models.Q(enabled=False, host="", credential=None),
+                name="nobody_logs_in_where_logs_come_from",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 
 from experiments.models.catalogue import Environment, Workload
@@ -23,6 +25,13 @@ def default_scales() -> list[str]:
 
 
 class ExperimentQuerySet(OwnedQuerySet["Experiment"]):
+    def dated(self) -> ExperimentQuerySet:
+        """Annotate `since_when`, to be sorted by: launched, or its logs imported."""
+        return self.annotate(since_when=Coalesce("launched_at", "imported_at"))
+
+    def newest_first(self) -> ExperimentQuerySet:
+        return self.order_by(Coalesce("launched_at", "imported_at").desc(nulls_last=True))
+
     def alive(self) -> ExperimentQuerySet:
         """Return those with runs that have not ended."""
         return self._with_runs_in(set(RunState) - set(RUN_FINAL))
@@ -50,7 +59,10 @@ class ExperimentQuerySet(OwnedQuerySet["Experiment"]):
 
 
 class Experiment(models.Model):
-    """Editable until it is launched; then its plan is frozen and hashed."""
+    """Editable until it is launched; then its plan is frozen and hashed.
+
+    An imported one has runs that somebody else has made: it is never launched.
+    """
 
     class Design(models.TextChoices):
         PAIRED = "paired", "paired: one job runs every environment on the same node"
@@ -109,6 +121,9 @@ class Experiment(models.Model):
     stopped_at_look = models.PositiveSmallIntegerField(
         null=True, editable=False, help_text="The look whose verdict a person kept."
     )
+    imported_at = models.DateTimeField(null=True, editable=False)
+    imported_from = models.CharField(max_length=300, blank=True, editable=False)
+    import_hash = models.CharField(max_length=64, blank=True, editable=False)
 
     objects = ExperimentQuerySet.as_manager()
 
@@ -122,6 +137,20 @@ class Experiment(models.Model):
                     & ~models.Q(plan_hash="")
                 ),
                 name="launched_means_frozen",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(imported_at__isnull=True, import_hash="")
+                | (
+                    models.Q(imported_at__isnull=False, launched_at__isnull=True)
+                    & models.Q(design="independent")
+                    & ~models.Q(import_hash="")
+                ),
+                name="imported_is_never_launched",
+            ),
+            models.UniqueConstraint(
+                fields=["owner", "import_hash"],
+                condition=~models.Q(import_hash=""),
+                name="imported_once_a_person",
             ),
             models.CheckConstraint(condition=models.Q(repeats__gte=1), name="at_least_one_repeat"),
             models.CheckConstraint(
@@ -144,13 +173,18 @@ class Experiment(models.Model):
         return reverse("experiment", args=[self.pk])
 
     @property
+    def since(self) -> datetime | None:
+        """When it was launched, or its logs imported; None for a draft."""
+        return self.launched_at or self.imported_at
+
+    @property
     def key(self) -> str:
         """What its files and plots are called by."""
         return str(self.pk)
 
     @property
     def is_draft(self) -> bool:
-        return self.launched_at is None
+        return self.launched_at is None and self.imported_at is None
 
     @property
     def is_paired(self) -> bool:

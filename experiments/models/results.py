@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -39,6 +40,11 @@ class Series(models.Model):
     metric = models.CharField(max_length=100)
     unit = models.CharField(max_length=30)
     values = ArrayField(models.FloatField())
+    steps = ArrayField(
+        models.PositiveIntegerField(),
+        null=True,
+        help_text="The last step that each value is the mean of; none: every step has a value.",
+    )
     shape = models.CharField(
         max_length=20, blank=True, help_text="Flat, warm-up...; empty where nobody has looked."
     )
@@ -69,11 +75,20 @@ class SnapshotManager(models.Manager["Snapshot"]):
 
         PostgreSQL's JSON takes no NUL, whatever a program printed.
         """
-        content = json.loads(json.dumps(content).replace(r"\u0000", r"\ufffd"))
-        return self.get_or_create(
-            content_hash=content_hash(content),
-            defaults={"content": content, "facts": facts(content)},
-        )[0]
+        return self.keep_all([content])[0]
+
+    def keep_all(self, contents: Sequence[dict[str, Any]]) -> list[Snapshot]:
+        """Return the rows that hold `contents`, in their order; two queries for all of them."""
+        hashes = []
+        rows = {}
+        for content in contents:
+            kept = json.loads(json.dumps(content).replace(r"\u0000", r"\ufffd"))
+            digest = content_hash(kept)
+            hashes.append(digest)
+            rows[digest] = Snapshot(content_hash=digest, content=kept, facts=facts(kept))
+        self.bulk_create(rows.values(), ignore_conflicts=True)
+        found = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
+        return [found[digest] for digest in hashes]
 
 
 class Snapshot(models.Model):

@@ -64,7 +64,9 @@ class Job(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(state__in=("planned", "submitting", "failed", "cancelled"))
-                | ~models.Q(scheduler_id=""),
+                | ~models.Q(scheduler_id="")
+                # One that was imported: nobody here has sent it anywhere.
+                | models.Q(state="done", submitted_at__isnull=True, script=""),
                 name="sent_jobs_know_their_id",
             )
         ]

@@ -5,8 +5,10 @@ from runners.workloads.blas import Blas
 from runners.workloads.cnn import Cnn
 from runners.workloads.parameters import Parameter, ParameterError
 from runners.workloads.results import Metric, Result, SanityError
+from runners.workloads.tf_cnn_benchmarks import TfCnnBenchmarks
 
 __all__ = [
+    "KNOWN_WORKLOADS",
     "WORKLOADS",
     "Metric",
     "Parameter",
@@ -17,3 +19,8 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {workload.kind: workload for workload in (Blas, Cnn)}
+KNOWN_WORKLOADS: dict[str, type[Workload]] = {
+    **WORKLOADS,
+    TfCnnBenchmarks.kind: TfCnnBenchmarks,
+}
+"""With those that only imported logs know: read and compared, never launched."""

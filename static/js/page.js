@@ -4,16 +4,20 @@
 const minutes = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
 });
-const seconds = new Intl.DateTimeFormat(undefined, {
+const ofThisYear = {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-});
+};
+const seconds = new Intl.DateTimeFormat(undefined, ofThisYear);
+const earlier = new Intl.DateTimeFormat(undefined, { ...ofThisYear, year: "numeric" });
 
 // The page says UTC; the reader's own zone is shown instead, and UTC on hover.
 function showLocalTimes(root) {
   for (const time of root.querySelectorAll("time[data-when]:not([title])")) {
     time.title = time.textContent;
-    const form = time.dataset.when === "seconds" ? seconds : minutes;
-    time.textContent = form.format(new Date(time.dateTime));
+    const moment = new Date(time.dateTime);
+    const exact = moment.getFullYear() === new Date().getFullYear() ? seconds : earlier;
+    const form = time.dataset.when === "seconds" ? exact : minutes;
+    time.textContent = form.format(moment);
   }
 }
 

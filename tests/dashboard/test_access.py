@@ -31,6 +31,7 @@ FOR_MEMBERS = (
     "search",
     "experiments",
     "experiment_new",
+    "experiment_import",
     "compare",
     "runs",
     "catalogue",

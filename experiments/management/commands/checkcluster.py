@@ -21,9 +21,12 @@ class Command(BaseCommand):
         parser.add_argument("name", help="The cluster's name in the catalogue.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        cluster = Cluster.objects.filter(name=options["name"]).first()
+        cluster = Cluster.objects.filter(name=options["name"], recorded=False).first()
         if cluster is None:
-            known = ", ".join(Cluster.objects.values_list("name", flat=True)) or "none yet"
+            known = (
+                ", ".join(Cluster.objects.filter(recorded=False).values_list("name", flat=True))
+                or "none yet"
+            )
             raise CommandError(f"No cluster is called {options['name']}. There are: {known}.")
         report = ask_for_check(cluster, None)
         if execution.check(report.pk) == "begun already":

@@ -1,0 +1,41 @@
+"""Logs of runs that others have made become an experiment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from dashboard.import_forms import FAILURES_SHOWN, ImportForm
+from dashboard.requests import Request
+from dashboard.uploads import was_too_large
+from experiments.importing import AlreadyImported
+from experiments.imports import ImportProblem
+
+
+@require_http_methods(["GET", "POST"])
+def logs(request: Request) -> HttpResponse:
+    """Show what is in an archive, and store it when asked to; nothing is kept in between."""
+    context: dict[str, Any] = {"form": ImportForm(), "failures_shown": FAILURES_SHOWN}
+    if request.method == "GET":
+        return render(request, "imports/form.html", context)
+    form = ImportForm(request.POST, request.FILES, too_large=was_too_large(request))
+    context["form"] = form
+    valid = form.is_valid()
+    if request.POST.get("action") != "import":
+        form.forgive_what_is_missing()
+    elif valid:
+        try:
+            stored = form.store(request.user)
+        except AlreadyImported as known:
+            context["known"] = known.experiment
+        except ImportProblem as problem:
+            form.add_error("archive", str(problem))
+        else:
+            address = stored.get_absolute_url()
+            return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
+    fragment = "#found" if request.htmx else ""
+    return render(request, f"imports/form.html{fragment}", context)

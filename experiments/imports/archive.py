@@ -1,0 +1,361 @@
+"""A folder, zip or tar of logs, file by file and line by line.
+
+Nothing is unpacked to disk and no name is trusted: no path leaves the archive, and links, devices
+and whatever else is no plain file are refused. What is read is counted as it comes, not as the
+archive declares it, so that a bomb is refused where it passes a limit, with flat memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from experiments.imports.problems import ImportProblem
+
+CHUNK = 1 << 16
+MEGABYTE = 1_000_000
+LONGEST_PATH = 500
+DEEPEST_PATH = 20
+MOST_EXTENDED_HEADER = 1 << 16
+"""Bytes of a tar's extended header: the tar reader takes it into memory whole."""
+EXTENDED_HEADERS = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+LARGEST_READ = 8 * MEGABYTE
+"""A zip's list of members is read at once; no list within the limits is larger."""
+RATIO_FROM = 10 * MEGABYTE
+"""Below this nobody minds how well something was compressed."""
+DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    NotImplementedError,
+)
+"""What the readers of zip, tar and gzip raise when they are fed rubbish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much is read before it is refused."""
+
+    archive_bytes: int = 64 * MEGABYTE
+    members: int = 20_000
+    unpacked_bytes: int = 256 * MEGABYTE
+    file_bytes: int = 32 * MEGABYTE
+    file_lines: int = 200_000
+    lines: int = 1_000_000
+    line_bytes: int = MEGABYTE
+    ratio: int = 200
+
+    def in_words(self) -> str:
+        return (
+            f"At most {self.archive_bytes // MEGABYTE} MB as it is sent and "
+            f"{self.unpacked_bytes // MEGABYTE} MB unpacked, {self.members:,} members, and "
+            f"{self.file_bytes // MEGABYTE} MB or {self.file_lines:,} lines a file."
+        )
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int
+    content: bytes
+    ended: bool
+    """Whether a line break followed: a writer that was cut off leaves none."""
+
+
+class File:
+    """One plain file. Read `lines` before asking for the next file."""
+
+    def __init__(
+        self, path: str, read: Callable[[int], bytes], meter: Meter, *, weighed: bool = False
+    ) -> None:
+        """`weighed`: its bytes have been counted on their way here."""
+        self.path = path
+        self._read = read
+        self._meter = meter
+        self._weighed = weighed
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """Of what has been read so far."""
+        return self._hash.hexdigest()
+
+    def lines(self) -> Iterator[Line]:
+        """Yield each line without its line break. Raises ImportProblem at a limit."""
+        limits = self._meter.limits
+        rest, number, size = b"", 0, 0
+        while chunk := self._chunk():
+            size += len(chunk)
+            self._hash.update(chunk)
+            if size > limits.file_bytes:
+                raise ImportProblem(
+                    f"{self.path} holds more than {limits.file_bytes // MEGABYTE} MB; "
+                    "a log of one run is far smaller."
+                )
+            *whole, rest = (rest + chunk).split(b"\n")
+            if len(rest) > limits.line_bytes:
+                raise ImportProblem(
+                    f"{self.path}, line {number + len(whole) + 1}: longer than "
+                    f"{limits.line_bytes // MEGABYTE} MB; this is not a log."
+                )
+            for content in whole:
+                number += 1
+                self._count(number)
+                yield Line(number, content, ended=True)
+        if rest:
+            self._count(number + 1)
+            yield Line(number + 1, rest, ended=False)
+
+    def _chunk(self) -> bytes:
+        try:
+            chunk = self._read(CHUNK)
+        except ImportProblem:
+            raise
+        except DAMAGED as error:
+            raise ImportProblem(f"{self.path} is damaged or cut off: {error}.") from error
+        if not self._weighed:
+            self._meter.unpacked(len(chunk))
+        return chunk
+
+    def _count(self, number: int) -> None:
+        limits = self._meter.limits
+        if number > limits.file_lines:
+            raise ImportProblem(
+                f"{self.path} holds more than {limits.file_lines:,} lines; "
+                "a log of one run has some for every ten steps."
+            )
+        self._meter.line()
+
+
+class Meter:
+    """Counts over all files; raises ImportProblem past a limit."""
+
+    def __init__(self, limits: Limits, archive_bytes: int | None = None) -> None:
+        self.limits = limits
+        self._archive_bytes = archive_bytes
+        self._bytes = self._lines = self._members = 0
+
+    def member(self) -> None:
+        self._members += 1
+        if self._members > self.limits.members:
+            raise ImportProblem(f"More than {self.limits.members:,} files and folders.")
+
+    def line(self) -> None:
+        self._lines += 1
+        if self._lines > self.limits.lines:
+            raise ImportProblem(f"More than {self.limits.lines:,} lines in all files together.")
+
+    def unpacked(self, count: int) -> None:
+        self._bytes += count
+        if self._bytes > self.limits.unpacked_bytes:
+            raise ImportProblem(
+                f"More than {self.limits.unpacked_bytes // MEGABYTE} MB when unpacked."
+            )
+        packed = self._archive_bytes
+        if packed and self._bytes > max(RATIO_FROM, packed * self.limits.ratio):
+            raise ImportProblem(
+                f"It unpacks to more than {self.limits.ratio} times its size: no log does that."
+            )
+
+
+def files(source: Path | BinaryIO, *, limits: Limits = LIMITS) -> Iterator[File]:
+    """Yield the plain files of a folder, a zip, a tar or a tar.gz, whatever it is called.
+
+    Folders are walked in order; archives in theirs. Raises ImportProblem for what cannot be
+    trusted, is damaged or passes a limit.
+    """
+    if isinstance(source, Path) and source.is_dir():
+        yield from _of_folder(source, limits)
+    elif isinstance(source, Path):
+        with source.open("rb") as stream:
+            yield from _of_archive(stream, limits)
+    else:
+        yield from _of_archive(source, limits)
+
+
+def _of_folder(root: Path, limits: Limits) -> Iterator[File]:
+    meter = Meter(limits)
+    for folder, names, entries in os.walk(root):
+        names.sort()
+        for name in sorted([*names, *entries]):
+            path = Path(folder, name)
+            shown = path.relative_to(root).as_posix()
+            meter.member()
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                continue
+            _check_kind(shown, plain=stat.S_ISREG(mode), link=stat.S_ISLNK(mode))
+            _check_path(shown)
+            with path.open("rb") as stream:
+                yield File(shown, stream.read, meter)
+
+
+def _of_archive(stream: BinaryIO, limits: Limits) -> Iterator[File]:
+    size = stream.seek(0, os.SEEK_END)
+    if size > limits.archive_bytes:
+        raise ImportProblem(
+            f"The archive is larger than {limits.archive_bytes // MEGABYTE} MB. Import it in parts."
+        )
+    stream.seek(0)
+    begin = stream.read(512)
+    stream.seek(0)
+    meter = Meter(limits, size)
+    try:
+        if begin.startswith(b"PK"):
+            yield from _of_zip(stream, meter)
+        elif begin.startswith(b"\x1f\x8b"):
+            with gzip.GzipFile(fileobj=stream, mode="rb") as plain:
+                yield from _of_tar(plain, meter)
+        elif begin[257:262] == b"ustar":
+            yield from _of_tar(stream, meter)
+        else:
+            raise ImportProblem("This is neither a zip, a tar nor a tar.gz.")
+    except ImportProblem:
+        raise
+    except DAMAGED as error:
+        raise ImportProblem(f"The archive is damaged or cut off: {error}.") from error
+
+
+class _Bounded:
+    """A stream for the zip reader that refuses to take much at once."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, count: int = -1) -> bytes:
+        if count > LARGEST_READ:
+            raise ImportProblem("The zip's list of members is too long.")
+        return self._stream.read(LARGEST_READ if count < 0 else count)
+
+
+def _of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
+    with zipfile.ZipFile(_Bounded(stream)) as archive:
+        members = archive.infolist()
+        for member in members:
+            meter.member()
+            _check_path(member.filename)
+        _check_repeated([member.filename for member in members])
+        for member in members:
+            mode = member.external_attr >> 16
+            _check_kind(
+                member.filename,
+                plain=stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR),
+                link=stat.S_ISLNK(mode),
+            )
+            if member.is_dir():
+                continue
+            if member.flag_bits & 1:
+                raise ImportProblem(f"{member.filename} is encrypted.")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ImportProblem(f"{member.filename}: of zips only plain deflate is read.")
+            with archive.open(member) as plain:
+                yield File(member.filename, plain.read, meter)
+
+
+class _TarInfo(tarfile.TarInfo):
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _TarInfo:
+        """Read a header; refuse what the tar reader would take into memory or make up."""
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in EXTENDED_HEADERS:
+            if found.size > MOST_EXTENDED_HEADER:
+                raise ImportProblem("A header of the tar is larger than any name.")
+        elif found.type not in tarfile.SUPPORTED_TYPES or found.type == tarfile.GNUTYPE_SPARSE:
+            raise ImportProblem(f"{found.name!r} is neither a plain file nor a folder.")
+        return found
+
+
+class _Metered:
+    """A tar's bytes as they come out of the decompressor."""
+
+    def __init__(self, stream: BinaryIO | gzip.GzipFile, meter: Meter) -> None:
+        self._stream = stream
+        self._meter = meter
+        self._end = b""
+
+    def read(self, count: int) -> bytes:
+        content = self._stream.read(count)
+        self._meter.unpacked(len(content))
+        self._end = (self._end + content)[-2 * tarfile.BLOCKSIZE :]
+        return content
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the two empty blocks that end a tar have come."""
+        return self._end == bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _of_tar(stream: BinaryIO | gzip.GzipFile, meter: Meter) -> Iterator[File]:
+    metered = _Metered(stream, meter)
+    seen: set[str] = set()
+    with tarfile.open(fileobj=metered, mode="r|", tarinfo=_TarInfo) as archive:  # type: ignore[call-overload]
+        for member in archive:
+            meter.member()
+            name = member.name.removeprefix("./") if member.name != "." else ""
+            _check_kind(
+                name, plain=member.isreg() or member.isdir(), link=member.islnk() or member.issym()
+            )
+            if member.issparse():
+                raise ImportProblem(f"{name} is a sparse file.")
+            if member.isdir():
+                if name:
+                    _check_path(name)
+                continue
+            _check_path(name)
+            if name in seen:
+                raise ImportProblem(f"{name} is there twice.")
+            seen.add(name)
+            plain = archive.extractfile(member)
+            if plain is not None:
+                yield File(name, plain.read, meter, weighed=True)
+    if not metered.has_end:
+        raise ImportProblem("The tar is cut off: its end is missing.")
+
+
+def _check_kind(path: str, *, plain: bool, link: bool) -> None:
+    if link:
+        raise ImportProblem(f"{path!r} is a link. Only plain files and folders are read.")
+    if not plain:
+        raise ImportProblem(f"{path!r} is neither a plain file nor a folder.")
+
+
+def _check_path(path: str) -> None:
+    """Refuse a name that leads out of the archive or that nobody could read."""
+    parts = path.rstrip("/").split("/")
+    if path.startswith("/") or "\\" in path or ".." in parts or path[1:2] == ":":
+        raise ImportProblem(f"{path!r} leads out of the archive, or is no path that Tare reads.")
+    if len(path) > LONGEST_PATH or len(parts) > DEEPEST_PATH:
+        raise ImportProblem(f"{path[:80]!r}...: a path this long or deep is not read.")
+    if not path.isprintable() or "" in parts or "." in parts:
+        raise ImportProblem(f"{path!r} is not a name that can be shown.")
+
+
+def _check_repeated(names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ImportProblem(f"{name} is there twice.")
+        seen.add(name)

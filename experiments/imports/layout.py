@@ -1,0 +1,169 @@
+"""Which part of a run's path is its environment, its configuration and its repeat.
+
+Names are only names: model, batch size and GPUs come from the logs themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.imports.problems import ImportProblem
+from experiments.imports.tf_cnn import LoggedRun
+
+TOOLS = {
+    "udocker": r"udocker",
+    "Apptainer": r"apptainer",
+    "Singularity": r"singularity",
+    "Podman": r"podman",
+    "Charliecloud": r"charliecloud",
+    "Shifter": r"shifter",
+    "Sarus": r"sarus",
+    "Enroot": r"enroot",
+    "Docker": r"docker",
+    "bare metal": r"bare|native|metal|host",
+}
+UNKNOWN_TOOL = "not known"
+REPEAT = re.compile(
+    r"(?:run|rep|repeat|repetition|trial)?[-_. ]?(\d{1,9})", re.IGNORECASE | re.ASCII
+)
+GPUS = re.compile(r"[-_. ]*\d+[-_ ]?gpus?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Position:
+    """One part of the runs' paths, counted from 0 after what they all begin with."""
+
+    index: int
+    values: tuple[str, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is the number of a repeat."""
+        return all(REPEAT.fullmatch(value) for value in self.values)
+
+    @property
+    def names_tools(self) -> bool:
+        return any(tool_of(value) != UNKNOWN_TOOL for value in self.values)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A run in its cell. Runs with the same `workload` and scale are compared."""
+
+    run: LoggedRun
+    environment: str
+    workload: str
+    scale: str
+    repeat: int
+
+
+def tool_of(name: str) -> str:
+    """Return the container tool that `name` speaks of."""
+    return next(
+        (tool for tool, words in TOOLS.items() if re.search(words, name, re.IGNORECASE)),
+        UNKNOWN_TOOL,
+    )
+
+
+def positions(runs: Sequence[LoggedRun]) -> list[Position]:
+    """Return the parts in which the runs' paths differ or may differ, outermost first.
+
+    Raises ImportProblem if the paths are not equally deep.
+    """
+    parts = _parts(runs)
+    columns = zip(*parts, strict=True)
+    return [Position(index, tuple(sorted(set(column)))) for index, column in enumerate(columns)]
+
+
+def suggested(found: Sequence[Position]) -> Position | None:
+    """Return the part that is most likely the environment; None if none can be."""
+    several = [position for position in found if len(position.values) > 1]
+    named = [position for position in several if not position.counts]
+    return next(iter([*(one for one in named if one.names_tools), *named]), None)
+
+
+def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
+    """Put each run into its cell; `environment` is the index of the part that names it.
+
+    Repeats keep the numbers of their folders where these are numbers, each once a cell; else they
+    are counted in the order of their paths. Workloads are called by the configuration's folder,
+    without the number of GPUs; whatever differs in the logged parameters is another workload.
+    """
+    parts = _parts(runs)
+    last = len(parts[0]) - 1 if parts else 0
+    counted = [REPEAT.fullmatch(path[last]) for path in parts]
+    numbered = environment != last and all(counted)
+    labels = []
+    for path in parts:
+        rest = [
+            part
+            for index, part in enumerate(path)
+            if index != environment and not (numbered and index == last)
+        ]
+        labels.append(GPUS.sub("", " ".join(rest)))
+    names = _names(labels, [run.workload for run in runs])
+    cells: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for index, run in enumerate(runs):
+        cells[parts[index][environment], names[index], run.scale].append(index)
+    placed: dict[int, Placed] = {}
+    for (where, workload, scale), members in cells.items():
+        members.sort(key=lambda index: natural(runs[index].path))
+        own = [int(match[1]) for index in members if numbered and (match := counted[index])]
+        if not own or len(set(own)) < len(own) or min(own) < 1:
+            own = list(range(1, len(members) + 1))
+        for index, repeat in zip(members, own, strict=True):
+            placed[index] = Placed(runs[index], where, workload, scale, repeat)
+    return [placed[index] for index in range(len(runs))]
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts run2 before run10."""
+    return [
+        (int(part[:15]), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", text)
+    ]
+
+
+def _parts(runs: Sequence[LoggedRun]) -> list[list[str]]:
+    """Return the runs' paths in parts, without what they all begin with."""
+    paths = [list(run.parts) for run in runs]
+    for run in runs:
+        if len(run.parts) != len(runs[0].parts):
+            raise ImportProblem(
+                f"{runs[0].path} and {run.path} are not equally deep: which part is the "
+                "environment? Bring all runs into one form, such as environment/configuration/1."
+            )
+    shared = 0
+    while paths and shared < len(paths[0]) and len({path[shared] for path in paths}) == 1:
+        shared += 1
+    # A single run differs from none; its whole path may matter.
+    return [path[shared:] for path in paths] if len(paths) > 1 else paths
+
+
+def _names(labels: Sequence[str], workloads: Sequence[dict[str, Any]]) -> list[str]:
+    """Return one name a workload: its label, and its batch; a number where that is not enough."""
+    known: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+    taken: set[str] = set()
+    names = []
+    for label, workload in zip(labels, workloads, strict=True):
+        key = label, tuple(sorted((name, str(value)) for name, value in workload.items()))
+        if key not in known:
+            model = " on ".join(
+                str(workload[name]) for name in ("model", "dataset") if workload.get(name)
+            )
+            batch = workload.get("batch_size_per_device")
+            name = (label or model or "tf_cnn_benchmarks")[:70] + (
+                f", batch {batch}" if batch else ""
+            )
+            count, base = 1, name
+            while name in taken:
+                count += 1
+                name = f"{base} ({count})"
+            known[key] = name
+            taken.add(name)
+        names.append(known[key])
+    return names

@@ -1,0 +1,389 @@
+"""Runs of tf_cnn_benchmarks from what they logged."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from experiments.imports.archive import File
+from experiments.imports.benchmark_logger import (
+    AVERAGE,
+    Info,
+    Metrics,
+    read_evaluation,
+    read_info,
+    read_metrics,
+)
+from experiments.imports.problems import ImportProblem
+from experiments.imports.standard_output import Output, is_fine_enough, read_output
+
+LOGGER_FILES = ("benchmark.log", "metric.log", "eval.log")
+OUTPUT_SUFFIXES = (".log", ".txt", ".out", ".stdout")
+OUTPUT_NAMES = ("stdout", "output", "out")
+WORKLOAD_PARAMETERS = (
+    "model",
+    "dataset",
+    "mode",
+    "batch_size_per_device",
+    "num_batches",
+    "data_format",
+    "optimizer",
+)
+"""What must agree for two runs to have done the same work, however many GPUs they had."""
+COARSEST = 0.01
+"""A step trace that rounding alone could move by more than this share is not drawn."""
+OVERRUN = 1.2
+"""Steps may seem to take this much longer than the time that passed: clocks are coarse."""
+SLACK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRun:
+    """One run. A run with a `reason` has failed: it has no measurements."""
+
+    path: str
+    parts: tuple[str, ...]
+    scale: str
+    workload: dict[str, Any]
+    """The parameters that say what was done: `WORKLOAD_PARAMETERS`."""
+    snapshot: dict[str, Any]
+    measurements: dict[str, float] = field(default_factory=dict)
+    steps: Sequence[int] = ()
+    step_times: Sequence[float] = ()
+    """Seconds per step on the mean since the step before in `steps`; empty if not known."""
+    losses: Sequence[float] = ()
+    phases: dict[str, float] = field(default_factory=dict)
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+    reason: str = ""
+    message: str = ""
+    tail: str = ""
+
+
+@dataclass(frozen=True)
+class Logs:
+    """All runs that were found, in the order of their paths."""
+
+    runs: list[LoggedRun]
+    left_out: int
+    """Files that are no logs of tf_cnn_benchmarks."""
+    sha256: str
+    """Of all logs and where they lie below what they share: the same for a folder and its zip."""
+
+
+@dataclass
+class _Folder:
+    info: Info | None = None
+    metrics: Metrics | None = None
+    evaluated: Info | None = None
+    evaluation: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, Output] = field(default_factory=dict)
+
+
+def read_logs(found: Iterable[File]) -> Logs:
+    """Read every run of `archive.files`. Raises ImportProblem; nothing is read by halves."""
+    folders: defaultdict[str, _Folder] = defaultdict(_Folder)
+    hashes: list[tuple[str, str]] = []
+    left_out = 0
+    for file in found:
+        path = PurePosixPath(file.path)
+        if _read_file(file, folders[str(path.parent)]):
+            hashes.append((file.path, file.sha256))
+        else:
+            left_out += 1
+    runs = [run for folder, held in sorted(folders.items()) for run in _runs(folder, held)]
+    if not runs:
+        raise ImportProblem(
+            "No run of tf_cnn_benchmarks was found: neither benchmark.log with metric.log, nor a "
+            "standard output with lines such as “10 images/sec: 51.2 ...”."
+        )
+    return Logs(runs, left_out, _content_hash(hashes))
+
+
+def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float) -> list[float]:
+    """Return the mean time per step since the step before in `steps` (from 0), in seconds.
+
+    `rates` are images per second on the mean of all steps so far. With T_k = k * batch / rate_k,
+    the time of the first k steps, each value is a difference of T divided by the number of steps.
+    """
+    totals = [step * batch / rate for step, rate in zip(steps, rates, strict=True)]
+    before = [(0, 0.0), *zip(steps, totals, strict=True)]
+    return [
+        (total - total_before) / (step - step_before)
+        for step, total, (step_before, total_before) in zip(steps, totals, before, strict=False)
+    ]
+
+
+def _read_file(file: File, folder: _Folder) -> bool:
+    """Whether it is a log; it has then been read to its end."""
+    path = PurePosixPath(file.path)
+    if path.name.startswith("._") or "__MACOSX" in path.parts:
+        return False
+    if path.name == "benchmark.log":
+        folder.info = read_info(file.path, file.lines())
+    elif path.name == "metric.log":
+        folder.metrics = read_metrics(file.path, file.lines())
+    elif path.name == "eval.log":
+        folder.evaluated, folder.evaluation = read_evaluation(file.path, file.lines())
+    elif path.suffix in OUTPUT_SUFFIXES or path.name in OUTPUT_NAMES:
+        output = read_output(file.path, file.lines())
+        if not output.is_benchmark:
+            return False
+        folder.outputs[path.name] = output
+    else:
+        return False
+    return True
+
+
+def _runs(folder: str, held: _Folder) -> Iterable[LoggedRun]:
+    """The run of BenchmarkLogger's files, or one for each standard output."""
+    if held.info or held.metrics:
+        if len(held.outputs) > 1:
+            names = " and ".join(sorted(held.outputs))
+            raise ImportProblem(f"{folder} holds one run's log and the outputs {names}.")
+        output = next(iter(held.outputs.values()), None)
+        yield _logged_run(folder, held, output)
+        return
+    for name, output in sorted(held.outputs.items()):
+        stem = PurePosixPath(name).stem
+        own = (stem,) if len(held.outputs) > 1 or stem.isdecimal() else ()
+        path = str(PurePosixPath(folder, name))
+        yield _printed_run(path, (*PurePosixPath(folder).parts, *own), output)
+
+
+def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
+    metric_log = str(PurePosixPath(folder, "metric.log"))
+    if held.info is None:
+        raise ImportProblem(
+            f"{metric_log} has no benchmark.log beside it, which would say its batch size, its "
+            "machine and its parameters."
+        )
+    info, metrics = held.info, held.metrics or Metrics()
+    path = str(PurePosixPath(folder, "benchmark.log"))
+    batch, gpus = _batch(path, info.parameters), _gpus(path, info.parameters)
+    _check_devices(path, info.parameters, batch)
+    _check_clock(metric_log, metrics, batch)
+    reason, message = _failure(metric_log, metrics, info.parameters, exists=bool(held.metrics))
+    evaluation = {**held.evaluation, **metrics.evaluation}
+    times = seconds_per_step(metrics.steps, metrics.rates, batch)
+    _check_times(metric_log, metrics.steps, times)
+    inside: dict[str, Any] = {
+        **info.machine,
+        "packages": {"tensorflow": info.tensorflow} if info.tensorflow else {},
+        "tensorflow_commit": info.tensorflow_commit,
+        "tensorflow_variables": info.variables,
+        "threads": _threads(info.parameters),
+        "parameters": info.parameters,
+        "test_id": info.test,
+    }
+    if held.evaluated and (seen := held.evaluated.machine.get("gpus_visible")) is not None:
+        inside["gpus_visible_in_evaluation"] = seen
+    began_at = info.date or metrics.began_at
+    return LoggedRun(
+        path=folder,
+        parts=PurePosixPath(folder).parts,
+        scale=f"1x{gpus}",
+        workload=_workload(info.parameters),
+        snapshot=_snapshot(inside, began_at),
+        measurements={}
+        if reason
+        else _measurements(metrics, evaluation, batch) | _start_up(info.date, metrics),
+        steps=metrics.steps,
+        step_times=times,
+        losses=metrics.losses,
+        phases=_phases(info.date, metrics),
+        began_at=began_at,
+        ended_at=metrics.ended_at,
+        reason=reason,
+        message=message,
+        tail="\n".join(output.tail if output else metrics.tail),
+    )
+
+
+def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun:
+    """A run of which only the standard output is known: no machine, and no times."""
+    parameters, metrics = output.parameters, output.metrics
+    batch = _batch(path, parameters)
+    gpus = _gpus(path, parameters)
+    parameters.setdefault("batch_size_per_device", batch / max(gpus, 1))
+    reason, message = _failure(path, metrics, parameters, exists=True)
+    times: list[float] = []
+    if is_fine_enough(metrics.steps, metrics.rates, COARSEST):
+        times = seconds_per_step(metrics.steps, metrics.rates, batch)
+        _check_times(path, metrics.steps, times)
+    version = str(parameters.get("tensorflow", ""))
+    inside = {
+        "packages": {"tensorflow": version} if version else {},
+        "parameters": parameters,
+    }
+    return LoggedRun(
+        path=path,
+        parts=parts,
+        scale=f"1x{gpus}",
+        workload=_workload(parameters),
+        snapshot=_snapshot(inside, None),
+        measurements={} if reason else _measurements(metrics, metrics.evaluation, batch),
+        steps=metrics.steps,
+        step_times=times,
+        losses=metrics.losses,
+        reason=reason,
+        message=message,
+        tail="\n".join(output.tail),
+    )
+
+
+def _snapshot(inside: dict[str, Any], began_at: datetime | None) -> dict[str, Any]:
+    if began_at:
+        inside["day"] = f"{began_at:%Y-%m-%d}"
+    known = {name: value for name, value in inside.items() if value not in (None, "", {})}
+    return {"schema": 1, "source": "logs of tf_cnn_benchmarks", "inside": known}
+
+
+def _measurements(metrics: Metrics, evaluation: dict[str, float], batch: float) -> dict[str, float]:
+    """Return the run's numbers by the names that the workload declares.
+
+    The wall clock's mean is not that of the steps: what happens between steps is only in the first.
+    """
+    found: dict[str, float] = {}
+    if metrics.average is not None:
+        found["wall_images_per_second"] = metrics.average
+    if metrics.steps:
+        found["step_images_per_second"] = metrics.rates[-1]
+        found["step_time"] = batch / metrics.rates[-1]
+        if not math.isnan(metrics.losses[-1]):
+            found["loss"] = metrics.losses[-1]
+    for name in ("top_1_accuracy", "top_5_accuracy"):
+        if name in evaluation:
+            found[name] = evaluation[name]
+    if (speed := evaluation.get(AVERAGE, 0.0)) > 0:
+        found["evaluation_images_per_second"] = speed
+    return found
+
+
+def _start_up(date: datetime | None, metrics: Metrics) -> dict[str, float]:
+    """Return the time from the beginning of the log to the end of the first step."""
+    if date is None or metrics.began_at is None or metrics.steps[0] != 1:
+        return {}
+    seconds = (metrics.began_at - date).total_seconds()
+    return {"time_to_first_step": seconds} if seconds > 0 else {}
+
+
+def _phases(date: datetime | None, metrics: Metrics) -> dict[str, float]:
+    """Return how the time was spent, in seconds, as far as the time stamps tell."""
+    moments = (
+        ("first step", date, metrics.began_at),
+        ("training", metrics.began_at, metrics.trained_at),
+        ("evaluation", metrics.trained_at, metrics.ended_at),
+    )
+    return {
+        name: (end - begin).total_seconds()
+        for name, begin, end in moments
+        if begin and end and end > begin
+    }
+
+
+def _workload(parameters: dict[str, Any]) -> dict[str, Any]:
+    found = {name: parameters[name] for name in WORKLOAD_PARAMETERS if parameters.get(name)}
+    if isinstance(batch := found.get("batch_size_per_device"), float) and batch.is_integer():
+        found["batch_size_per_device"] = int(batch)
+    return found
+
+
+def _batch(path: str, parameters: dict[str, Any]) -> float:
+    batch = parameters.get("batch_size")
+    if isinstance(batch, bool) or not isinstance(batch, int | float) or not 0 < batch < 1e9:
+        raise ImportProblem(f"{path}: the batch size is {batch!r}; it must be above zero.")
+    return batch
+
+
+def _devices(parameters: dict[str, Any]) -> list[str]:
+    return re.findall(r"[cgt]pu:\d+", str(parameters.get("devices", "")).lower())
+
+
+def _gpus(path: str, parameters: dict[str, Any]) -> int:
+    devices = _devices(parameters)
+    if not devices:
+        raise ImportProblem(f"{path} does not say on which devices it ran.")
+    return sum(not device.startswith("cpu") for device in devices)
+
+
+def _check_devices(path: str, parameters: dict[str, Any], batch: float) -> None:
+    """Refuse a batch size that is not that of all devices together."""
+    each, count = parameters.get("batch_size_per_device"), len(_devices(parameters))
+    if isinstance(each, int | float) and abs(each * count - batch) > 0.5:
+        raise ImportProblem(
+            f"{path}: the batch size is {batch:g}, but {count} device{'s' * (count != 1)} with "
+            f"{each:g} each make {each * count:g}."
+        )
+
+
+def _check_clock(path: str, metrics: Metrics, batch: float) -> None:
+    """Refuse steps that would have taken longer than the time that passed."""
+    if len(metrics.steps) < 2 or not metrics.began_at or not metrics.stepped_at:
+        return
+    totals = [metrics.steps[i] * batch / metrics.rates[i] for i in (0, -1)]
+    needed = totals[1] - totals[0]
+    passed = (metrics.stepped_at - metrics.began_at).total_seconds()
+    if needed > OVERRUN * passed + SLACK_SECONDS:
+        raise ImportProblem(
+            f"{path}: with a batch size of {batch:g} the steps {metrics.steps[0]} to "
+            f"{metrics.steps[-1]} take {needed:.0f} s; its time stamps say {passed:.0f} s. One of "
+            "the two is wrong."
+        )
+
+
+def _check_times(path: str, steps: array[int], times: Sequence[float]) -> None:
+    for step, seconds in zip(steps, times, strict=True):
+        if not 0 < seconds < math.inf:
+            raise ImportProblem(
+                f"{path}: by its speeds the steps up to {step} took {seconds:g} s each; a mean "
+                "since step 1 cannot change so."
+            )
+
+
+def _failure(
+    path: str, metrics: Metrics, parameters: dict[str, Any], *, exists: bool
+) -> tuple[str, str]:
+    """Return why the run gives no number, in short and in full; two empty texts if it does."""
+    if not exists:
+        return "no metrics", f"{path} is missing: the run ended before it logged a step."
+    if metrics.diverged_at:
+        where = f"{path}, line {metrics.diverged_at}"
+        return "loss is not a number", f"{where}: the training diverged."
+    if metrics.cut_at:
+        return "log cut off", f"{path}, line {metrics.cut_at}: the line has no end."
+    if metrics.average is None:
+        last = metrics.steps[-1] if metrics.steps else 0
+        whole = parameters.get("num_batches")
+        of = f" of {whole}" if whole else ""
+        return (
+            "unfinished",
+            f"{path} ends after step {last}{of}, without the mean of the whole run.",
+        )
+    return "", ""
+
+
+def _threads(parameters: dict[str, Any]) -> dict[str, str]:
+    """{"inter_op": "28", "intra_op": "1"} from TensorFlow's session configuration."""
+    text = str(parameters.get("session_config", ""))
+    return dict(re.findall(r"(\w+)_parallelism_threads: (\d{1,6})", text))
+
+
+def _content_hash(hashes: list[tuple[str, str]]) -> str:
+    parts = [PurePosixPath(path).parts for path, _ in hashes]
+    shared = 0
+    while all(len(part) > shared + 1 for part in parts) and len({p[shared] for p in parts}) == 1:
+        shared += 1
+    lines = sorted(
+        f"{'/'.join(part[shared:])}\0{digest}\n"
+        for part, (_, digest) in zip(parts, hashes, strict=True)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

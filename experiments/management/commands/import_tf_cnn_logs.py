@@ -1,0 +1,99 @@
+"""`manage.py import_tf_cnn_logs FOLDER --owner NAME --baseline NAME`: logs become an experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from experiments.importing import KIND, AlreadyImported, store
+from experiments.imports import ImportProblem, files, read_logs
+from experiments.imports.archive import LIMITS
+from experiments.imports.layout import Position, positions, suggested
+from experiments.models import Experiment, User
+
+
+class Command(BaseCommand):
+    help = "Import logs of tf_cnn_benchmarks (a folder, zip, tar or tar.gz) as an experiment."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("source", type=Path, help=f"docs/imports.md. {LIMITS.in_words()}")
+        parser.add_argument("--owner", required=True, help="Whose experiment it will be.")
+        parser.add_argument(
+            "--baseline", required=True, help="The environment's folder, or a part of its name."
+        )
+        parser.add_argument("--question", default="", help="The experiment's title.")
+        parser.add_argument("--margin", type=float, default=0.02, help="0.02 is 2 %%.")
+        parser.add_argument("--machine", default="", help="What the machine is to be called.")
+        parser.add_argument(
+            "--environment",
+            type=int,
+            help="Which part of the paths names the environment, from 0; by default the first "
+            "that speaks of container tools.",
+        )
+        parser.add_argument("--metric", default="", choices=[m.name for m in KIND.metrics])
+        parser.add_argument(
+            "--visibility",
+            default=Experiment.Visibility.PRIVATE,
+            choices=Experiment.Visibility.values,
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        source: Path = options["source"]
+        owner = User.objects.filter(username=options["owner"]).first()
+        if owner is None:
+            raise CommandError(f"There is no user called {options['owner']}.")
+        if not 0.0001 <= options["margin"] <= 1:
+            raise CommandError("A margin is from 0.0001 to 1; 0.02 is 2 %.")
+        try:
+            logs = read_logs(files(source))
+            found = positions(logs.runs)
+            place = _place(found, options["environment"])
+            experiment = store(
+                logs,
+                environment=place.index,
+                baseline=_baseline(place, options["baseline"]),
+                question=options["question"] or f"What do the logs in {source.name} say?",
+                margin=options["margin"],
+                owner=owner,
+                source=source.name,
+                machine=options["machine"] or source.name,
+                metric=options["metric"],
+                visibility=options["visibility"],
+            )
+        except AlreadyImported as known:
+            address = known.experiment.get_absolute_url()
+            raise CommandError(f"{known} ({address}). Nothing was imported.") from None
+        except (OSError, ImportProblem) as error:
+            raise CommandError(f"{error} Nothing was imported.") from None
+        failed = sum(bool(run.reason) for run in logs.runs)
+        self.stdout.write(
+            f"{len(logs.runs)} runs in {len(place.values)} environments are experiment "
+            f"{experiment.pk}, {experiment.get_absolute_url()}. {failed} of them failed; "
+            f"{logs.left_out} other files were left out."
+        )
+        for run in logs.runs:
+            if run.reason:
+                self.stdout.write(f"  {run.reason}: {run.message}")
+
+
+def _place(found: list[Position], asked: int | None) -> Position:
+    if asked is None:
+        place = suggested(found)
+        if place is None:
+            raise ImportProblem("No part of the paths tells environments apart.")
+        return place
+    if not 0 <= asked < len(found):
+        raise ImportProblem(f"The paths have parts 0 to {len(found) - 1}, not {asked}.")
+    return found[asked]
+
+
+def _baseline(place: Position, asked: str) -> str:
+    """Return the environment that `asked` names in full, or in part if that says which."""
+    matching = [name for name in place.values if asked == name or asked in name]
+    if asked in place.values:
+        return asked
+    if len(matching) == 1:
+        return matching[0]
+    raise ImportProblem(f"Which of {', '.join(place.values)} is the baseline {asked!r}?")
