@@ -1,4 +1,4 @@
-"""Forms of an image beside those that its recipe makes: for Charliecloud and for Podman.
+"""Forms of an image beside those that its recipe makes: Charliecloud, Podman, udocker's S1.
 
 Only small images have them: Podman keeps a copy of its own for every user and node.
 """
@@ -15,11 +15,20 @@ from lab.instance import SOFTWARE, USER, Instance
 SMALL = ("numpy",)
 
 
+def more_modes(name: str) -> tuple[str, ...]:
+    """udocker's modes that get a container of their own besides those of every image."""
+    return ("S1",) if name in SMALL else ()
+
+
 def more_forms(lab: Instance, name: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Makes what is missing, and returns what lab.json says of it."""
     if name not in SMALL:
         return []
-    return [squashfs(lab, name), podman(lab, facts["image"])]
+    made = [squashfs(lab, name), podman(lab, facts["image"])]
+    udocker = next(form for form in facts["staged"] if form["format"] == "udocker")
+    for mode in more_modes(name):
+        made.append(udocker | {"mode": mode, "path": images.container_name(name, mode)})
+    return made
 
 
 def squashfs(lab: Instance, name: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
     folder = images.folder(name)
     facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
-    for mode in images.MODES:
+    for mode in (*images.MODES, *forms.more_modes(name)):
         identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
         link = containers / images.container_name(name, mode)
         if link.is_symlink() and os.readlink(link) == str(identity):

@@ -22,11 +22,11 @@ from tests.lab.test_runner import Cluster
 pytestmark = pytest.mark.lab
 
 CONTAINERS = [
-    *("Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1"),
+    *("Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1", "udocker S1"),
     *("Charliecloud", "Charliecloud squashfs", "Podman"),
 ]
-# udocker's R modes know one user only: inside root, outside whoever started it. P1 pretends it.
-ROOT_INSIDE = {"udocker P1", "udocker R1"}
+# udocker's choice: root inside, pretended or by a namespace; outside whoever started it.
+ROOT_INSIDE = {"udocker P1", "udocker R1", "udocker S1"}
 ODD = 'it\'s $(a) "value" with ünïcödé'
 # Looks around instead of measuring, and leaves what it has seen in the run's folder.
 PROBE = r"""
@@ -78,6 +78,7 @@ def environments(cluster: Cluster) -> dict[str, EnvironmentSpec]:
         container("Apptainer sandbox", "apptainer", "sandbox"),
         container("udocker P1", "udocker", "udocker", "P1"),
         container("udocker R1", "udocker", "udocker", "R1"),
+        container("udocker S1", "udocker", "udocker", "S1"),
         container("Charliecloud", "charliecloud", "sandbox"),
         container("Charliecloud squashfs", "charliecloud", "squashfs"),
         container("Podman", "podman", "podman"),
