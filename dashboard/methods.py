@@ -143,17 +143,14 @@ def _design(comparison: ExperimentComparison) -> str:
 
 
 def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
-    groups = [(group.name, group.warm_ups) for group in comparison.groups if group.warm_ups]
+    groups = [group.warm_ups for group in comparison.groups if group.warm_ups]
     if not groups:
         return
-    rules = {name: found.rule for name, found in groups}
-    same = len(set(rules.values())) == 1
-    told = [groups[0][1].rule] if same else [f"{name}: {rule}" for name, rule in rules.items()]
-    unsettled = sum(found.unsettled for _, found in groups)
-    looked_at = sum(len(found.starts) for _, found in groups)
+    unsettled = sum(found.unsettled for found in groups)
+    looked_at = sum(len(found.starts) for found in groups)
     yield " ".join(
         (
-            *told,
+            *comparison.warm_up_rules,
             "Where each run settles was looked for without regard to its environment: change "
             "points (least squares, penalty 6 ln k for k blocks) in the medians of blocks of "
             "steps; the last level is steady if it holds for half of the run.",

@@ -112,8 +112,12 @@ class Comparison:
         return {"question": self.question}
 
     @property
-    def shows_warm_ups(self) -> bool:
-        return any(group.warm_ups for group in self.groups)
+    def warm_up_rules(self) -> list[str]:
+        """What is compared of each run's steps, in sentences; empty where nobody has seen them."""
+        rules = {group.name: group.warm_ups.rule for group in self.groups if group.warm_ups}
+        if len(set(rules.values())) == 1:
+            return list(rules.values())[:1]
+        return [f"{name}: {rule}" for name, rule in rules.items()]
 
     @property
     def has_numbers(self) -> bool:

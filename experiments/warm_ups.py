@@ -73,7 +73,7 @@ class InEnvironment:
             return numbers.MISSING
         middle, (low, *_, high) = median(self.warm_ups), (*self.warm_ups, self.warm_ups[-1])
         between = f" ({low:,} to {high:,})" if low < high else ""
-        return f"{middle:,.0f} steps{between}"
+        return f"{middle:,.0f} step{'s' * (high != 1)}{between}"
 
     @property
     def trends(self) -> str:
@@ -173,9 +173,13 @@ class WarmUps:
     @property
     def rule(self) -> str:
         """What decides, as a sentence."""
-        fixed = f"the fixed burn-in of {self.burn_in:,} step{'s' * (self.burn_in != 1)}"
+        fixed = (
+            f"the mean after the fixed burn-in of {self.burn_in:,} step{'s' * (self.burn_in != 1)}"
+            if self.burn_in
+            else "the mean of all steps"
+        )
         if not self.decides:
-            return f"What is compared is the mean after {fixed}."
+            return f"What is compared is {fixed}."
         if self.common_cut is not None:
             return (
                 f"What is compared is the mean of all steps after the first {self.common_cut:,}: "
@@ -189,9 +193,9 @@ class WarmUps:
             )
             return (
                 f"What is compared is the mean after each run’s own warm-up: {why}. A run that "
-                f"never settles counts with the mean after {fixed}."
+                f"never settles counts with {fixed}."
             )
-        return f"No run settles: what is compared is the mean after {fixed}."
+        return f"No run settles: what is compared is {fixed}."
 
     @property
     def unsettled(self) -> int:
