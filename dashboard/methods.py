@@ -161,10 +161,12 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
 
 def _inference(comparison: ExperimentComparison) -> str:
     plan = comparison.experiment.plan_hash[:12]
-    fixed = f"The margin was fixed before the data, with the plan {plan}."
+    fixed = (
+        f"The margin was fixed before the data, with the plan {plan}. {_looks(comparison.stage)}"
+    )
     if comparison.experiment.imported_at:
         fixed = "The margin was chosen at the import, when the data had been taken."
-    return f"{_rule(comparison)} {fixed} {_looks(comparison.stage)}"
+    return f"{_rule(comparison)} {fixed}"
 
 
 def _rule(comparison: Comparison) -> str:

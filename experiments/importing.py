@@ -248,13 +248,13 @@ def _create_runs(
                     metric=metric,
                     unit=unit,
                     values=list(values),
-                    steps=list(one.run.steps),
+                    steps=list(steps),
                 )
             )
             for run, one in zip(runs, order, strict=True)
-            for metric, unit, values in (
-                ("step_time", "s", one.run.step_times),
-                ("loss", "1", one.run.losses),
+            for metric, unit, values, steps in (
+                ("step_time", "s", one.run.step_times, one.run.intervals),
+                ("loss", "1", one.run.losses, one.run.steps),
             )
             # A loss that is missing or no number anywhere is no series.
             if len(values) and all(value == value for value in values)

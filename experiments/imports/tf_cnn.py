@@ -56,10 +56,13 @@ class LoggedRun:
     """The parameters that say what was done: `WORKLOAD_PARAMETERS`."""
     snapshot: dict[str, Any]
     measurements: dict[str, float] = field(default_factory=dict)
-    steps: Sequence[int] = ()
     step_times: Sequence[float] = ()
-    """Seconds per step on the mean since the step before in `steps`; empty if not known."""
+    """Seconds per step on the mean of each interval; empty if not known."""
+    intervals: Sequence[int] = ()
+    """The last step of each of those."""
     losses: Sequence[float] = ()
+    steps: Sequence[int] = ()
+    """At which step each of those was."""
     phases: dict[str, float] = field(default_factory=dict)
     began_at: datetime | None = None
     ended_at: datetime | None = None
@@ -122,6 +125,17 @@ def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float)
     ]
 
 
+def whole_intervals(steps: Sequence[int], times: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Join step 1, which is displayed by itself, with the rest of its interval: 1, 10, 20...
+
+    An interval of one step among intervals of ten would pass for one of them.
+    """
+    if len(steps) < 3 or steps[0] >= steps[1] or steps[2] - steps[1] != steps[1]:
+        return list(steps), list(times)
+    first = (steps[0] * times[0] + (steps[1] - steps[0]) * times[1]) / steps[1]
+    return list(steps[1:]), [first, *times[2:]]
+
+
 def _read_file(file: File, folder: _Folder) -> bool:
     """Whether it is a log; it has then been read to its end."""
     path = PurePosixPath(file.path)
@@ -175,6 +189,7 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
     evaluation = {**held.evaluation, **metrics.evaluation}
     times = seconds_per_step(metrics.steps, metrics.rates, batch)
     _check_times(metric_log, metrics.steps, times)
+    intervals, times = whole_intervals(metrics.steps, times)
     inside: dict[str, Any] = {
         **info.machine,
         "packages": {"tensorflow": info.tensorflow} if info.tensorflow else {},
@@ -196,9 +211,10 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
         measurements={}
         if reason
         else _measurements(metrics, evaluation, batch) | _start_up(info.date, metrics),
-        steps=metrics.steps,
         step_times=times,
+        intervals=intervals,
         losses=metrics.losses,
+        steps=metrics.steps,
         phases=_phases(info.date, metrics),
         began_at=began_at,
         ended_at=metrics.ended_at,
@@ -215,10 +231,12 @@ def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun
     gpus = _gpus(path, parameters)
     parameters.setdefault("batch_size_per_device", batch / max(gpus, 1))
     reason, message = _failure(path, metrics, parameters, exists=True)
+    intervals: list[int] = []
     times: list[float] = []
     if is_fine_enough(metrics.steps, metrics.rates, COARSEST):
         times = seconds_per_step(metrics.steps, metrics.rates, batch)
         _check_times(path, metrics.steps, times)
+        intervals, times = whole_intervals(metrics.steps, times)
     version = str(parameters.get("tensorflow", ""))
     inside = {
         "packages": {"tensorflow": version} if version else {},
@@ -231,9 +249,10 @@ def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun
         workload=_workload(parameters),
         snapshot=_snapshot(inside, None),
         measurements={} if reason else _measurements(metrics, metrics.evaluation, batch),
-        steps=metrics.steps,
         step_times=times,
+        intervals=intervals,
         losses=metrics.losses,
+        steps=metrics.steps,
         reason=reason,
         message=message,
         tail="\n".join(output.tail),

@@ -85,7 +85,7 @@ def test_a_run_keeps_its_numbers_its_time_and_where_its_log_lay(owner: User) -> 
     assert numbers["wall_images_per_second"] == (pytest.approx(0.99 * 64 / 0.5005), "images/s")
     assert numbers["top_1_accuracy"] == (0.25, "1")
     series = {row.metric: (row.steps, row.values, row.unit) for row in run.series.all()}
-    assert series["step_time"] == ([1, 10, 20, 30], pytest.approx([0.5005] * 4), "s")
+    assert series["step_time"] == ([10, 20, 30], pytest.approx([0.5005] * 3), "s")
     assert series["loss"] == ([1, 10, 20, 30], [7.99, 7.9, 7.8, 7.7], "1")
     assert run.snapshot
     assert run.snapshot.facts["visible GPUs"] == "4"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from experiments.imports import ImportProblem, LoggedRun, files, read_logs
 from experiments.imports.layout import arrange, positions, suggested, tool_of
-from experiments.imports.tf_cnn import seconds_per_step
+from experiments.imports.tf_cnn import seconds_per_step, whole_intervals
 from tests import tf_cnn_logs as logs
 
 FOLDER = "udocker/resnet50_1_gpu/1"
@@ -76,6 +76,23 @@ def test_the_logged_speed_is_a_mean_since_the_first_step() -> None:
     assert rates[-1] < 64 / 0.5 / 1.3  # read as the speed at that step it would be far off
 
 
+@pytest.mark.parametrize(
+    ("steps", "times", "intervals", "means"),
+    [
+        ([1, 10, 20, 30], [10.0, 1, 2, 3], [10, 20, 30], [1.9, 2, 3]),
+        ([10, 20, 30], [1.0, 2, 3], [10, 20, 30], [1.0, 2, 3]),
+        ([1, 2, 3], [1.0, 2, 3], [1, 2, 3], [1.0, 2, 3]),
+        ([1, 10, 25], [1.0, 2, 3], [1, 10, 25], [1.0, 2, 3]),
+        ([1, 10], [1.0, 2], [1, 10], [1.0, 2]),
+        ([], [], [], []),
+    ],
+)
+def test_the_first_step_is_part_of_the_first_interval(
+    steps: list[int], times: list[float], intervals: list[int], means: list[float]
+) -> None:
+    assert whole_intervals(steps, times) == (intervals, pytest.approx(means))
+
+
 def test_a_run_is_read() -> None:
     run = one(logs.run(FOLDER, time=0.5, gpus=2, visible=4))
     assert run.scale == "1x2"
@@ -101,7 +118,8 @@ def test_a_run_is_read() -> None:
         }
     )
     assert list(run.steps) == [1, 10, 20, 30]
-    assert run.step_times == pytest.approx([0.5] * 4)
+    assert list(run.intervals) == [10, 20, 30]
+    assert run.step_times == pytest.approx([0.5] * 3)
     assert list(run.losses) == [7.99, 7.9, 7.8, 7.7]
     assert run.began_at == logs.NOON
     assert run.ended_at == logs.NOON + timedelta(seconds=95)
@@ -156,7 +174,7 @@ def test_a_standard_output_is_read() -> None:
 def test_coarse_digits_give_no_step_trace() -> None:
     fine = one({"a/1.txt": logs.output(rates=[1280.0, 1280.3, 1280.1, 1280.2], total=1279)})
     coarse = one({"a/1.txt": logs.output(rates=[12.8, 12.9, 12.8, 12.8], total=12.7)})
-    assert len(fine.step_times) == 4
+    assert len(fine.step_times) == 3
     assert len(coarse.step_times) == 0
     assert list(coarse.losses) == [7.9] * 4
     assert coarse.measurements["wall_images_per_second"] == 12.7
