@@ -17,6 +17,7 @@ import json
 import math
 import os
 import time
+from contextlib import contextmanager
 from typing import Any, Iterator
 
 STEP_TIME = "step_time"
@@ -44,7 +45,7 @@ class Recorder:
         self._metrics[name] = {"value": float(value), "unit": unit}
 
     def series(self, name: str, unit: str) -> None:
-        """Declare numbers that every `step` will give."""
+        """Declare numbers that every `step` will give, or `add` now and then."""
         self._units[name] = unit
         self._values[name] = []
 
@@ -71,6 +72,21 @@ class Recorder:
             self._values[name].append(value)
         self._step_began = now
 
+    def add(self, **values: float) -> None:
+        """Add to series that have numbers of their own rather than one a step."""
+        for name, value in values.items():
+            self._values[name].append(value)
+
+    @contextmanager
+    def aside(self, name: str) -> Iterator[None]:
+        """Between two steps, do what belongs to neither: its time goes to the phase `name`."""
+        phase = self._phase
+        self.phase(name)
+        began = self._phase_began
+        yield
+        self.phase(phase)
+        self._step_began += self._phase_began - began
+
     def phase(self, name: str) -> None:
         """From now on, time belongs to this phase."""
         now = time.perf_counter()
@@ -89,6 +105,10 @@ class Recorder:
         if not values:
             raise ResultError(f"no {name} was recorded after the burn-in")
         return math.fsum(values) / len(values)
+
+    def time_in_steps(self) -> float:
+        """Seconds that all steps up to now took together."""
+        return math.fsum(self._values[STEP_TIME])
 
     def time_to_first_step(self) -> float:
         """Seconds from the start of the process to the end of its first step."""

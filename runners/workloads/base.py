@@ -1,7 +1,7 @@
 """What every workload is: validated parameters in, an argv out, files in and numbers out."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean
 from runners.workloads.results import Metric, Result, read_result
@@ -64,6 +64,9 @@ class Workload:
     primary: ClassVar[str] = "step_time"
     rates: ClassVar[Mapping[str, str]] = {}  # metric -> the time per step that it is a rate of
     most_gpus: ClassVar[int] = 1  # that one run can use, on one node
+    batch: ClassVar[Literal["total", "per GPU", ""]] = ""
+    """What stays the same on more GPUs: the work of the whole job (strong scaling) or that of each
+    GPU (weak scaling); empty where nobody can say."""
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:

@@ -11,6 +11,7 @@ from runners.workloads.results import Metric
 class Blas(Workload):
     kind = "blas"
     label = "Matrix products and decompositions"
+    batch = "total"
     description = (
         "NumPy on the BLAS and LAPACK of the environment. One step multiplies two matrices and "
         "takes a Cholesky factorisation, a singular value decomposition and a symmetric "

@@ -109,6 +109,9 @@ def test_tensorflow_trains_alike_on_bare_metal_and_in_containers(experiment: Mak
     assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
     losses = {run.measurements.get(metric="loss").value for run in made.runs.all()}
     assert max(losses) - min(losses) < 1e-6 * max(losses)
+    accuracies = {run.measurements.get(metric="accuracy").value for run in made.runs.all()}
+    assert all(0 <= accuracy <= 1 for accuracy in accuracies)
+    assert max(accuracies) - min(accuracies) < 0.01
     run = made.runs.get(environment__name="Apptainer SIF")
     assert run.snapshot
     inside, outside = run.snapshot.content["inside"], run.snapshot.content["outside"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.payload.cnn import train
+from runners.payload.cnn import Accuracy, train
 from runners.payload.recorder import Recorder, ResultError
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import run_payload
@@ -28,6 +28,44 @@ def test_training_stops_at_the_step_that_went_wrong(wrong: float) -> None:
     losses = iter([3.0, 2.0, wrong])
     with pytest.raises(ResultError, match=r"^loss is not finite at step 2$"):
         train(losses.__next__, 100, 10, Recorder())
+
+
+def trained(steps: int, found: list[float], **parameters: float) -> Recorder:
+    """Train for some steps; the evaluations find the accuracies given, one after the other."""
+    recorder = Recorder()
+    given = CNN.clean({"steps": steps, "burn_in": 1, **parameters})
+    accuracy = Accuracy(iter(found).__next__, given, recorder)
+    train(lambda: 1.0, steps, 1, recorder, accuracy.after)
+    return recorder
+
+
+@pytest.mark.parametrize(
+    ("every", "at"), [(0, [5]), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (5, [5]), (100, [5])]
+)
+def test_the_accuracy_is_measured_now_and_then_and_after_the_last_step(
+    every: int, at: list[int]
+) -> None:
+    found = [0.25 + 0.125 * number for number in range(len(at))]
+    document = trained(5, found, evaluate_every=every).document()
+    assert document["series"]["accuracy"] == {"unit": "1", "values": found}
+    assert document["series"]["accuracy_step"] == {"unit": "steps", "values": at}
+    assert document["metrics"]["accuracy"] == {"value": found[-1], "unit": "1"}
+    assert "time_to_accuracy" not in document["metrics"]
+
+
+def test_the_time_to_accuracy_is_that_of_the_first_evaluation_that_reached_it() -> None:
+    found = [0.1, 0.5, 0.4, 0.8]
+    document = trained(4, found, evaluate_every=1, target_accuracy=0.5).document()
+    times = document["series"]["accuracy_time"]["values"]
+    assert times == sorted(times)
+    assert document["metrics"]["time_to_accuracy"] == {"value": times[1], "unit": "s"}
+    step_times = document["series"]["step_time"]["values"]
+    assert times[1] == math.fsum(step_times[:2])
+
+
+def test_a_target_that_is_never_reached_has_no_time() -> None:
+    document = trained(2, [0.1, 0.2], evaluate_every=1, target_accuracy=0.5).document()
+    assert "time_to_accuracy" not in document["metrics"]
 
 
 def test_an_old_keras_is_named(tmp_path: Path) -> None:

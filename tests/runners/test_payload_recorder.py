@@ -63,6 +63,25 @@ def test_no_time_is_lost_between_the_steps() -> None:
     assert working < sum(recorder.document()["series"]["step_time"]["values"]) < passed
 
 
+def test_what_is_done_aside_is_in_no_step() -> None:
+    recorder = Recorder()
+    recorder.series("accuracy", "1")
+    began = time.perf_counter()
+    for number in recorder.steps(20, burn_in=5):
+        recorder.step()
+        with recorder.aside("evaluation"):
+            sum(range(20_000))
+            recorder.add(accuracy=number / 20)
+    passed = time.perf_counter() - began
+    phases = recorder.phases()
+    assert list(phases) == ["start", "first step", "evaluation", "burn-in", "steady state", "end"]
+    assert recorder.time_in_steps() + phases["evaluation"] < passed
+    assert recorder.time_in_steps() < phases["evaluation"]
+    series = recorder.document()["series"]
+    assert series["accuracy"] == {"unit": "1", "values": [number / 20 for number in range(20)]}
+    assert len(series["step_time"]["values"]) == 20
+
+
 def test_time_before_the_program_counts() -> None:
     recorder = Recorder(elapsed_seconds=100.0)
     for _ in recorder.steps(1, burn_in=0):

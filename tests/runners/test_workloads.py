@@ -30,6 +30,7 @@ def test_the_defaults_are_complete_and_valid(workload: type[Workload]) -> None:
     assert all(parameter.help.endswith(".") for parameter in workload.parameters)
     assert workload.primary in {metric.name for metric in workload.metrics}
     assert workload.kind in WORKLOADS
+    assert workload.batch in {"total", "per GPU"}, "strong or weak scaling: which is it?"
 
 
 @workloads
@@ -101,7 +102,8 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
             {"batch": 1, "seed": -1},
             {
                 "batch": "there is no such parameter; there are batch_size, image_size, "
-                "learning_rate, precision, steps, burn_in, threads, seed",
+                "learning_rate, precision, evaluate_every, target_accuracy, steps, burn_in, "
+                "threads, seed",
                 "seed": "must be from 0 to 4294967295; got -1",
             },
         ),
