@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dashboard.charts import Figure, interval_trace, step_trace
+from dashboard.charts import Figure, accuracy_curves, interval_trace, step_trace
+from experiments.accuracies import target_of
 from experiments.models import Run, Series
+from experiments.series import ACCURACY, ACCURACY_TIME
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
+from experiments.statistics.steps import Curve
 from experiments.steady import found_in
 from runners.workloads import KNOWN_WORKLOADS
 
 PHASE_COLOURS = 8
+EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
+"""Series that say where the values of another one belong."""
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
 PHASES = (
     *("start", "snapshot", "import", "build", "first step", "burn-in", "steady state"),
@@ -125,7 +130,30 @@ def traces(run: Run, mark: int) -> list[Trace]:
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
     first = (primary, "step_time")
     rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
-    return [_trace(row, burn_in, mark) for row in rows]
+    places = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
+    return [
+        _evaluations(row, places[ACCURACY_TIME], run, mark)
+        if row.metric == ACCURACY and ACCURACY_TIME in places
+        else _trace(row, burn_in, mark)
+        for row in rows
+        if row.metric not in places
+    ]
+
+
+def _evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
+    """The accuracy has no value a step: it is measured now and then."""
+    name = run.environment.name
+    figure = accuracy_curves(
+        [Curve(name, times.values, row.values)],
+        metric="accuracy",
+        marks={name: mark},
+        target=target_of(run.workload.parameters) or None,
+    )
+    words = (
+        "Each point is an evaluation on images that were not trained on, against the time in "
+        "steps until then."
+    )
+    return Trace(f"series-{row.pk}", figure, words)
 
 
 def _trace(row: Series, burn_in: int, mark: int) -> Trace:

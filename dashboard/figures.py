@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.charts import Figure, Row, equivalence, forest, run_order, slopes, strip
+from dashboard.charts import (
+    Figure,
+    Marks,
+    Row,
+    accuracy_curves,
+    bars,
+    efficiency,
+    equivalence,
+    forest,
+    loss_curves,
+    run_order,
+    scaling,
+    slopes,
+    strip,
+    tails,
+)
 from experiments.comparisons import Comparison, Group
+from experiments.scales import Scaling
+from experiments.series import Inside
 from experiments.statistics import numbers
+from experiments.statistics.steps import agreement_words
 
 FOREST = (
     "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
@@ -25,6 +44,37 @@ EQUIVALENCE = (
     "these runs prove, which stands beside its name."
 )
 
+BARS = (
+    "The same ratios as bars. Whiskers are {} intervals: of the ratio, which holds the "
+    "baseline’s own uncertainty, and on the baseline’s bar of its mean alone."
+)
+SCALING = {
+    "strong": "Strong scaling: the work of the whole job stays the same.",
+    "weak": "Weak scaling: the work of each GPU stays the same.",
+    "": "Nobody said whether the batch is that of the whole job (strong scaling) or of each GPU "
+    "(weak).",
+}
+IDEAL = (
+    " Dashed: the ideal from each environment’s smallest scale. Points are geometric means with "
+    "95 % intervals; nothing was measured between them."
+)
+EFFICIENCY = (
+    "The speed-up over the smallest scale as a share of the ideal one, with 95 % intervals that "
+    "hold the uncertainty of that base too."
+)
+TAILS = (
+    "The ECDF from its tail: steps of all runs after their start-up, pooled, to look at rare "
+    "slow ones. Nothing is tested on pooled steps; the verdict comes from whole runs. A curve ends "
+    "at its longest step."
+)
+LOGGED = " The logs have means of several steps, which hide rare slow ones."
+UNKNOWN_SEEDS = "The seeds of these runs are not known: their losses are not compared to the bit."
+LOSSES = "A thin line a run, the thick one the median of an environment."
+ACCURACY = (
+    "Each point is an evaluation on images that were not trained on, against the time in steps "
+    "until then; evaluations themselves do not count."
+)
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -37,6 +87,8 @@ class Plot:
     """The heading of a plot that has a panel of its own."""
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
+    folded: bool = False
+    """Whether it says again what another plot says, and is opened by who wants it so."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +97,16 @@ class Section:
 
     group: Group
     plots: list[Plot]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Plots that belong beside each other."""
+
+    title: str
+    plots: list[Plot]
+    asks: bool = False
+    """Whether the reader has to say whose batch it is: strong or weak scaling."""
 
 
 def overall(comparison: Comparison) -> list[Plot]:
@@ -66,6 +128,101 @@ def _overall(comparison: Comparison) -> Iterator[Plot]:
         figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
         words = FOREST.format(*comparison.levels)
         yield Plot("forest", figure, words, f"Ratio to {comparison.baseline}", wide=True)
+
+    shown = [row for row in rows if row.pair.ratio is not None]
+    if shown:
+        directions = {group.metric.better for group in comparison.groups if group.pairs}
+        agreed = directions.pop() if len(directions) == 1 else None
+        figure = bars(shown, marks=comparison.marks, better=agreed)
+        yield Plot(
+            "bars",
+            figure,
+            BARS.format(comparison.levels[0]),
+            "The same as bars",
+            wide=True,
+            folded=True,
+        )
+
+
+def scaling_panels(found: list[Scaling], marks: Marks) -> list[Panel]:
+    """Return the value against GPUs of each workload, and beside it the efficiency."""
+    return [
+        Panel(
+            " · ".join(filter(None, (_kind(one), one.name, one.metric.name))),
+            list(_scaling(one, index, marks)),
+            asks=not one.kind,
+        )
+        for index, one in enumerate(found)
+    ]
+
+
+def _kind(one: Scaling) -> str:
+    return f"{one.kind.capitalize()} scaling" if one.kind else "Scaling"
+
+
+def _scaling(one: Scaling, index: int, marks: Marks) -> Iterator[Plot]:
+    metric = one.metric
+    figure = scaling(
+        one.levels,
+        unit=metric.unit,
+        metric=metric.label.lower(),
+        better=metric.better or "lower",
+        batch=one.batch,
+        marks=marks,
+    )
+    has_ideal = one.kind != "" or metric.better == "higher"
+    yield Plot(f"scaling-{index}", figure, SCALING[one.kind] + IDEAL * has_ideal)
+    if any(gain.efficiency is not None for gain in one.gains):
+        left_out = sorted({gain.flaw for gain in one.gains if gain.efficiency is None})
+        said = EFFICIENCY + "".join(f" Left out: {flaw}." for flaw in left_out)
+        yield Plot(f"efficiency-{index}", efficiency(one.gains, marks=marks), said)
+
+
+def inside_plots(found: Inside, marks: Marks, name: str) -> list[Plot]:
+    """Return what the steps inside a group's runs show; `name` sets their ids apart."""
+    plots = []
+    if found.tails:
+        figure = tails(found.tails, unit="s", metric="step time", marks=marks)
+        said = TAILS + LOGGED * found.is_logged
+        plots.append(Plot(f"tails-{name}", figure, said, "Step times"))
+    if found.losses.curves:
+        drawn, steps = found.losses.drawn_steps, found.losses.steps
+        figure = loss_curves(
+            found.losses.curves, found.losses.medians, metric="loss", unit="1", marks=marks
+        )
+        thinned = f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
+        plots.append(Plot(f"losses-{name}", figure, LOSSES + thinned, "Loss"))
+    if found.accuracies:
+        figure = accuracy_curves(
+            found.accuracies, metric="accuracy", marks=marks, target=found.target or None
+        )
+        plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
+    return plots
+
+
+def loss_words(found: Inside, baseline: str) -> list[str]:
+    """Return what the losses of equal seeds say of each environment."""
+    if found.losses.curves and not found.losses.agreements:
+        return [UNKNOWN_SEEDS]
+    return agreement_words(found.losses.agreements, baseline=baseline)
+
+
+def quantile_words(found: Inside) -> list[tuple[str, list[str]]]:
+    """Return each environment with its steps, median, tail and longest step; one unit for all."""
+    factor, unit = numbers.si([one.quantiles[0.95] for one in found.tails], "s")
+    middle = max((one.quantiles[0.5] * factor for one in found.tails), default=1.0)
+    decimals = max(0, 3 - math.floor(math.log10(middle))) if middle > 0 else 3
+    return [
+        (
+            one.environment,
+            [
+                f"{one.steps:,}",
+                str(one.runs),
+                *(f"{numbers.fixed(v * factor, decimals)} {unit}" for v in one.quantiles.values()),
+            ],
+        )
+        for one in found.tails
+    ]
 
 
 def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:

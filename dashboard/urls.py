@@ -15,6 +15,7 @@ from dashboard.views import (
     imports,
     overview,
     runs,
+    steps,
     tables,
 )
 
@@ -36,6 +37,7 @@ urlpatterns = [
     path("experiments/<int:pk>/stop/", experiments.stop, name="experiment_stop"),
     path("experiments/<int:pk>/readers/", experiments.readers, name="experiment_readers"),
     path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
+    path("experiments/<int:pk>/comparison/steps/", steps.steps, name="comparison_steps"),
     path("experiments/<int:pk>/comparison.csv", exports.comparison_csv, name="comparison_csv"),
     path("experiments/<int:pk>/comparison.json", exports.comparison_json, name="comparison_json"),
     path("experiments/<int:pk>/comparison.tex", exports.comparison_tex, name="comparison_tex"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,10 @@ DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 
 INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.10)"
 MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+TICKS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(i / 10 for i in range(10, 100, 2)))
+"""Round numbers for a log axis, from sparse to dense."""
 
 
 def meta(index: int) -> dict[str, Any]:
@@ -76,6 +81,22 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
         "automargin": True,
         "ticks": "",
         **options,
+    }
+
+
+def log_range(low: float, high: float) -> dict[str, Any]:
+    """A log axis that holds both, with at least three round numbers where there is room."""
+    low, high = low / 1.12, high * 1.12
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in TICKS:
+        ticks = [step * 10.0**decade for decade in decades for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) >= 3:
+            break
+    return {
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": ticks,
+        "ticktext": [f"{tick:g}" for tick in ticks],
     }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from experiments.accuracies import Spread
 from experiments.models import Job, Run
-from experiments.statistics import Pair, numbers
+from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 
 register = template.Library()
@@ -59,6 +62,35 @@ def baseline_spread(pair: Pair) -> SafeString:
 @register.filter
 def environment_spread(pair: Pair) -> SafeString:
     return _spread(pair.environment_mean, pair.environment_sd, pair.n_environment, pair.unit)
+
+
+@register.filter
+def share(spread: Spread) -> SafeString:
+    """Accuracies, kept in points, as per cent."""
+    return _spread(spread.mean, spread.sd, spread.n, "%")
+
+
+@register.filter
+def seconds(spread: Spread) -> SafeString:
+    return _spread(spread.mean, spread.sd, spread.n, "s")
+
+
+@register.filter
+def difference(pair: PointsPair) -> str:
+    """The difference in points with its 95 % interval."""
+    if pair.difference is None:
+        return numbers.MISSING
+    value = numbers.signed(pair.difference)
+    if pair.ci95 is None:
+        return value
+    low, high = map(numbers.signed, pair.ci95)
+    return f"{value} [{low}, {high}]"
+
+
+@register.filter
+def points(margin: float | None) -> str:
+    """A margin in points, rounded up: what is printed is proved."""
+    return numbers.MISSING if margin is None else numbers.fixed(math.ceil(100 * margin) / 100, 2)
 
 
 def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeString:

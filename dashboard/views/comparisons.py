@@ -10,19 +10,23 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.access import by_link, readable, readable_table
-from dashboard.figures import overall, sections
+from dashboard.figures import overall, scaling_panels, sections
 from dashboard.filters import ExperimentFilter, TableFilter, listing
 from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
+from experiments.accuracies import accuracies
 from experiments.comparisons import Comparison, compare_experiment
 from experiments.models import Experiment, PublishedTable
 from experiments.published_tables import compare_published
+from experiments.scales import scalings
 from experiments.statistics.printed import TableError
+from experiments.statistics.scaling import Batch
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
+BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
 EXPORTS = (
     ("Comparison, CSV", "comparison_csv"),
     ("Comparison, JSON", "comparison_json"),
@@ -70,7 +74,8 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
     context |= {"tally": Tally(found.stage.states), "exports": exports}
-    return render(request, "comparisons/detail.html", context | shown(found))
+    context["accuracies"] = accuracies(found)
+    return render(request, "comparisons/detail.html", context | shown(found, request))
 
 
 @by_link
@@ -90,9 +95,20 @@ def table(request: OpenRequest, pk: int) -> HttpResponse:
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in TABLE_EXPORTS]
-    return render(request, "comparisons/detail.html", context | shown(found) | {"exports": exports})
+    context |= shown(found, request) | {"exports": exports}
+    return render(request, "comparisons/detail.html", context)
 
 
-def shown(found: Comparison) -> dict[str, Any]:
-    """Return what the page shows of any comparison beside its numbers."""
-    return {"overall": overall(found), "sections": sections(found), "methods": methods(found)}
+def shown(found: Comparison, request: OpenRequest) -> dict[str, Any]:
+    """Return what the page shows of any comparison beside its numbers.
+
+    `scaling` in the address says what nobody else has said: strong or weak.
+    """
+    batch = BATCHES.get(request.GET.get("scaling", ""), "")
+    return {
+        "overall": overall(found),
+        "scalings": scaling_panels(scalings(found, batch=batch), found.marks),
+        "told_scaling": bool(batch),
+        "sections": sections(found),
+        "methods": methods(found),
+    }

@@ -106,6 +106,12 @@ def cost(fraction: float | None, *, decimals: int = 1) -> str:
     return text if text.startswith("−") or not float(text[:-2]) else f"+{text}"
 
 
+def signed(value: float, decimals: int = 2) -> str:
+    """A difference, always with its sign: 0.12 -> "+0.12"."""
+    text = fixed(value, decimals)
+    return text if text.startswith("−") or not float(text) else f"+{text}"
+
+
 def margin(fraction: float) -> str:
     """A margin as it was typed: 0.02 -> "2 %", 0.005 -> "0.5 %"."""
     return f"{100 * fraction:.3g} %"

@@ -52,11 +52,11 @@ class PointsPair:
         """What can be said, in plain words."""
         if self.difference is None:
             return f"There is no run of {self.environment} to compare with one of {self.baseline}."
-        differs = f"{self.environment} differs by {_signed(self.difference)} points"
+        differs = f"{self.environment} differs by {numbers.signed(self.difference)} points"
         if self.ci95 is None or self.smallest_margin is None:
             what = "a single run" if self.flaw == "n = 1" else "runs with identical values"
             return f"{differs}; no inference: {what} cannot show how much runs vary."
-        low, high = map(_signed, self.ci95)
+        low, high = map(numbers.signed, self.ci95)
         proved = numbers.fixed(math.ceil(self.smallest_margin * 100) / 100, 2)
         return (
             f"{differs} (95 % CI {low} to {high}); "
@@ -138,9 +138,3 @@ def _pair(arms: Arms, baseline: str, environment: str, scale: float) -> PointsPa
         p_difference=estimate.p_difference,
         smallest_margin=max(-low, high),
     )
-
-
-def _signed(value: float) -> str:
-    """ "+0.12": two decimals, always with a sign."""
-    text = numbers.fixed(value, 2)
-    return text if text.startswith("−") or not float(text) else f"+{text}"

@@ -13,6 +13,7 @@ class TfCnnBenchmarks(Workload):
 
     kind = "tf_cnn_benchmarks"
     label = "TensorFlow's benchmark of convolutional networks"
+    batch = "per GPU"
     description = (
         "Runs of tf_cnn_benchmarks whose logs were imported. Throughput by the wall clock holds "
         "what happens between the steps; that of the steps alone does not."

@@ -34,7 +34,8 @@ function dressed(figure) {
     const index = trace.meta?.environment;
     const colour =
       index !== undefined ? token(`--env-${index % ENVIRONMENTS}`)
-      : trace.meta?.role === "muted" ? muted : null;
+      : trace.meta?.role === "muted" ? muted
+      : trace.meta?.role === "ink" ? token("--tare-ink") : null;
     if (colour === null) continue;
     if (trace.line) trace.line.color = colour;
     if (trace.marker) {
@@ -65,6 +66,10 @@ function draw(place, width) {
   });
 }
 
+function fit(place) {
+  if (place.offsetParent) Plotly.Plots.resize(place);
+}
+
 function drawAll(which) {
   for (const place of document.querySelectorAll(which)) draw(place);
 }
@@ -81,8 +86,12 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => {
   drawAll("[data-chart]");
   // A plot without a width keeps its last one until it is told to look again.
-  for (const place of document.querySelectorAll("[data-chart]")) Plotly.Plots.resize(place);
+  for (const place of document.querySelectorAll("[data-chart]")) fit(place);
 });
+// Drawn while it was folded away, a plot does not know how wide it may be.
+document.addEventListener("toggle", (event) => {
+  for (const place of event.target.querySelectorAll("[data-drawn]")) fit(place);
+}, true);
 
 // A figure's names are plotly's pseudo-HTML.
 function plain(text) {

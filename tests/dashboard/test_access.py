@@ -42,6 +42,7 @@ FOR_MEMBERS = (
 OF_AN_EXPERIMENT = (
     "experiment",
     "comparison",
+    "comparison_steps",
     "comparison_csv",
     "comparison_tex",
     "comparison_json",

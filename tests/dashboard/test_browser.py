@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,7 +12,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment, Run, Snapshot
+from experiments.scales import scalings
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
+from tests.dashboard.test_steps import LOSSES, trained
 from tests.factories import (
     ClusterFactory,
     EnvironmentFactory,
@@ -60,7 +62,7 @@ def test_another_cluster_keeps_what_was_typed(
 
 def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experiment) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
-    assert drawn(page) == 5
+    assert drawn(page) == 6
     expect(page.locator(".verdict", has_text="SLOWER").first).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").first.click()
@@ -71,6 +73,7 @@ def test_the_points_of_every_plot_are_a_table(
     page: Page, open_page: Open, results: Experiment
 ) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
+    page.get_by_text("The same as bars").click()
     tables = {}
     for button in range(drawn(page)):
         with page.expect_download() as download:
@@ -79,18 +82,73 @@ def test_the_points_of_every_plot_are_a_table(
         assert name
         with open(download.value.path(), newline="") as file:
             tables[name[1]] = list(csv.reader(file))
-    assert set(tables) == {"forest", "strip-0", "slopes-0", "order-0", "equivalence-0"}
+    assert set(tables) == {"forest", "bars", "strip-0", "slopes-0", "order-0", "equivalence-0"}
     (pair,) = compare_experiment(results).pairs
     heading, *rows = tables["forest"]
     assert heading == ["series", "ratio to bare metal", "of", "run"]
     assert [float(row[1]) for row in rows] == [*(pair.ci95 or ()), *(pair.ci90 or ()), pair.ratio]
     assert {row[2] for row in rows} == {"blas small · 1x1 · step_time: Apptainer"}
+    assert [row[:3] for row in tables["bars"] if row[0] == "Apptainer"] == [
+        ["Apptainer", str(pair.ratio), "blas small · 1x1 · step_time: Apptainer"]
+    ]
     runs = set(results.runs.values_list("uid", flat=True))
     for plot in ("strip-0", "slopes-0", "order-0"):
         assert {row[3] for row in tables[plot][1:]} - {""} == runs
     assert [row[2] for row in tables["strip-0"] if row[0] == "Apptainer"] == [
         "Apptainer, n = 5"
     ] * 5
+
+
+def saved(page: Page, name: str) -> list[list[str]]:
+    """The table of a figure, as its button gives it."""
+    figure = page.locator("figure", has=page.locator(f"[data-chart={name}]"))
+    with page.expect_download() as download:
+        figure.get_by_role("button", name="CSV").click()
+    with open(download.value.path(), newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_steps_scaling_and_bars_are_drawn_in_both_themes_with_their_numbers(
+    theme: Literal["light", "dark"], page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    made = trained(site, people)
+    page.emulate_media(color_scheme=theme)
+    open_page(f"/experiments/{made.pk}/comparison/")
+    folded = page.locator("[data-chart=bars]")
+    page.get_by_text("The same as bars").click()
+    expect(folded.locator(".barlayer path").first).to_be_visible()
+    box = folded.bounding_box()
+    assert box
+    expect(folded.locator(".main-svg").first).to_have_attribute("width", f"{box['width']:g}")
+    for number in (1, 0):  # from below: what is fetched moves what stands under it
+        page.locator("p[hx-get]").nth(number).scroll_into_view_if_needed()
+        expect(page.locator("p[hx-get]")).to_have_count(number)
+    drawn(page)
+
+    (scaling,) = scalings(compare_experiment(made))
+    heading, *rows = saved(page, "scaling-0")
+    assert heading == ["series", "GPUs", "time per step (ms), log scale", "run"]
+    points = {(name, gpus): float(value) for name, gpus, value, _ in rows if "," not in name}
+    assert points == {
+        (level.environment, str(level.gpus)): pytest.approx(1000 * level.mean)
+        for level in scaling.levels
+    }
+    assert {row[0] for row in rows} > {"bare metal, ideal", "Apptainer, 95 % interval"}
+    rows = saved(page, "efficiency-0")[1:]
+    assert [float(row[2]) for row in rows if row[0] == "bare metal"] == [
+        pytest.approx(100 * (scaling.gains[0].efficiency or 0))
+    ]
+    workload = made.workloads.get()
+    runs = set(made.runs.filter(scale="1x2").values_list("uid", flat=True))
+    losses = saved(page, f"losses-{workload.pk}-1x2")
+    assert {row[3] for row in losses[1:]} - {""} == runs
+    assert [float(row[2]) for row in losses if row[0] == "Apptainer, median"] == LOSSES
+    tails = saved(page, f"tails-{workload.pk}-1x1")
+    assert min(float(row[2]) for row in tails[1:]) == pytest.approx(100 / 9)
+    ink = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--tare-ink')")
+    whisker = page.evaluate("document.querySelector('[data-chart=bars]')._fullData[1].line.color")
+    assert whisker == ink.strip()
 
 
 def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(

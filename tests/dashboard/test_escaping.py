@@ -60,6 +60,7 @@ def addresses(experiment: Experiment) -> list[str]:
         "/search/?q=%3Cscript%3E",
         *(f"{page}?tab={tab}" for tab in ("runs", "jobs", "plan", "events")),
         reverse("comparison", args=[experiment.pk]),
+        reverse("comparison_steps", args=[experiment.pk]),
         *(run.get_absolute_url() for run in experiment.runs.all()),
     ]
 

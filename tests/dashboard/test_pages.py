@@ -286,6 +286,7 @@ def test_the_comparison_gives_verdict_plots_and_every_number(
     figures = re.findall(r'<script id="([^"]+)" type="application/json">(.*?)</script>', page)
     assert [name for name, _ in figures] == [
         "forest",
+        "bars",
         "strip-0",
         "slopes-0",
         "order-0",
@@ -293,7 +294,7 @@ def test_the_comparison_gives_verdict_plots_and_every_number(
     ]
     for _, text in figures:
         assert json.loads(text)["data"]
-    assert page.count("data-chart=") == 5
+    assert page.count("data-chart=") == 6
     assert "20.060 ± 0.032 ms" in page
     assert "(SD, n = 5)" in page
     assert "seed 20261120" in page

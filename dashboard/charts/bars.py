@@ -1,0 +1,180 @@
+"""The chart that the field is used to: each environment as a share of the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from dashboard.charts.forest import Row
+from dashboard.charts.style import (
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    colour,
+    label,
+    layout,
+    meta,
+    note,
+)
+from experiments.statistics import Better, Pair, numbers
+from experiments.statistics.scaling import Level, from_moments
+from experiments.statistics.values import ALPHA, Interval
+
+BAR, BETWEEN, HEADING = 16, 6, 40
+"""Heights in pixels: of a bar, between two bars, of the two lines above a group."""
+WIDEST = 3.0
+"""A bar or interval beyond this ratio runs out of the plot; its numbers are in its table."""
+
+
+def bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
+    """Ratios to the baseline as bars from zero, in the order given; neighbours share a heading.
+
+    `better` is the direction in which all rows agree.
+    Whiskers are 95 % intervals, or those of a planned look: of the ratio, which holds the
+    baseline's own uncertainty, and on
+    the baseline's bar of its mean alone. Under each heading stands what 1 is.
+    """
+    places: list[int] = []
+    names: list[str] = []
+    table: list[str] = []
+    notes: list[dict[str, Any]] = []
+    drawn: dict[str, list[tuple[int, float, Interval | None, str]]] = {}
+    end = 0
+    level = numbers.level(1 - next((row.pair.alpha for row in rows), ALPHA))
+    for group, members in groupby(rows, key=lambda row: row.group):
+        pairs = [row.pair for row in members]
+        base = _base(pairs)
+        notes += _heading(group, pairs[0], base, end)
+        end += HEADING
+        own = base and base.interval(1 - pairs[0].alpha)
+        relative = (own[0] / base.mean, own[1] / base.mean) if base and own else None
+        bars_here = [(pairs[0].baseline, 1.0, relative)] if base else []
+        bars_here += [
+            (p.environment, p.ratio, p.ci_difference) for p in pairs if p.ratio is not None
+        ]
+        for name, ratio, interval in bars_here:
+            place = end + BAR // 2
+            what = "of its mean" if name == pairs[0].baseline else "of the ratio"
+            said = f"{numbers.ratio(ratio, interval)}" + (
+                f" ({level} CI {what})" if interval else ""
+            )
+            drawn.setdefault(name, []).append((place, ratio, interval, said))
+            places.append(place)
+            names.append(label(name, longest=28))
+            table.append(f"{label(group)}: {label(name)}")
+            end += BAR + BETWEEN
+        end += BETWEEN
+    data = [
+        trace
+        for name in sorted(drawn, key=lambda name: marks[name])
+        for trace in _traces(name, drawn[name], marks[name], level)
+    ]
+    furthest = max((x for trace in data for x in trace["x"] if x is not None), default=1.0)
+    return {
+        "data": data,
+        "layout": layout(
+            height=end + 16 + 68,
+            margin={"t": 16, "b": 68},
+            barmode="overlay",
+            xaxis=axis(_title(rows, better), range=[0, 1.05 * min(furthest, WIDEST)]),
+            yaxis=axis(
+                range=[end, 0],
+                tickvals=places,
+                ticktext=names,
+                ticklabelstandoff=4,
+                showgrid=False,
+                fixedrange=True,
+            ),
+            shapes=[
+                {
+                    "type": "line",
+                    "name": "reference",
+                    "layer": "above",
+                    "line": {"color": MUTED, "width": 1, "dash": "dot"},
+                    "xref": "x",
+                    "x0": 1,
+                    "x1": 1,
+                    "yref": "paper",
+                    "y0": 0,
+                    "y1": 1,
+                }
+            ],
+            meta={"rows": table},
+            annotations=notes,
+        ),
+    }
+
+
+def _base(pairs: Sequence[Pair]) -> Level | None:
+    """The baseline's mean of the pair that knows most of its runs."""
+    known = [pair for pair in pairs if pair.baseline_mean]
+    if not known:
+        return None
+    pair = max(known, key=lambda pair: pair.n_baseline)
+    mean = pair.baseline_mean or 0.0
+    return from_moments(pair.baseline, 1, mean, pair.baseline_sd, pair.n_baseline)
+
+
+def _heading(group: str, pair: Pair, base: Level | None, top: int) -> list[dict[str, Any]]:
+    """The group's name, and under it the absolute base of its ratios."""
+    one = "no run of the baseline"
+    if base:
+        unit = "" if pair.unit == "1" else pair.unit
+        sd = pair.baseline_sd if base.n > 1 else None
+        value = (
+            numbers.spread(base.mean, sd, base.n, unit)
+            if base.n
+            else f"{numbers.quantity(base.mean, unit)} (n not stated)"
+        )
+        one = f"1 = {label(pair.baseline, longest=24)}, {label(value, longest=60)}"
+    place = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "top"}
+    return [
+        note(f"<b>{label(group, longest=72)}</b>", y=top, **place),
+        note(one, y=top + 18, name="muted", **place),
+    ]
+
+
+def _traces(
+    name: str, drawn: Sequence[tuple[int, float, Interval | None, str]], index: int, level: str
+) -> list[dict[str, Any]]:
+    """The bars of one environment, and their whiskers in the colour of the text."""
+    known = [(place, interval) for place, _, interval, _ in drawn if interval is not None]
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": label(name, longest=28),
+            "meta": meta(index),
+            "x": [ratio for _, ratio, _, _ in drawn],
+            "y": [place for place, _, _, _ in drawn],
+            "width": BAR,
+            "marker": {"color": colour(index), "opacity": 0.55, "line": {"width": 0}},
+            "text": [f"<b>{label(name)}</b><br>{said}" for _, _, _, said in drawn],
+            "textposition": "none",
+            "hovertemplate": "%{text}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": f"{label(name, longest=28)}, {level} interval",
+            "meta": {"role": "ink"},
+            "x": [x for _, (low, high) in known for x in (low, high, None)],
+            "y": [y for place, _ in known for y in (place, place, None)],
+            "line": {"width": 1.5, "color": "#1b1f24"},
+            "marker": {
+                "symbol": "line-ns-open",
+                "size": 8,
+                "color": "#1b1f24",
+                "line": {"width": 1.5},
+            },
+            "hoverinfo": "skip",
+        },
+    ]
+
+
+def _title(rows: Sequence[Row], better: Better | None) -> str:
+    baselines = {label(row.pair.baseline, longest=24) for row in rows}
+    title = f"ratio to {' or '.join(sorted(baselines)) or 'the baseline'}"
+    return f"{title} ({better} is better)" if better else title

@@ -1,0 +1,155 @@
+"""How a number went on inside the runs: losses step by step, accuracies against seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dashboard.charts.style import (
+    MUTED,
+    Figure,
+    Marks,
+    axis,
+    colour,
+    dash,
+    label,
+    layout,
+    log_range,
+    meta,
+    note,
+    symbol,
+    with_unit,
+)
+from experiments.statistics import numbers
+from experiments.statistics.steps import Curve
+
+
+def loss_curves(
+    curves: Sequence[Curve], medians: Sequence[Curve], *, metric: str, unit: str, marks: Marks
+) -> Figure:
+    """A thin line a run, and each environment's median as a thick one, on a log axis if it can."""
+    values = [y for curve in (*curves, *medians) for y in curve.y]
+    positive = bool(values) and min(values) > 0
+    return {
+        "data": [
+            *_runs(curves, marks, mode="lines"),
+            *(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "meta": meta(marks[curve.environment]),
+                    "name": f"{label(curve.environment, longest=28)}, median",
+                    "showlegend": True,
+                    "x": list(curve.x),
+                    "y": list(curve.y),
+                    "line": {
+                        "width": 2.5,
+                        "color": colour(marks[curve.environment]),
+                        "dash": dash(marks[curve.environment]),
+                    },
+                    "hovertemplate": f"<b>{label(curve.environment)}</b><br>step %{{x}}: median "
+                    "%{y:.6g}<extra></extra>",
+                }
+                for curve in medians
+            ),
+        ],
+        "layout": layout(
+            height=340,
+            margin={"t": 48},
+            showlegend=True,
+            xaxis=axis("step", showgrid=False),
+            yaxis=axis(
+                with_unit(metric, "" if unit == "1" else unit) + ", log scale" * positive,
+                **({"type": "log"} | log_range(min(values), max(values)) if positive else {}),
+            ),
+        ),
+    }
+
+
+def accuracy_curves(
+    curves: Sequence[Curve], *, metric: str, marks: Marks, target: float | None = None
+) -> Figure:
+    """The accuracy (%) at each evaluation against the seconds of training until then.
+
+    A thin line joins the evaluations of a run. `target`, a share, is a line across.
+    """
+    factor, unit = numbers.si([x for curve in curves for x in curve.x], "s")
+    scaled = [
+        Curve(
+            curve.environment, [x * factor for x in curve.x], [100 * y for y in curve.y], curve.run
+        )
+        for curve in curves
+    ]
+    place = {"xref": "paper", "yref": "y", "y": 100 * target} if target else {}
+    return {
+        "data": list(_runs(scaled, marks, mode="lines+markers", showlegend=True)),
+        "layout": layout(
+            height=320,
+            margin={"t": 48},
+            showlegend=True,
+            xaxis=axis(f"time in steps ({unit})", showgrid=False, rangemode="tozero"),
+            yaxis=axis(f"{label(metric)} (%)"),
+            shapes=[
+                {
+                    "type": "line",
+                    "name": "reference",
+                    "layer": "below",
+                    "line": {"color": MUTED, "width": 1.5},
+                    "xref": "paper",
+                    "x0": 0,
+                    "x1": 1,
+                    "yref": "y",
+                    "y0": 100 * target,
+                    "y1": 100 * target,
+                }
+            ]
+            if target
+            else [],
+            annotations=[
+                note(
+                    f"target {numbers.margin(target)}",
+                    name="muted",
+                    x=0,
+                    xanchor="left",
+                    xshift=4,
+                    yanchor="bottom",
+                    **place,
+                )
+            ]
+            if target
+            else [],
+        ),
+    }
+
+
+def _runs(
+    curves: Sequence[Curve], marks: Marks, *, mode: str, showlegend: bool = False
+) -> Iterator[dict[str, Any]]:
+    """One trace an environment: a null lifts the pen between two runs."""
+    for name in sorted({curve.environment for curve in curves}, key=lambda name: marks[name]):
+        mine = [curve for curve in curves if curve.environment == name]
+        yield {
+            "type": "scatter",
+            "mode": mode,
+            "meta": meta(marks[name]),
+            "name": label(name, longest=28),
+            "showlegend": showlegend,
+            "x": [x for curve in mine for x in (*curve.x, None)],
+            "y": [y for curve in mine for y in (*curve.y, None)],
+            "customdata": [run for curve in mine for run in (*[curve.run] * len(curve.x), "")],
+            "line": {"width": 1, "color": colour(marks[name])},
+            "opacity": 1 if showlegend else 0.45,
+            **(
+                {
+                    "marker": {
+                        "symbol": symbol(marks[name]),
+                        "color": colour(marks[name]),
+                        "size": 7,
+                        "line": {"width": 1, "color": "#ffffff"},
+                    }
+                }
+                if "markers" in mode
+                else {}
+            ),
+            "hovertemplate": f"<b>{label(name)}</b><br>%{{x:.4g}}: %{{y:.6g}}<extra></extra>",
+        }

@@ -1,0 +1,168 @@
+"""What the trainings were worth: accuracy by environment, its difference, and the time it took."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.comparisons import ExperimentComparison
+from experiments.models import Experiment, Measurement, Run
+from experiments.statistics import PointsPair, Sample, compare_points
+
+TIME_TO_ACCURACY = "time_to_accuracy"
+
+
+def target_of(parameters: Mapping[str, Any]) -> float:
+    """Return the accuracy that a workload asks for, a share; 0 where it asks for none."""
+    try:
+        return float(parameters.get("target_accuracy") or 0)
+    except (TypeError, ValueError):  # a catalogue's row that was written past its form
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation of n runs; one run has no SD, none has neither."""
+
+    n: int
+    mean: float | None
+    sd: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(
+            len(values),
+            statistics.fmean(values) if values else None,
+            statistics.stdev(values) if len(values) > 1 else None,
+        )
+
+
+@dataclass(frozen=True)
+class Reached:
+    """One environment's trainings."""
+
+    environment: str
+    accuracy: Spread
+    """In percentage points."""
+    seconds: Spread
+    """From the beginning to the end of a run, by the clock."""
+    to_target: Spread
+    """Seconds of training until the target; n is how many runs reached it."""
+    pair: PointsPair | None
+    """Against the baseline; None for the baseline itself."""
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """One kind of accuracy of one workload at one scale."""
+
+    cell: Mapping[str, str]
+    metric: str
+    reached: list[Reached]
+    target: float
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        return " · ".join((*self.cell.values(), self.metric.replace("_", " ")))
+
+
+@dataclass
+class _Arm:
+    samples: list[Sample] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
+    """Return a table for every workload, scale and accuracy that runs have measured; two queries.
+
+    Of the runs that the last planned look has judged; before the first one there is none.
+    """
+    experiment, environments = comparison.experiment, comparison.environments
+    judged = list(comparison.stage.judgements)
+    if not judged:
+        return []
+    repeats = judged[-1].repeats or experiment.repeats
+    rows = (
+        Measurement.objects.filter(
+            run__experiment=experiment,
+            run__state=Run.State.SUCCEEDED,
+            run__repeat__lte=repeats,
+            metric__endswith="accuracy",
+        )
+        .order_by("run__workload__name", "run__scale", "metric", "run__job__block")
+        .values_list(
+            "run__workload__name",
+            "run__scale",
+            "metric",
+            "unit",
+            "run__environment__name",
+            "run__uid",
+            "run__job__block",
+            "value",
+            "run__began_at",
+            "run__ended_at",
+        )
+    )
+    found: dict[tuple[str, str, str, str], dict[str, _Arm]] = {}
+    times: dict[tuple[str, str, str], list[float]] = {}
+    for workload, scale, metric, unit, name, uid, block, value, began, ended in rows:
+        if metric == TIME_TO_ACCURACY:
+            times.setdefault((workload, scale, name), []).append(value)
+            continue
+        arms = found.setdefault((workload, scale, metric, unit), {})
+        arm = arms.setdefault(name, _Arm())
+        arm.samples.append(Sample(run=uid, block=str(block + 1), environment=name, value=value))
+        if began and ended:
+            arm.seconds.append((ended - began).total_seconds())
+    if not found:
+        return []
+    targets = {
+        name: target_of(parameters)
+        for name, parameters in experiment.workloads.values_list("name", "parameters")
+    }
+    return [
+        _table(experiment, environments, *key, arms, times, targets.get(key[0], 0.0))
+        for key, arms in found.items()
+    ]
+
+
+def _table(
+    experiment: Experiment,
+    environments: Sequence[str],
+    workload: str,
+    scale: str,
+    metric: str,
+    unit: str,
+    arms: Mapping[str, _Arm],
+    times: Mapping[tuple[str, str, str], list[float]],
+    target: float,
+) -> Accuracies:
+    try:
+        pairs = compare_points(
+            [sample for arm in arms.values() for sample in arm.samples],
+            baseline=environments[0],
+            environments=list(environments),
+            paired=experiment.is_paired,
+            unit=unit,
+        )
+        problem = ""
+    except ValueError as error:
+        pairs, problem = [], str(error)
+    against = {pair.environment: pair for pair in pairs}
+    scale_to_points = 100 if unit == "1" else 1
+    reached = [
+        Reached(
+            environment=name,
+            accuracy=Spread.of([scale_to_points * sample.value for sample in arms[name].samples]),
+            seconds=Spread.of(arms[name].seconds),
+            to_target=Spread.of(times.get((workload, scale, name), [])),
+            pair=against.get(name),
+        )
+        for name in environments
+        if name in arms
+    ]
+    cell = {"workload": workload, "scale": scale}
+    return Accuracies(cell, metric, reached, target, problem)

@@ -1,0 +1,337 @@
+"""What a comparison shows beside its verdicts: steps, losses, accuracies, scaling, bars."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from experiments.comparisons import compare_experiment
+from experiments.models import Experiment, Run, Series, Snapshot, Workload
+from experiments.scales import scalings
+from experiments.series import BINARY
+from experiments.statistics.steps import read_array
+from tests.dashboard.conftest import People, Site
+from tests.factories import (
+    NOON,
+    JobFactory,
+    LaunchedFactory,
+    MeasurementFactory,
+    PublishedTableFactory,
+    RunFactory,
+    SeriesFactory,
+    WorkloadFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+TRAINING_TIMES = """gpus,environment,mean_s,standard_error_s,runs
+1,baremetal,3710,10,3
+1,uDocker,3730,10,3
+2,baremetal,2390,30,3
+2,uDocker,2360,16,3
+4,baremetal,1860,40,3
+4,uDocker,1880,10,3
+"""
+LOSSES = [2.0, 1.0, 0.5, 0.25]
+
+
+def trained(
+    site: Site,
+    people: People,
+    *,
+    blocks: int = 3,
+    scales: tuple[str, ...] = ("1x1", "1x2"),
+    losses: Any = lambda environment, repeat: LOSSES,
+) -> Experiment:
+    """An experiment of which each run has recorded its steps, losses and accuracies."""
+    workload = WorkloadFactory(name="cnn", kind="cnn", parameters={"target_accuracy": 0.6})
+    made: Experiment = LaunchedFactory(
+        owner=people.owner,
+        cluster=site.cluster,
+        partition=site.partition,
+        baseline=site.bare,
+        environments=[site.bare, site.container],
+        workloads=[workload],
+        scales=list(scales),
+        repeats=blocks,
+    )
+    snapshot = Snapshot.objects.keep(
+        {"inside": {"cpu": "EPYC", "packages": {"tensorflow-cpu": "2.21.0"}}}
+    )
+    number = 0
+    for scale in scales:
+        gpus = int(scale[0]) * int(scale[2:])
+        for repeat in range(1, blocks + 1):
+            number += 1
+            job = JobFactory(
+                experiment=made, workload=workload, scale=scale, repeat=repeat, block=number
+            )
+            for environment, cost in ((site.bare, 1.0), (site.container, 1.1)):
+                step = 0.02 * cost * (1 + repeat / 1000) / gpus**0.8
+                run = RunFactory(
+                    job=job,
+                    environment=environment,
+                    snapshot=snapshot,
+                    spec={"workload": {"parameters": {"burn_in": 1, "seed": 7}}},
+                    ended_at=NOON + timedelta(seconds=13 + repeat),
+                    values={"step_time": step},
+                )
+                accuracy = 0.6 + repeat / 100 + (cost - 1) / 50
+                MeasurementFactory(run=run, metric="accuracy", value=accuracy, unit="1")
+                for metric, unit, values in (
+                    ("step_time", "s", [9.0, step, step * 1.01, step * 2]),
+                    ("loss", "1", losses(environment, repeat)),
+                    ("accuracy", "1", [0.4, accuracy]),
+                    ("accuracy_step", "steps", [2.0, 4.0]),
+                    ("accuracy_time", "s", [0.5, 1.0]),
+                ):
+                    SeriesFactory(run=run, metric=metric, unit=unit, values=values)
+    return made
+
+
+def figures(page: str) -> dict[str, Any]:
+    """The figures of a page by their ids."""
+    found = re.findall(r'<script id="([^"]+)" type="application/json">(.*?)</script>', page)
+    return {name: json.loads(text) for name, text in found}
+
+
+def fragment(client: Client, experiment: Experiment, **asked: str) -> str:
+    address = reverse("comparison_steps", args=[experiment.pk])
+    return client.get(address, asked, headers=HTMX).content.decode()
+
+
+def test_the_steps_are_fetched_when_somebody_looks(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people)
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    assert not [name for name in figures(page) if name.startswith(("tails", "losses"))]
+    links = re.findall(r'hx-get="([^"]+)" hx-trigger="revealed"', page)
+    assert len(links) == 2
+    address = links[1].replace("&amp;", "&")
+    assert f'href="{links[1]}"' in page, "it is a page without JavaScript too"
+    short = as_owner.get(address, headers=HTMX).content.decode()
+    assert "<html" not in short
+    assert {name.split("-")[0] for name in figures(short)} == {"tails", "losses", "accuracy"}
+    assert "<html" in as_owner.get(address).content.decode()
+
+
+@pytest.mark.parametrize("values", [[], [0.1], [0.1, -1.5, 1e-310, 1e308, 2 / 3]])
+def test_what_postgresql_sends_is_what_was_stored(values: list[float], run: Run) -> None:
+    Series.objects.filter(run=run).update(values=values)
+    (sent,) = Series.objects.filter(run=run).values_list(BINARY, flat=True)
+    assert list(map(repr, read_array(sent).tolist())) == list(map(repr, values))
+
+
+def test_the_tail_leaves_out_the_burn_in_and_keeps_the_longest_step(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    (tails,) = [f for name, f in figures(fragment(as_owner, made)).items() if "tails" in name]
+    bare, container = tails["data"]
+    assert bare["name"] == "bare metal"
+    assert len(bare["x"]) == 9
+    assert bare["x"][-1] == pytest.approx(1000 * 0.02 * 1.003 * 2)
+    assert bare["y"][-1] == pytest.approx(100 / 9)
+    assert container["x"][-1] == pytest.approx(1.1 * bare["x"][-1])
+
+
+def test_the_warm_up_that_was_found_is_left_out_where_it_decides(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    Series.objects.filter(run__experiment=made, metric="step_time").update(warm_up=2)
+    Series.objects.filter(run=made.runs.all()[0], metric="step_time").update(warm_up=None)
+    for decides, steps in (("fixed", {9}), ("found", {7, 6})):
+        Experiment.objects.filter(pk=made.pk).update(warm_up=decides)
+        (tails,) = [f for name, f in figures(fragment(as_owner, made)).items() if "tails" in name]
+        assert {len(trace["x"]) for trace in tails["data"]} == steps
+
+
+def test_equal_losses_are_said_to_be_equal_to_the_bit(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    page = fragment(as_owner, made)
+    assert "bare metal: equal to its first run to the bit in all its other runs." in page
+    assert "Apptainer: equal to bare metal to the bit in all 3 runs." in page
+
+
+def test_the_first_differing_step_is_named(site: Site, people: People, as_owner: Client) -> None:
+    def losses(environment: Any, repeat: int) -> list[float]:
+        return [*LOSSES[:2], 0.4, 0.25] if (environment, repeat) == (site.container, 2) else LOSSES
+
+    page = fragment(as_owner, trained(site, people, scales=("1x1",), losses=losses))
+    assert (
+        "Apptainer: differs from bare metal in 1 of 3 runs, first at step 3; the largest relative "
+        "difference is 0.2."
+    ) in page
+
+
+def test_imported_logs_say_what_they_hide(site: Site, people: People, as_owner: Client) -> None:
+    made = trained(site, people, scales=("1x1",))
+    Series.objects.filter(run__experiment=made).update(steps=[10, 20, 30, 40])
+    Run.objects.filter(experiment=made).update(spec={})
+    page = fragment(as_owner, made)
+    assert "The logs have means of several steps, which hide rare slow ones." in page
+    assert "The seeds of these runs are not known" in page
+    (losses,) = [f for name, f in figures(page).items() if "losses" in name]
+    assert losses["data"][0]["x"][:4] == [10, 20, 30, 40]
+
+
+def test_excluded_runs_have_no_say(site: Site, people: People, as_owner: Client) -> None:
+    made = trained(site, people, scales=("1x1",))
+    Run.objects.filter(experiment=made, repeat=3).update(state=Run.State.EXCLUDED)
+    page = fragment(as_owner, made)
+    assert "to the bit in all 2 runs." in page
+
+
+def test_without_series_there_is_nothing_to_show_and_it_is_said(
+    results: Experiment, as_owner: Client
+) -> None:
+    assert "No run here has recorded its steps." in fragment(as_owner, results)
+    address = reverse("comparison_steps", args=[results.pk])
+    assert as_owner.get(address, {"workload": "none"}).status_code == 404
+    assert as_owner.get(address, {"scale": "nonsense"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["comparison_steps", "comparison"])
+def test_the_number_of_queries_does_not_grow(
+    name: str, site: Site, people: People, as_owner: Client
+) -> None:
+    def queries(experiment: Experiment) -> int:
+        address = reverse(name, args=[experiment.pk])
+        as_owner.get(address)
+        with CaptureQueriesContext(connection) as captured:
+            as_owner.get(address)
+        return len(captured)
+
+    few = trained(site, people, blocks=2)
+    Workload.objects.filter(name="cnn").update(name="cnn small")
+    many = trained(site, people, blocks=6, scales=("1x1", "1x2", "2x2"))
+    assert queries(few) == queries(many)
+
+
+def test_scaling_is_labelled_and_its_base_printed(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people)
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    assert "Strong scaling · cnn · step_time" in page
+    found = figures(page)
+    small = " ".join(note["text"] for note in found["scaling-0"]["layout"]["annotations"])
+    assert "bare metal 20.04 ms [" in small
+    assert "n = 3, 1 GPU" in small
+    assert "EPYC; tensorflow-cpu 2.21.0" in small
+    (scaling,) = scalings(compare_experiment(made))
+    points = [t for t in found["efficiency-0"]["data"] if t["mode"] == "markers"]
+    assert [t["y"] for t in points] == [[100 * gain.efficiency] for gain in scaling.gains]  # type: ignore[operator]
+    assert scaling.gains[0].efficiency == pytest.approx(2**0.8 / 2)
+
+
+def test_one_scale_is_no_scaling(results: Experiment, as_owner: Client) -> None:
+    page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
+    assert set(figures(page)) == {
+        "forest", "bars", "strip-0", "slopes-0", "order-0", "equivalence-0"
+    }  # fmt: skip
+
+
+def test_of_a_table_the_reader_says_whose_batch_it_is(as_owner: Client) -> None:
+    """The published training times: no efficiency before somebody says that the work is shared."""
+    table = PublishedTableFactory(text=TRAINING_TIMES, baseline="baremetal", visibility="public")
+    address = table.get_absolute_url()
+    page = as_owner.get(address).content.decode()
+    found = figures(page)
+    assert "Whose batch is it" in page
+    assert "efficiency-0" not in found
+    assert not [t for t in found["scaling-0"]["data"] if t["name"].endswith("ideal")]
+    strong = as_owner.get(address, {"scaling": "strong"}).content.decode()
+    assert "Strong scaling" in strong
+    efficiency = figures(strong)["efficiency-0"]["data"]
+    (bare,) = [t for t in efficiency if t["name"] == "baremetal"]
+    assert bare["y"] == [pytest.approx(77.61, abs=0.01), pytest.approx(49.87, abs=0.01)]
+    small = figures(strong)["scaling-0"]["layout"]["annotations"]
+    assert "machine and framework not stated" in [note["text"] for note in small]
+    weak = as_owner.get(address, {"scaling": "weak"}).content.decode()
+    assert "Weak scaling" in weak
+
+
+def test_another_framework_at_another_scale_is_no_base(site: Site, people: People) -> None:
+    made = trained(site, people)
+    other = Snapshot.objects.keep(
+        {"inside": {"cpu": "EPYC", "packages": {"tensorflow-cpu": "1.10"}}}
+    )
+    Run.objects.filter(experiment=made, scale="1x1", environment=site.bare).update(snapshot=other)
+    (scaling,) = scalings(compare_experiment(made))
+    bare, container = scaling.gains
+    assert (bare.speed_up, bare.flaw) == (None, "another machine or framework than the base")
+    assert container.speed_up == pytest.approx(2**0.8)
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The rows of the accuracy table as texts."""
+    table = page.partition("Accuracy, and the time it took")[2].partition("</section>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in cells]
+
+
+def test_accuracies_are_compared_in_points_with_the_time_they_took(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    reached = made.runs.filter(environment=site.bare)
+    for run, seconds in zip(reached[:2], (1.0, 1.2), strict=True):
+        MeasurementFactory(run=run, metric="time_to_accuracy", value=seconds)
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    bare, container = rows_of(page)
+    assert bare == [
+        "bare metal",
+        "62.0 ± 1.0 % (SD, n = 3)",
+        "baseline",
+        "",
+        "12.0 ± 1.0 s (SD, n = 3)",
+        "1.10 ± 0.14 s (SD, n = 2) reached by 2 of 3 runs",
+    ]
+    assert container[0] == "Apptainer"
+    assert container[2].startswith("+0.20")
+    assert container[5] == "not reached"
+
+
+def test_nothing_is_compared_before_its_time(site: Site, people: People, as_owner: Client) -> None:
+    """While runs are under way there is neither a difference in points nor an efficiency."""
+    made = trained(site, people)
+    last = made.runs.order_by("-pk")[0]
+    Run.objects.filter(pk=last.pk).update(state=Run.State.RUNNING)
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    assert "strip-0" in figures(page)
+    assert not figures(page).keys() & {"bars", "scaling-0", "efficiency-0"}
+    assert "Accuracy, and the time it took" not in page
+
+
+def test_one_training_each_is_no_inference(site: Site, people: People, as_owner: Client) -> None:
+    made = trained(site, people, blocks=1, scales=("1x1",))
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    (_, container) = rows_of(page)
+    assert container[2] == "+0.20 no inference: n = 1"
+    assert container[3] == "–"
+
+
+def test_a_run_shows_its_evaluations_against_seconds(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    run = trained(site, people, blocks=1, scales=("1x1",)).runs.all()[0]
+    page = as_owner.get(run.get_absolute_url()).content.decode()
+    drawn = figures(page)
+    assert len(drawn) == 3, "step times, losses, accuracies"
+    (accuracy,) = [f for f in drawn.values() if "accuracy" in f["layout"]["yaxis"]["title"]["text"]]
+    assert accuracy["data"][0]["x"] == [0.5, 1.0, None]
