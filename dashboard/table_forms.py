@@ -37,6 +37,13 @@ ROLE_WORDS = {
     "label": "label of the cell",
     "ignore": "ignored",
 }
+HINTS = {
+    "better is not said": "It can be said above, under “What no column says”.",
+    "the unit is hh:mm": "It can be said above, under “What no column says”.",
+    "name it sd or se": "It can be chosen here, below the name of the column.",
+    "has the same labels": "Columns that tell no cells apart can be ignored here.",
+}
+"""By a part of the problem: where in the form to solve it."""
 TOO_LARGE = (
     f"This is more than the {MOST_BYTES // 10**6} MB that a page takes; nothing was read or kept. "
     "A table of results has one row a run: steps of a run are one value, their mean. For a larger "
@@ -148,9 +155,7 @@ class TableForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
     @property
     def hint(self) -> str:
         """Where in the form to say what the table does not."""
-        asks = ("better is not said", "the unit is hh:mm")
-        found = any(words in self.preview.problem for words in asks)
-        return "It can be said above, under “What no column says”." if found else ""
+        return next((hint for asked, hint in HINTS.items() if asked in self.preview.problem), "")
 
     @property
     def said(self) -> str:

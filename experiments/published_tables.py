@@ -101,11 +101,13 @@ def _label(column: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table that is being looked at; `texts` are the first of its fields."""
+    """A column of a table that is being looked at; `texts` are its fields in the rows shown."""
 
     name: str
     role: str
     texts: list[str]
+    amiss: list[bool]
+    """Which of them a problem is about."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Preview:
 
     columns: list[Column] = field(default_factory=list)
     row_numbers: list[int] = field(default_factory=list)
-    """Of the first rows, as a spreadsheet counts them."""
+    """Of the rows shown, as a spreadsheet counts them: the first, and those with a problem."""
     rows: int = 0
     environments: list[str] = field(default_factory=list)
     baseline: str = ""
@@ -147,15 +149,16 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
     except TableError as error:
         return Preview(problem=str(error))
     found: dict[str, Any] = {
-        "columns": _columns(sheet, recognise(sheet, reading.roles)),
-        "row_numbers": [number for number, _ in sheet.rows[:FIRST_ROWS]],
+        **_rows_shown(sheet, reading, []),
         "rows": len(sheet.rows),
         "metrics": metrics_of(sheet),
     }
     try:
         table = read_table(sheet, baseline=baseline, reading=reading)
     except TableError as error:
-        return Preview(**found, problem=str(error), further=error.others)
+        problems = [str(error), *error.others]
+        found |= _rows_shown(sheet, reading, problems)
+        return Preview(**found, problem=problems[0], further=problems[1:])
     if baseline not in table.environments:
         baseline = suggested_baseline(table.environments)
     found |= {
@@ -171,6 +174,7 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
                 "most. Is a column a label that should be ignored?"
             )
     except TableError as error:
+        found |= _rows_shown(sheet, reading, [str(error)])
         return Preview(**found, problem=str(error))
     return Preview(
         **found,
@@ -184,12 +188,31 @@ def suggested_baseline(environments: Sequence[str]) -> str:
     return next((name for name in environments if BARE.fullmatch(name)), environments[0])
 
 
-def _columns(sheet: Sheet, roles: Mapping[str, str]) -> list[Column]:
-    first = [fields for _, fields in sheet.rows[:FIRST_ROWS]]
-    return [
-        Column(name, roles[name], [fields[place] for fields in first])
+def _rows_shown(sheet: Sheet, reading: Reading, problems: Sequence[str]) -> dict[str, Any]:
+    """The first rows, and whichever a problem is about, column by column."""
+    named = {number for problem in problems for number in _rows_named(problem)}
+    rows = [row for i, row in enumerate(sheet.rows) if i < FIRST_ROWS or row[0] in named]
+    roles = recognise(sheet, reading.roles)
+
+    def amiss(number: int, name: str) -> bool:
+        return any(problem.startswith(f"Row {number}, column {name}:") for problem in problems)
+
+    columns = [
+        Column(
+            name,
+            roles[name],
+            [fields[place] for _, fields in rows],
+            [amiss(number, name) for number, _ in rows],
+        )
         for place, name in enumerate(sheet.header)
     ]
+    return {"columns": columns, "row_numbers": [number for number, _ in rows]}
+
+
+def _rows_named(problem: str) -> list[int]:
+    """The rows at the beginning of a problem: "Row 3, column n: ...", "Rows 2 and 3 are ..."."""
+    found = re.match(r"Rows? ((?:\d+(?:, | and )?)+)", problem)
+    return [int(number) for number in re.findall(r"\d+", found[1])] if found else []
 
 
 def _in_words(row: Row) -> tuple[int, str, str, str]:

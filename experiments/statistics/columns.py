@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from experiments.statistics import printed
 from experiments.statistics.printed import TableError
-from experiments.statistics.sheets import Sheet
+from experiments.statistics.sheets import SPREAD, Sheet
 from experiments.statistics.values import Better
 
 ROLES = {
@@ -91,7 +91,7 @@ def recognise(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
         return _our_runs(sheet, said)
     roles = {name: said.get(name) or _role(name) for name in sheet.header}
     taken = set(roles.values())
-    if "value" in taken and "mean" not in taken and taken & {"sd", "se", "n", "steps"}:
+    if "value" in taken and "mean" not in taken and taken & {"", "sd", "se", "n", "steps"}:
         # A value with a spread is a mean.
         roles = {
             name: "mean" if role == "value" and name not in said else role
@@ -115,13 +115,14 @@ def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> di
     for name in said:
         if name not in sheet.header:
             raise TableError(f"Row 1: there is no column {name}. {found}")
+    spreads = {column for column, _ in spreads_of(roles).values()}
     columns: dict[str, str] = {}
     for name, role in roles.items():
         if not role:
             raise TableError(f"Row 1, column {name}: name it sd or se, so that it says which.")
         if role not in ROLES:
             raise TableError(f"Row 1, column {name}: {role} is no role. Roles: {', '.join(ROLES)}.")
-        if role in SEVERAL:
+        if role in SEVERAL or name in spreads:
             continue
         if role in columns:
             raise TableError(
@@ -140,6 +141,14 @@ def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> di
     if has_arms == bool(is_long) or (has_arms and columns.keys() & OF_ONE_COLUMN):
         raise TableError(f"{_missing(columns)}{found} {NEEDED}.")
     return columns
+
+
+def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return, for each environment that has a column, the column of its spread and its role."""
+    pairs = ((name, name + SPREAD) for name, role in roles.items() if role == "arm")
+    return {
+        name: (spread, roles[spread]) for name, spread in pairs if roles.get(spread) in {"sd", "se"}
+    }
 
 
 def unit_of(name: str) -> tuple[str, str, Better | None]:

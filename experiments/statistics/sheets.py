@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ KINDS = {
     b"SQLite": "a database: save the table as CSV",
 }
 """How files begin that people take for a CSV."""
+PLUS_MINUS = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)")
+SPREAD = " ±"
+"""What the name of a column ends with that was split off: "3710 ± 10" in mean_s is two numbers."""
 NOT_TEXT = "This is not a CSV: it holds bytes that are not text."
 
 
@@ -91,7 +95,7 @@ def read_sheet(text: str) -> Sheet:
         raise TableError("The file is empty.")
     if not rows:
         raise TableError("The file has a header and no rows.")
-    return Sheet(names, rows)
+    return _split(Sheet(names, rows))
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -113,3 +117,21 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             )
         count += 1
         yield reader.line_num, [text.strip() for text in fields]
+
+
+def _split(sheet: Sheet) -> Sheet:
+    """Give the spreads that stand in one field with their mean a column of their own."""
+    if not any(PLUS_MINUS.fullmatch(text) for text in sheet.rows[0][1]):
+        return sheet
+    columns: dict[str, list[str]] = {}
+    for name in sheet.header:
+        texts = list(sheet.column(name))
+        parts = [PLUS_MINUS.fullmatch(text) for text in texts]
+        if not any(parts) or name + SPREAD in sheet.header:
+            columns[name] = texts
+            continue
+        columns[name] = [part[1] if part else text for part, text in zip(parts, texts, strict=True)]
+        columns[name + SPREAD] = [part[2] if part else "" for part in parts]
+    fields = zip(*columns.values(), strict=True)
+    rows = [(number, list(row)) for (number, _), row in zip(sheet.rows, fields, strict=True)]
+    return Sheet(list(columns), rows)

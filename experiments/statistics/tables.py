@@ -16,6 +16,7 @@ from experiments.statistics.columns import (
     as_unit,
     check,
     recognise,
+    spreads_of,
     unit_of,
 )
 from experiments.statistics.printed import Place, Printed, TableError
@@ -100,7 +101,7 @@ def read_table(
     sheet, left_out = _succeeded(sheet, columns)
     labels = tuple(name for name, role in roles.items() if role == "label")
     arms = [name for name, role in roles.items() if role == "arm"]
-    lines = _Lines(sheet, columns, labels, reading)
+    lines = _Lines(sheet, columns, spreads_of(roles), labels, reading)
     rows, errors = [], []
     for read in lines.of_arms(arms) if arms else lines.of_one(columns):
         try:
@@ -131,6 +132,8 @@ class _Lines:
 
     sheet: Sheet
     columns: dict[str, str]
+    spreads: dict[str, tuple[str, str]]
+    """Of each environment with a column: the column of its spread, and whether SD or SE."""
     labels: tuple[str, ...]
     reading: Reading
 
@@ -150,7 +153,7 @@ class _Lines:
             yield partial(self._row, number, texts, measured, environment, step)
 
     def of_arms(self, arms: list[str]) -> Iterator[Callable[[], Row]]:
-        """The same for a column an environment: means without spread or n, or single runs."""
+        """The same for a column an environment: means, or single runs."""
         steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
         for number, texts in self._texts():
             for name in filter(texts.get, arms):  # an empty field was not measured
@@ -171,6 +174,9 @@ class _Lines:
     ) -> Row:
         by_role = {role: texts[name] for role, name in self.columns.items() if name in texts}
         places = {role: Place(number, name) for role, name in self.columns.items()}
+        if measured in self.spreads:
+            column, role = self.spreads[measured]
+            by_role[role], places[role] = texts.get(column, ""), Place(number, column)
         for role in ("environment", "block"):
             if role in places and role not in by_role:
                 raise TableError(f"{places[role]}: it is empty.")

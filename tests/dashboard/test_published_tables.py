@@ -385,6 +385,15 @@ def test_all_bad_rows_are_named_together(as_owner: Client) -> None:
     page = shown(as_owner, text)
     assert problem(page) == "Row 3, column mean_s: NaN is not a finite number."
     assert "Row 5, column standard_error_s: &#x27;x&#x27; is not a number." in page.content.decode()
+    amiss = {
+        (column.name, number)
+        for column in page.context["form"].preview.columns
+        for number, bad in zip(page.context["form"].preview.row_numbers, column.amiss, strict=True)
+        if bad
+    }
+    assert amiss == {("mean_s", 3), ("standard_error_s", 5)}
+    far = "environment,mean_s\n" + "bare,1\n" * 50 + "box,x\n" + "bare,1\n" * 9
+    assert shown(as_owner, far).context["form"].preview.row_numbers == [*range(2, 12), 52]
     many = "environment,mean_s\n" + "bare,NaN\n" * 1000
     assert len(shown(as_owner, many).context["form"].preview.further) == 9
 

@@ -178,6 +178,29 @@ def test_a_column_an_environment_may_hold_single_runs():
     assert (other.pair.paired, other.pair.n_baseline) == (False, 3)
 
 
+def test_a_spread_in_the_same_field_is_a_column_that_must_be_named():
+    text = TABLE.replace(",sd_s", "").replace("0,1.5", "0 ± 1.5").replace("1,1.5", "1 +/- 1.5")
+    assert roles(text) == {"environment": "environment", "mean_s": "mean", "mean_s ±": "", "n": "n"}
+    with pytest.raises(TableError, match="Row 1, column mean_s ±: name it sd or se"):
+        read_table(text)
+    (one,), _ = compared(text, "bäre", roles={"mean_s ±": "sd"})
+    (same,), _ = compared(TABLE, "bäre")
+    assert one.pair.ci95 == same.pair.ci95
+    assert one.pair.stamps == same.pair.stamps
+
+
+def test_a_column_an_environment_may_have_spreads_and_the_table_one_n():
+    text = "gpus,bare,box\n1,3710 ± 10,3730 ± 10\n2,2390±30,2360±16\n"
+    said = {"bare ±": "se", "box ±": "se"}
+    cells, _ = compared(text, "bare", roles=said, unit="s", n=3)
+    assert [one.pair.ci95 for one in cells] == [
+        pytest.approx((0.9948, 1.0161), abs=5.1e-5),
+        pytest.approx((0.9442, 1.0327), abs=5.1e-5),
+    ]
+    with pytest.raises(TableError, match=r"Row 3, column box ±: 'x' is not a number"):
+        compared(text.replace("16", "x"), "bare", roles=said, unit="s", n=3)
+
+
 TABLE = "environment,mean_s,sd_s,n\nbäre,100,1.5,3\nbox,101,1.5,3\n"
 
 
