@@ -186,7 +186,7 @@ class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
     fields = (
         ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),
         ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
-        ("account", "qos", "directives"),
+        ("account", "qos", "side_by_side", "directives"),
     )
 
 

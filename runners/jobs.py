@@ -23,6 +23,9 @@ class Resources:
     qos: str = ""
     directives: tuple[str, ...] = ()
     gres: str = "gpu"  # the name of the generic resource, with a type if need be: "gpu:h100"
+    # Without a scheduler, which would know:
+    gpus_on_node: int = 0
+    side_by_side: bool = False  # jobs that find enough free GPUs run while others do
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,8 @@ def on_partition(wanted: Resources, partition: Partition) -> Resources:
         qos=partition.qos,
         directives=tuple(partition.directives),
         gres=partition.gres,
+        gpus_on_node=partition.gpus_per_node,
+        side_by_side=partition.side_by_side,
     )
 
 

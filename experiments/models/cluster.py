@@ -193,6 +193,11 @@ class Partition(models.Model):
     time_limit_minutes = models.PositiveIntegerField(default=60)
     account = models.CharField(max_length=100, blank=True)
     qos = models.CharField("QOS", max_length=100, blank=True)
+    side_by_side = models.BooleanField(
+        default=False,
+        help_text="Without a scheduler only: jobs that find enough free GPUs run while others do. "
+        "A measurement wants the machine to itself.",
+    )
     directives = models.JSONField(
         default=list, blank=True, help_text='More scheduler options, such as ["--exclusive"].'
     )

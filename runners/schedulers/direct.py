@@ -1,4 +1,4 @@
-"""No scheduler: one job at a time on the machine that we log in to."""
+"""No scheduler: a queue of our own on the machine that we log in to."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,27 +18,57 @@ STARTED = """started() {
 alive() { [ -n "${1#*-}" ] && [ "$(started "${1%-*}")" = "${1#*-}" ]; }
 """
 
-# A session of its own outlives this connection and the web site; nothing of the site's or the
-# login shell's environment goes with it.
-SUBMIT = (
+# Places in a machine's queue are files, numbered as they come; the name says whose. Numbers are
+# given under a lock that the kernel takes back from whoever dies.
+ARRIVE = """arrive() { # QUEUE ID
+    mkdir -p "$1" && (
+        flock 7 || exit
+        last=000000000
+        for entry in "$1"/[0-9]*-*; do
+            if [ -e "$entry" ]; then last=${entry##*/}; fi
+        done
+        number=$((1${last%%-*} - 999999999))
+        : >"$1/$(printf %09d "$number")-$2"
+    ) 7>>"$1/lock"
+}
+"""
+
+# What becomes the job: it has its place before the login profile, which may take a minute.
+BEGIN = (
     STARTED
-    + """cd "$1" || exit
-setsid env -i HOME="$HOME" LOGNAME="$LOGNAME" PATH="$PATH" USER="$USER" \\
-    bash -l ./job.sh </dev/null >>scheduler.out 2>&1 &
-id=$!-$(started $!)
-echo "$id" >scheduler.id.part && mv scheduler.id.part scheduler.id
+    + ARRIVE
+    + """id=$$-$(started $$)
+arrive "$1" "$id" || exit
+echo "$id" >scheduler.id.part && mv scheduler.id.part scheduler.id || exit
 echo "$id"
+exec bash -l "$PWD/job.sh" </dev/null >>scheduler.out 2>&1
 """
 )
 
+# A session of its own outlives this connection and the web site; nothing of the site's or the
+# login shell's environment goes with it. Its output is read until it becomes the job.
+SUBMIT = """cd "$1" || exit
+id=$(setsid env -i HOME="$HOME" LOGNAME="$LOGNAME" PATH="$PATH" USER="$USER" \\
+    sh -c "$3" begin "$2/machine-$(hostname)" </dev/null &)
+[ -n "$id" ] && echo "$id"
+"""
+
 FIND = STARTED + """id=$(cat "$1/scheduler.id" 2>/dev/null) && alive "$id" && echo "$id"; :"""
 
-# The job's working directory is its own: `started` is there once it has the machine.
+# The job's working directory is its own: `started` is there once it has the machine, and a word
+# about what it waits for once it has read its login profile and does.
 STATUS = (
     STARTED
     + """for id; do
     alive "$id" || continue
-    if [ -e "/proc/${id%-*}/cwd/started" ]; then echo "$id running"; else echo "$id queued"; fi
+    cd "/proc/${id%-*}/cwd" || continue
+    if [ -e started ]; then
+        echo "$id running"
+    elif [ -e "scheduler.waits-$id" ]; then
+        echo "$id queued $(cat "scheduler.waits-$id")"
+    else
+        echo "$id starting"
+    fi
 done
 """
 )
@@ -54,6 +84,97 @@ CANCEL = (
 done
 """
 )
+
+# A place is locked from here on, by the job and all that it starts: a program that outlives its
+# script still has the machine. A place that nobody has locked belongs to a job that reads its
+# login profile, or is dead. What is written in a place says that its job runs, and how.
+#
+# GPUs are directories. One whose job is dead is taken over; one without a job was made by a person,
+# to keep Tare off that GPU. All of this happens under the queue's lock, one job at a time.
+QUEUE = """# No scheduler: jobs get this machine in the order in which they were sent.
+cd {directory} || exit 73
+queue={work_directory}/"machine-$(hostname)"
+gpus_wanted={gpus}
+beside={beside} # whether this job may run while others do
+
+{started}
+{arrive}
+held() {{ [ -e "$1" ] && ! flock --nonblock --shared "$1" true; }}
+
+# Whether enough GPUs are free: they are in `free`.
+find_gpus() {{
+    local gpu all lock
+    IFS=, read -r -a all <<<"${{CUDA_VISIBLE_DEVICES-$(seq -s, 0 {last_gpu})}}"
+    free=()
+    for gpu in "${{all[@]}}"; do
+        lock="$queue/gpu-${{gpu//\\//_}}"
+        if [ -e "$lock/job" ] && ! held "$queue/$(cat "$lock/job")"; then rm -r "$lock"; fi
+        if [ ! -e "$lock" ]; then free+=("$gpu"); fi
+    done
+    [ "${{#free[@]}}" -ge "$gpus_wanted" ]
+}}
+
+# With its owner in it from the first moment.
+take_gpus() {{
+    local gpu
+    free=("${{free[@]:0:gpus_wanted}}")
+    for gpu in "${{free[@]}}"; do
+        mkdir -p "$queue/.gpu" && echo "${{place##*/}}" >"$queue/.gpu/job" &&
+            mv -T "$queue/.gpu" "$queue/gpu-${{gpu//\\//_}}" || exit 73
+    done
+}}
+
+# Whether it is this job's turn. If not, `waits` says why, and `ahead` is whose end to wait for.
+turn() {{
+    local other jobs=0 others=0
+    ahead='' waits=''
+    for other in "$queue"/[0-9]*-*; do
+        if [ "$other" = "$place" ]; then break; fi
+        if held "$other"; then
+            ahead=$other
+            if [ ! -s "$other" ] || grep -q alone "$other"; then others=$((others + 1)); fi
+        elif alive "$(basename "$other" | cut -d- -f2-)"; then
+            others=$((others + 1))
+        else
+            rm -f "$other"
+            continue
+        fi
+        jobs=$((jobs + 1))
+    done
+    if [ "$jobs" -gt 0 ] && {{ [ -z "$beside" ] || [ "$others" -gt 0 ]; }}; then
+        waits="the machine is taken; jobs ahead of this one: $jobs"
+    elif [ "$gpus_wanted" -gt 0 ] && ! find_gpus; then
+        waits="too few GPUs are free: ${{#free[@]}}, wanted: $gpus_wanted"
+    else
+        take_gpus
+        echo "${{beside:-alone}}" >&9
+        return 0
+    fi
+    return 1
+}}
+
+id={job_id}
+place=$(find "$queue" -name "[0-9]*-$id" 2>/dev/null)
+if [ -z "$place" ]; then
+    arrive "$queue" "$id" && place=$(find "$queue" -name "[0-9]*-$id") || exit 73
+fi
+exec 9>>"$place" || exit 73
+flock 9 || exit 73
+until {{ flock 7 && turn; }} 7>>"$queue/lock"; do
+    echo "$waits" >"scheduler.waits-$id"
+    if [ -z "$ahead" ]; then
+        sleep 1 9>&-
+    elif [ -z "$beside" ]; then
+        flock --shared "$ahead" true 9>&- # takes nothing of the machine's time
+    else
+        flock --shared --timeout 2 "$ahead" true 9>&-
+    fi
+done
+rm -f "scheduler.waits-$id"
+if [ "$gpus_wanted" -gt 0 ]; then
+    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${{free[*]}}")
+    export CUDA_VISIBLE_DEVICES
+fi"""
 
 # The pipe is open as long as any process of the job lives, so reading it to its end is waiting
 # for the job; 124 is what `timeout` says when that takes too long.
@@ -71,7 +192,7 @@ TIME_LIMIT = """exec 8> >(
 
 
 class Direct(Scheduler):
-    """Starts jobs itself; a lock in the work directory makes them wait for each other."""
+    """Starts jobs itself; a queue in the work directory makes them wait for each other."""
 
     label = "none (one job at a time)"
     has_partitions = False
@@ -79,20 +200,25 @@ class Direct(Scheduler):
     facts = "ps -eo pid,user,pcpu,comm --sort=-pcpu"  # nobody keeps others away from the machine
 
     def header(self, job: JobSpec) -> list[str]:
-        work_directory = PurePosixPath(job.directory).parent.parent
-        lines = [
-            "# No scheduler: whoever holds this machine's lock runs; the others are queued.",
-            f'exec 9>>{shlex.quote(str(work_directory))}/"machine-$(hostname).lock" || exit 73',
-            "flock 9 || exit 73",
-        ]
-        if count := job.resources.gpus_per_node:
-            devices = ",".join(str(number) for number in range(count))
-            lines.append(f'export CUDA_VISIBLE_DEVICES="${{CUDA_VISIBLE_DEVICES-{devices}}}"')
-        limit = TIME_LIMIT.format(seconds=job.resources.time_limit_seconds)
-        return [*lines, "# Nor does anybody else keep the time limit.", *limit.splitlines()]
+        wanted = job.resources
+        gpus = wanted.gpus_per_node
+        queue = QUEUE.format(
+            directory=shlex.quote(job.directory),
+            work_directory=shlex.quote(_work_directory(job)),
+            gpus=gpus,
+            # Nobody knows what a job without GPUs takes of the machine.
+            beside="beside" if wanted.side_by_side and gpus else "",
+            last_gpu=max(wanted.gpus_on_node, gpus, 1) - 1,
+            started=STARTED.strip(),
+            arrive=ARRIVE.strip(),
+            job_id=f'"{self.job_id}"',
+        )
+        limit = TIME_LIMIT.format(seconds=wanted.time_limit_seconds)
+        lines = [queue, "# Nor does anybody else keep the time limit.", limit]
+        return "\n".join(lines).splitlines()
 
     def submit(self, job: JobSpec) -> list[str]:
-        return ["sh", "-c", SUBMIT, "submit", job.directory]
+        return ["sh", "-c", SUBMIT, "submit", job.directory, _work_directory(job), BEGIN]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
@@ -109,19 +235,26 @@ class Direct(Scheduler):
         return ["sh", "-c", STATUS, "status", *ids]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
-        rows = (line.split() for line in _printed(done).splitlines())
-        return {
-            job_id: Status("queued", "the machine is taken", state)
-            if state == "queued"
-            else Status("running", "", state)
-            for job_id, state in rows
-        }
+        found = {}
+        for line in _printed(done).splitlines():
+            job_id, state, *reason = line.split(maxsplit=2)
+            if state == "running":
+                found[job_id] = Status("running", "", state)
+            elif state == "starting":
+                found[job_id] = Status("queued", "its login profile is being read", state)
+            else:
+                found[job_id] = Status("queued", "".join(reason), state)
+        return found
 
     def cancel(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", CANCEL, "cancel", *ids]
 
     def parse_cancel(self, done: Completed) -> None:
         _printed(done)
+
+
+def _work_directory(job: JobSpec) -> str:
+    return str(PurePosixPath(job.directory).parent.parent)
 
 
 def _printed(done: Completed) -> str:

@@ -116,6 +116,13 @@ def the_run(script: str) -> str:
     return found[0]
 
 
+def beside() -> str:
+    """A job that may share its machine."""
+    job = block(BARE_METAL, SIF)
+    resources = replace(job.resources, gpus_on_node=8, side_by_side=True, directives=())
+    return render(replace(job, resources=resources), SCHEDULERS["direct"]())
+
+
 def scripts() -> dict[str, str]:
     """The text of each golden file, by its name; of runtimes the lines of one run alone."""
     slurm = SCHEDULERS["slurm"]()
@@ -133,6 +140,7 @@ def scripts() -> dict[str, str]:
             "--exclusive",
         ),
         "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
+        "direct_side_by_side.sh": beside(),
         "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
     }
 

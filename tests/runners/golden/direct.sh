@@ -1,9 +1,102 @@
 #!/bin/bash -l
 # shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
-# No scheduler: whoever holds this machine's lock runs; the others are queued.
-exec 9>>'/scratch/jo'"'"'s work'/"machine-$(hostname).lock" || exit 73
+# No scheduler: jobs get this machine in the order in which they were sent.
+cd '/scratch/jo'"'"'s work/jobs/5a3f-1' || exit 73
+queue='/scratch/jo'"'"'s work'/"machine-$(hostname)"
+gpus_wanted=2
+beside= # whether this job may run while others do
+
+started() {
+    sed 's/.*) //; /^Z/d' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20
+}
+alive() { [ -n "${1#*-}" ] && [ "$(started "${1%-*}")" = "${1#*-}" ]; }
+arrive() { # QUEUE ID
+    mkdir -p "$1" && (
+        flock 7 || exit
+        last=000000000
+        for entry in "$1"/[0-9]*-*; do
+            if [ -e "$entry" ]; then last=${entry##*/}; fi
+        done
+        number=$((1${last%%-*} - 999999999))
+        : >"$1/$(printf %09d "$number")-$2"
+    ) 7>>"$1/lock"
+}
+held() { [ -e "$1" ] && ! flock --nonblock --shared "$1" true; }
+
+# Whether enough GPUs are free: they are in `free`.
+find_gpus() {
+    local gpu all lock
+    IFS=, read -r -a all <<<"${CUDA_VISIBLE_DEVICES-$(seq -s, 0 1)}"
+    free=()
+    for gpu in "${all[@]}"; do
+        lock="$queue/gpu-${gpu//\//_}"
+        if [ -e "$lock/job" ] && ! held "$queue/$(cat "$lock/job")"; then rm -r "$lock"; fi
+        if [ ! -e "$lock" ]; then free+=("$gpu"); fi
+    done
+    [ "${#free[@]}" -ge "$gpus_wanted" ]
+}
+
+# With its owner in it from the first moment.
+take_gpus() {
+    local gpu
+    free=("${free[@]:0:gpus_wanted}")
+    for gpu in "${free[@]}"; do
+        mkdir -p "$queue/.gpu" && echo "${place##*/}" >"$queue/.gpu/job" &&
+            mv -T "$queue/.gpu" "$queue/gpu-${gpu//\//_}" || exit 73
+    done
+}
+
+# Whether it is this job's turn. If not, `waits` says why, and `ahead` is whose end to wait for.
+turn() {
+    local other jobs=0 others=0
+    ahead='' waits=''
+    for other in "$queue"/[0-9]*-*; do
+        if [ "$other" = "$place" ]; then break; fi
+        if held "$other"; then
+            ahead=$other
+            if [ ! -s "$other" ] || grep -q alone "$other"; then others=$((others + 1)); fi
+        elif alive "$(basename "$other" | cut -d- -f2-)"; then
+            others=$((others + 1))
+        else
+            rm -f "$other"
+            continue
+        fi
+        jobs=$((jobs + 1))
+    done
+    if [ "$jobs" -gt 0 ] && { [ -z "$beside" ] || [ "$others" -gt 0 ]; }; then
+        waits="the machine is taken; jobs ahead of this one: $jobs"
+    elif [ "$gpus_wanted" -gt 0 ] && ! find_gpus; then
+        waits="too few GPUs are free: ${#free[@]}, wanted: $gpus_wanted"
+    else
+        take_gpus
+        echo "${beside:-alone}" >&9
+        return 0
+    fi
+    return 1
+}
+
+id="$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
+place=$(find "$queue" -name "[0-9]*-$id" 2>/dev/null)
+if [ -z "$place" ]; then
+    arrive "$queue" "$id" && place=$(find "$queue" -name "[0-9]*-$id") || exit 73
+fi
+exec 9>>"$place" || exit 73
 flock 9 || exit 73
-export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES-0,1}"
+until { flock 7 && turn; } 7>>"$queue/lock"; do
+    echo "$waits" >"scheduler.waits-$id"
+    if [ -z "$ahead" ]; then
+        sleep 1 9>&-
+    elif [ -z "$beside" ]; then
+        flock --shared "$ahead" true 9>&- # takes nothing of the machine's time
+    else
+        flock --shared --timeout 2 "$ahead" true 9>&-
+    fi
+done
+rm -f "scheduler.waits-$id"
+if [ "$gpus_wanted" -gt 0 ]; then
+    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${free[*]}")
+    export CUDA_VISIBLE_DEVICES
+fi
 # Nor does anybody else keep the time limit.
 exec 8> >(
     exec 9>&-

@@ -1,0 +1,312 @@
+#!/bin/bash -l
+# shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
+# No scheduler: jobs get this machine in the order in which they were sent.
+cd '/scratch/jo'"'"'s work/jobs/5a3f-1' || exit 73
+queue='/scratch/jo'"'"'s work'/"machine-$(hostname)"
+gpus_wanted=2
+beside=beside # whether this job may run while others do
+
+started() {
+    sed 's/.*) //; /^Z/d' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20
+}
+alive() { [ -n "${1#*-}" ] && [ "$(started "${1%-*}")" = "${1#*-}" ]; }
+arrive() { # QUEUE ID
+    mkdir -p "$1" && (
+        flock 7 || exit
+        last=000000000
+        for entry in "$1"/[0-9]*-*; do
+            if [ -e "$entry" ]; then last=${entry##*/}; fi
+        done
+        number=$((1${last%%-*} - 999999999))
+        : >"$1/$(printf %09d "$number")-$2"
+    ) 7>>"$1/lock"
+}
+held() { [ -e "$1" ] && ! flock --nonblock --shared "$1" true; }
+
+# Whether enough GPUs are free: they are in `free`.
+find_gpus() {
+    local gpu all lock
+    IFS=, read -r -a all <<<"${CUDA_VISIBLE_DEVICES-$(seq -s, 0 7)}"
+    free=()
+    for gpu in "${all[@]}"; do
+        lock="$queue/gpu-${gpu//\//_}"
+        if [ -e "$lock/job" ] && ! held "$queue/$(cat "$lock/job")"; then rm -r "$lock"; fi
+        if [ ! -e "$lock" ]; then free+=("$gpu"); fi
+    done
+    [ "${#free[@]}" -ge "$gpus_wanted" ]
+}
+
+# With its owner in it from the first moment.
+take_gpus() {
+    local gpu
+    free=("${free[@]:0:gpus_wanted}")
+    for gpu in "${free[@]}"; do
+        mkdir -p "$queue/.gpu" && echo "${place##*/}" >"$queue/.gpu/job" &&
+            mv -T "$queue/.gpu" "$queue/gpu-${gpu//\//_}" || exit 73
+    done
+}
+
+# Whether it is this job's turn. If not, `waits` says why, and `ahead` is whose end to wait for.
+turn() {
+    local other jobs=0 others=0
+    ahead='' waits=''
+    for other in "$queue"/[0-9]*-*; do
+        if [ "$other" = "$place" ]; then break; fi
+        if held "$other"; then
+            ahead=$other
+            if [ ! -s "$other" ] || grep -q alone "$other"; then others=$((others + 1)); fi
+        elif alive "$(basename "$other" | cut -d- -f2-)"; then
+            others=$((others + 1))
+        else
+            rm -f "$other"
+            continue
+        fi
+        jobs=$((jobs + 1))
+    done
+    if [ "$jobs" -gt 0 ] && { [ -z "$beside" ] || [ "$others" -gt 0 ]; }; then
+        waits="the machine is taken; jobs ahead of this one: $jobs"
+    elif [ "$gpus_wanted" -gt 0 ] && ! find_gpus; then
+        waits="too few GPUs are free: ${#free[@]}, wanted: $gpus_wanted"
+    else
+        take_gpus
+        echo "${beside:-alone}" >&9
+        return 0
+    fi
+    return 1
+}
+
+id="$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
+place=$(find "$queue" -name "[0-9]*-$id" 2>/dev/null)
+if [ -z "$place" ]; then
+    arrive "$queue" "$id" && place=$(find "$queue" -name "[0-9]*-$id") || exit 73
+fi
+exec 9>>"$place" || exit 73
+flock 9 || exit 73
+until { flock 7 && turn; } 7>>"$queue/lock"; do
+    echo "$waits" >"scheduler.waits-$id"
+    if [ -z "$ahead" ]; then
+        sleep 1 9>&-
+    elif [ -z "$beside" ]; then
+        flock --shared "$ahead" true 9>&- # takes nothing of the machine's time
+    else
+        flock --shared --timeout 2 "$ahead" true 9>&-
+    fi
+done
+rm -f "scheduler.waits-$id"
+if [ "$gpus_wanted" -gt 0 ]; then
+    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${free[*]}")
+    export CUDA_VISIBLE_DEVICES
+fi
+# Nor does anybody else keep the time limit.
+exec 8> >(
+    exec 9>&-
+    trap '' TERM
+    timeout --foreground --signal=ALRM 601 cat
+    [ $? = 124 ] || exit
+    : >time-limit
+    kill -TERM -- -$$
+    timeout --foreground --signal=ALRM 20 cat
+    [ $? = 124 ] || exit
+    kill -KILL -- -$$
+)
+
+# The runs of one block, one after the other, on one node, each with its record. People typed
+# what is quoted below; only the set-up lines are shell, and administrators wrote those.
+
+job='/scratch/jo'"'"'s work/jobs/5a3f-1'
+job_id="$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
+node=${SLURMD_NODENAME:-$(hostname)}
+node=${node//[^[:alnum:]._-]/_}
+terminated=
+
+# --- What the runs share ------------------------------------------------------------------------
+
+# Append a line of JSON to the journal. EVENT [MORE MEMBERS]
+journal() {
+    printf '{"time": %s, "event": "%s", "node": "%s"%s}\n' \
+        "$(date +%s.%3N)" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
+}
+
+# Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
+leave() {
+    printf '%s\n' "$2" >"$1.part" && mv -f "$1.part" "$1"
+}
+
+# Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
+# the one that makes the hard link, which names it; the others leave without touching anything.
+# The number of links tells who it was, even where NFS reports a link that it made as failed.
+claim() {
+    local mine="$job/.claim-$node-$$" links
+    printf '%s\n' "$job_id" >"$mine" || exit 73
+    ln "$mine" "$job/started" 2>/dev/null
+    links=$(stat -c %h "$mine")
+    rm -f "$mine"
+    if [ "$links" = 2 ]; then return; fi
+    if [ -e "$job/started" ]; then
+        echo "Job $(cat "$job/started") has started these runs; job $job_id steps aside."
+        exit 0
+    fi
+    echo "There are no hard links in $job, and nothing else says safely who may start."
+    exit 71
+}
+
+# The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
+# there is time, and pass it on to what runs now.
+# shellcheck disable=SC2329 # a trap calls it
+terminate() {
+    trap '' TERM USR2
+    terminated=yes
+    journal terminated
+    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
+}
+
+# Wait until a child of this script has ended, whatever signals come in between. PID
+await() {
+    while kill -0 "$1" 2>/dev/null; do
+        wait "$1"
+    done
+}
+
+# A fact about this node, as text; a tool that is not there says nothing. NAME COMMAND...
+fact() {
+    if command -v "$2" >/dev/null; then
+        timeout 20 "${@:2}" >"$job/snapshot/$1" 2>&1
+    fi
+}
+
+# The run is worth nothing, and why. TEXT
+fail() {
+    echo "$1"
+    leave "$directory/failure" "$1"
+    exit 1
+}
+
+# Execute the program of the run, if everything that it needs is there.
+execute() {
+    local began code
+    trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
+    eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "$runtime" ]; then
+        command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
+    fi
+    "${present[@]}" >/dev/null || fail "image missing: $image"
+    "${version[@]}" >"$directory/runtime_version" 2>&1
+    program=("${wall[@]}" /usr/bin/env "${variables[@]}" "${program[@]}")
+    printf '%q ' "${program[@]}" >"$directory/command"
+    cd "$directory" || fail "directory missing: $directory"
+    if [ -n "$terminated" ]; then return; fi
+    journal "run began" ", \"run\": \"$uid\""
+    began=$SECONDS
+    exec 2>/dev/null # what bash remarks on signals is none of the program's output
+    ( # `timeout` leads a process group, so that TERM reaches all that the program starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 "$limit" "${program[@]}" 2>&1
+    )
+    code=$?
+    trap '' TERM USR2 # from here on nothing waits for anything
+    rm -f "$job/.process"
+    if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
+        fail "time limit reached: the run was ended after $limit s"
+    fi
+    leave "$directory/exit_code" "$code"
+}
+
+# End what the run has left on the node, so that the next one has it to itself. Runtimes put programs
+# into sessions, namespaces and daemons that no signal follows, but their variables stay.
+sweep() {
+    local left
+    for _ in 1 2 3; do
+        mapfile -t left < <(
+            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+        )
+        if [ "${#left[@]}" = 0 ]; then return; fi
+        journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
+        kill -KILL "${left[@]}" 2>/dev/null
+    done
+}
+
+# One run. However it ends, the next one follows. UID DIRECTORY
+run() {
+    local uid=$1 directory="$job/$2" code=null
+    if [ -n "$terminated" ]; then return; fi
+    execute >"$directory/output.txt" 2>&1 &
+    await "$!"
+    sweep
+    if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
+    journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
+}
+
+# Let the node cool down between runs. SECONDS
+cool_down() {
+    if [ -n "$terminated" ]; then return; fi
+    journal cool-down ", \"seconds\": $1"
+    sleep "$1" &
+    echo "$!" >"$job/.process"
+    await "$!"
+    rm -f "$job/.process"
+}
+
+# List everything with its checksum, then say that the record is complete. EXIT CODE
+finish() {
+    trap '' TERM USR2
+    journal "job ended" ", \"exit_code\": $1"
+    exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
+    cd "$job" || exit
+    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
+        sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
+    leave exit_code "$1"
+    exit "$1"
+}
+
+# --- The job ------------------------------------------------------------------------------------
+
+claim
+trap terminate TERM USR2
+exec >"$job/job.out" 2>&1 </dev/null
+journal "job started" ", \"job\": \"$job_id\""
+
+mkdir -p "$job/snapshot"
+fact hostname hostname
+fact uname uname -a
+fact os-release cat /etc/os-release
+fact cpuinfo cat /proc/cpuinfo
+fact meminfo cat /proc/meminfo
+fact loadavg cat /proc/loadavg
+fact nvidia-smi nvidia-smi -q
+fact scheduler ps -eo pid,user,pcpu,comm --sort=-pcpu
+
+journal "page cache" ", \"policy\": \"as found\""
+visible_gpus=()
+if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    visible_gpus=("CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")
+fi
+
+# Run 1 of 2: blas, Bare metal "bare metal"
+setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
+limit=180
+runtime=''
+image=''
+present=(true)
+version=(true)
+wall=()
+variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
+program=(/scratch/software/numpy/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de/spec.json')
+run 0c0de runs/0-0c0de
+
+cool_down 30
+
+# Run 2 of 2: blas, Apptainer "NumPy 2.5, SIF"
+setup=$'ulimit -s unlimited\nmodule load apptainer/1.4'
+limit=180
+runtime=apptainer
+image='/scratch/images/numpy'"'"'s own.sif'
+present=(test -e '/scratch/images/numpy'"'"'s own.sif')
+version=(apptainer --version)
+wall=(apptainer --silent exec --cleanenv --no-home '--pwd=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' --nv '--bind=/scratch/jo'"'"'s work/jobs/5a3f-1:/scratch/jo'"'"'s work/jobs/5a3f-1' --bind=/scratch/data:/data --unsquash '/scratch/images/numpy'"'"'s own.sif')
+variables=("${visible_gpus[@]}" 'TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' 'HOME=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 OMP_PROC_BIND=close)
+program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de/spec.json')
+run 1c0de runs/1-1c0de
+
+if [ -n "$terminated" ]; then finish 143; fi
+finish 0
