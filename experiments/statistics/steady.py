@@ -65,14 +65,14 @@ class SteadyState:
     def sentence(self) -> str:
         """The shape in plain words."""
         if self.shape is Shape.FLAT:
-            return f"Flat: nothing at the start is slower than the rest. {self._first_block}"
+            return f"Flat: nothing at the start is slower than the rest. {self._little}"
         if self.shape is Shape.WARM_UP:
             return f"Warm-up: the first {self.warm_up:,} steps are slower; steady from there."
         if self.shape is Shape.SLOWDOWN:
             start = (
                 f"Its first {self.warm_up:,} steps are slower and are cut; others"
                 if (self.warm_up or 0) > self.block_steps
-                else f"{self._first_block} Some steps"
+                else f"{self._little} Some steps"
             )
             return (
                 f"Slowdown: the last level begins at step {(self.steady_from or 0) + 1:,}. {start} "
@@ -91,14 +91,16 @@ class SteadyState:
         if not self.has_trend or self.trend is None:
             return ""
         course = "slows down" if self.trend > 0 else "speeds up"
+        what = "It" if self.warm_up is None else "What is left"
         return (
-            f"What is left {course} with time (Kendall’s tau {numbers.fixed(self.trend, 2)}, p "
+            f"{what} {course} with time (Kendall’s tau {numbers.fixed(self.trend, 2)}, p "
             f"{numbers.p_value(self.trend_p)} if blocks were independent); nothing is cut for that."
         )
 
     @property
-    def _first_block(self) -> str:
-        return f"Only the first block of {self.block_steps:,} steps is cut."
+    def _little(self) -> str:
+        first = "step is" if self.warm_up == 1 else f"{self.warm_up:,} steps are"
+        return f"Only the first {first} cut."
 
 
 def find(values: Sequence[float], ends: Sequence[int] | None = None) -> SteadyState:

@@ -196,6 +196,31 @@ def test_what_is_left_after_a_cut_is_the_mean_of_every_step_after_it(values):
         assert mean == pytest.approx(np.mean(values[cut:]), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("values", "sentence", "trend"),
+    [
+        (level(), "Only the first 10 steps are cut.", ""),
+        (scaled(level(), first=0, last=70, by=1.2), "the first 70 steps are slower", ""),
+        (
+            scaled(level(), first=100, last=400, by=1.05),
+            "the last level begins at step 101",
+            "What is left slows down with time",
+        ),
+        (
+            scaled(level(), first=250, last=400, by=0.95),
+            "no level holds for the last half",
+            "It speeds up with time",
+        ),
+        (level(199), "that takes 20 blocks of 10 steps", ""),
+    ],
+)
+def test_what_was_found_is_said_in_plain_words(values, sentence, trend):
+    found = find(values)
+    assert sentence in found.sentence
+    assert found.trend_sentence.startswith(trend)
+    assert bool(found.trend_sentence) == bool(trend)
+
+
 @given(st.integers(0, 10_000), st.sampled_from([1e-6, 0.37, 1e3]))
 def test_the_unit_of_time_changes_nothing(seed, unit):
     values = start_ups.START_UPS["+50 %, tau 40"][0](np.random.default_rng(seed), 1)[0]
