@@ -17,6 +17,7 @@ from dashboard.charts.curves import accuracy_curves, loss_curves
 from dashboard.charts.equivalence import equivalence
 from dashboard.charts.forest import Row, forest
 from dashboard.charts.intervals import interval_trace
+from dashboard.charts.quantiles import quantiles
 from dashboard.charts.runs import run_order, strip
 from dashboard.charts.scaling import efficiency, scaling
 from dashboard.charts.slopes import slopes
@@ -37,6 +38,7 @@ __all__ = [
     "forest",
     "interval_trace",
     "loss_curves",
+    "quantiles",
     "run_order",
     "scaling",
     "slopes",

@@ -12,6 +12,7 @@ from experiments.accuracies import Spread
 from experiments.models import Job, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
+from experiments.statistics.robust import Companion
 
 register = template.Library()
 
@@ -47,6 +48,15 @@ def ratio(pair: Pair | Everywhere) -> str:
 def equivalence_interval(pair: Pair | Everywhere) -> str:
     """The interval that decides about equivalence, alone."""
     return numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2]
+
+
+@register.filter
+def companion_ratio(one: Companion) -> str:
+    """The ratio with its interval; of a bootstrap the interval alone."""
+    if one.interval is None:
+        return numbers.ratio(one.ratio)
+    told = numbers.ratio(one.ratio or 1.0, one.interval)
+    return told if one.ratio is not None else told.partition(" ")[2]
 
 
 @register.filter

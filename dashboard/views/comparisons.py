@@ -16,6 +16,7 @@ from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.accuracies import accuracies
+from experiments.companions import worth_asking
 from experiments.comparisons import Comparison, compare_experiment
 from experiments.models import Experiment, PublishedTable
 from experiments.published_tables import compare_published
@@ -74,6 +75,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
     context |= {"tally": Tally(found.stage.states), "exports": exports}
+    context["robustness"] = worth_asking(found)
     context["accuracies"] = accuracies(found)
     return render(request, "comparisons/detail.html", context | shown(found, request))
 

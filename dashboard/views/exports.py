@@ -12,6 +12,7 @@ from dashboard import latex
 from dashboard.access import by_link, readable, readable_table
 from dashboard.exports import as_csv, as_json, file_name
 from dashboard.requests import OpenRequest
+from experiments.companions import companion_rows
 from experiments.comparisons import (
     Comparison,
     compare_experiment,
@@ -36,7 +37,12 @@ def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     experiment = readable(request, pk)
     found = compare_experiment(experiment)
-    return _json(found, {"experiment": _about(experiment), "waiting": found.stage.waiting})
+    about = {
+        "experiment": _about(experiment),
+        "waiting": found.stage.waiting,
+        "robustness": companion_rows(found),
+    }
+    return _json(found, about)
 
 
 @by_link

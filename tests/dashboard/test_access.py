@@ -43,6 +43,7 @@ OF_AN_EXPERIMENT = (
     "experiment",
     "comparison",
     "comparison_steps",
+    "robustness",
     "comparison_csv",
     "comparison_tex",
     "comparison_json",

@@ -1,0 +1,144 @@
+"""Tests that do not rest on a normal distribution: by ranks, and by rearranging the values.
+
+Two-sided p throughout. Where all arrangements can be counted they are, else a fixed number of
+random ones from a fixed seed: the same data always give the same p. numpy alone, because
+scipy.stats costs a web process 80 MB; the tests hold all of it to scipy.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+ARRANGEMENTS = 9_999
+"""Random ones, where there are more than `COUNTABLE`."""
+COUNTABLE = 20_000
+EXACT_RANKS = 2_500
+"""Up to this product of the two n, without ties, the distribution of the rank sum is counted."""
+SEED = 20261120
+CHUNK = 1_000
+EXACT, RANDOM = "all arrangements", f"{ARRANGEMENTS:,} random arrangements"
+P = tuple[float, str]
+"""A p value, and what it rests on."""
+
+
+def mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
+    """Is one of a random pair of runs more often the larger one?
+
+    Ties are given their middle rank, and then the ranks are rearranged: the exact table knows
+    nothing of ties.
+    """
+    ranks = _ranks([*baseline, *environment])
+    n_b, n_e = len(baseline), len(environment)
+    if len(set(ranks)) < len(ranks) or n_b * n_e > EXACT_RANKS:
+        return _rearranged(ranks, n_b)
+    smaller = round(math.fsum(ranks[n_b:])) - n_e * (n_e + 1) // 2
+    return _two_sided(_rank_sums(n_b, n_e), smaller), EXACT
+
+
+def permutation(baseline: Sequence[float], environment: Sequence[float]) -> P:
+    """How often do random labels give means as far apart as these?"""
+    return _rearranged([*baseline, *environment], len(baseline))
+
+
+def signed_rank(differences: Sequence[float]) -> P:
+    """Wilcoxon's test of "symmetric about 0"; differences of exactly 0 say nothing."""
+    told = [value for value in differences if value]
+    if not told:
+        return 1.0, EXACT
+    ranks = _ranks([abs(value) for value in told])
+    if len(set(ranks)) < len(ranks) or len(told) ** 2 > EXACT_RANKS:
+        return sign_flips([math.copysign(rank, d) for rank, d in zip(ranks, told, strict=True)])
+    positive = round(math.fsum(rank for rank, d in zip(ranks, told, strict=True) if d > 0))
+    return _two_sided(_subset_sums(len(told)), positive), EXACT
+
+
+def sign_flips(differences: Sequence[float]) -> P:
+    """How often do random signs give a mean as far from 0 as this one?"""
+    import numpy as np  # lazily, as in estimates
+
+    values = np.asarray(differences, dtype=float)
+    seen, n = abs(values.sum()), len(values)
+    if 2**n <= COUNTABLE:
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return _share(np.abs(signs @ values), seen), EXACT
+    rng = np.random.default_rng(SEED)
+    sums = [
+        (1 - 2 * rng.integers(0, 2, (size, n), dtype=np.int8)) @ values
+        for size in _chunks(ARRANGEMENTS)
+    ]
+    return _share(np.abs(np.concatenate(sums)), seen, drawn=True), RANDOM
+
+
+def _rearranged(values: Sequence[float], n_b: int) -> P:
+    """Two-sided p of the difference of means among arrangements; the first `n_b` are an arm's."""
+    import numpy as np
+
+    pooled = np.asarray(values, dtype=float)
+    pooled = pooled - pooled.mean()  # so that a sum of one arm is a difference of means
+    n, seen = len(pooled), abs(pooled[:n_b].sum())
+    if math.comb(n, n_b) <= COUNTABLE:
+        places = np.array(list(combinations(range(n), n_b)))
+        return _share(np.abs(pooled[places].sum(axis=1)), seen), EXACT
+    rng = np.random.default_rng(SEED)
+    sums = [
+        rng.permuted(np.tile(pooled, (size, 1)), axis=1)[:, :n_b].sum(axis=1)
+        for size in _chunks(ARRANGEMENTS)
+    ]
+    return _share(np.abs(np.concatenate(sums)), seen, drawn=True), RANDOM
+
+
+def _chunks(total: int) -> list[int]:
+    """So many at a time, for a thousand values each are held in memory."""
+    whole, rest = divmod(total, CHUNK)
+    return [CHUNK] * whole + [rest] * (rest > 0)
+
+
+def _share(sums: Any, seen: float, *, drawn: bool = False) -> float:
+    """The share of `sums` that are as large as the one seen, which counts among those drawn."""
+    as_large = int((sums >= seen - 1e-12 * max(seen, 1.0)).sum())
+    return (as_large + drawn) / (len(sums) + drawn)
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """From 1; equal values share the mean of their ranks."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or values[order[end]] != values[order[start]]:
+            for place in order[start:end]:
+                ranks[place] = (start + 1 + end) / 2
+            start = end
+    return ranks
+
+
+def _rank_sums(n_b: int, n_e: int) -> Any:
+    """How many ways there are to each value of Mann and Whitney's U, from 0 to n_b * n_e."""
+    import numpy as np
+
+    # ways[k]: to choose k of the ranks seen so far, by the sum of how far they stand from lowest.
+    ways = np.zeros((n_e + 1, n_b * n_e + 1))
+    ways[0, 0] = 1
+    for rank in range(n_b + n_e):
+        for k in range(min(rank + 1, n_e), 0, -1):
+            shift = rank - (k - 1)
+            if shift <= n_b * n_e:
+                ways[k, shift:] += ways[k - 1, : n_b * n_e + 1 - shift]
+    return ways[n_e]
+
+
+def _subset_sums(n: int) -> Any:
+    """How many subsets of the ranks 1 to n there are with each sum."""
+    import numpy as np
+
+    ways = np.zeros(n * (n + 1) // 2 + 1)
+    ways[0] = 1
+    for rank in range(1, n + 1):
+        ways[rank:] += ways[:-rank].copy()
+    return ways
+
+
+def _two_sided(ways: Any, seen: int) -> float:
+    below, above = ways[: seen + 1].sum(), ways[seen:].sum()
+    return float(min(1.0, 2 * min(below, above) / ways.sum()))
