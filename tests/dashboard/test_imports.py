@@ -196,6 +196,7 @@ def test_the_methods_say_that_the_runs_were_imported(
         assert "their logs were imported on" in text
         assert "they were not launched by Tare" in text
         assert "The margin was chosen at the import, when the data had been taken." in text
+        assert "The plan was to judge" not in text
         assert "6 runs were found in the logs, 6 succeeded." in text
         assert "seed" not in text.partition("Methods")[2]
 
