@@ -16,9 +16,11 @@ from experiments.importing import KIND, LONGEST_NAME, store
 from experiments.imports import ImportProblem, Logs, files, read_logs
 from experiments.imports.archive import LIMITS
 from experiments.imports.layout import (
+    MOST_ENVIRONMENTS,
     Placed,
     Position,
     arrange,
+    choices,
     natural,
     positions,
     suggested,
@@ -97,7 +99,7 @@ class ImportForm(Styled, forms.Form):
         archive = self.cleaned_data["archive"]
         try:
             self.logs = read_logs(files(archive.file))
-            self.positions = positions(self.logs.runs)
+            self.positions = choices(positions(self.logs.runs))
         except ImportProblem as problem:
             raise ValidationError(str(problem)) from None
         return archive
@@ -113,7 +115,7 @@ class ImportForm(Styled, forms.Form):
             self.add_error(
                 "archive",
                 "No part of the paths tells environments apart; at least two are needed, each in "
-                "a folder of its own.",
+                f"a folder of its own, and at most {MOST_ENVIRONMENTS}.",
             )
             return cleaned
         self.chosen_baseline = cleaned.get("baseline") or ""

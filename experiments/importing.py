@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from experiments.imports import ImportProblem, Logs
-from experiments.imports.layout import Placed, arrange, natural, tool_of
+from experiments.imports.layout import MOST_ENVIRONMENTS, Placed, arrange, natural, tool_of
 from experiments.lifecycle import record
 from experiments.models import (
     Cluster,
@@ -117,6 +117,8 @@ def _check(placed: Sequence[Placed], baseline: str) -> None:
     names = sorted({one.environment for one in placed})
     if len(names) < 2:
         raise ImportProblem(f"There is one environment only, {names[0]}: nothing to compare with.")
+    if len(names) > MOST_ENVIRONMENTS:
+        raise ImportProblem(f"{len(names)} environments are too many; {MOST_ENVIRONMENTS} fit.")
     if baseline not in names:
         raise ImportProblem(f"The baseline {baseline!r} is none of {', '.join(names)}.")
     for name in names:

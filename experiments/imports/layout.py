@@ -26,6 +26,7 @@ TOOLS = {
     "Docker": r"docker",
     "bare metal": r"bare|native|metal|host",
 }
+MOST_ENVIRONMENTS = 30
 UNKNOWN_TOOL = "not known"
 REPEAT = re.compile(
     r"(?:run|rep|repeat|repetition|trial)?[-_. ]?(\d{1,9})", re.IGNORECASE | re.ASCII
@@ -79,10 +80,14 @@ def positions(runs: Sequence[LoggedRun]) -> list[Position]:
     return [Position(index, tuple(sorted(set(column)))) for index, column in enumerate(columns)]
 
 
+def choices(found: Sequence[Position]) -> list[Position]:
+    """Return the parts that can be the environment: at least two values, and not a crowd."""
+    return [position for position in found if 1 < len(position.values) <= MOST_ENVIRONMENTS]
+
+
 def suggested(found: Sequence[Position]) -> Position | None:
     """Return the part that is most likely the environment; None if none can be."""
-    several = [position for position in found if len(position.values) > 1]
-    named = [position for position in several if not position.counts]
+    named = [position for position in choices(found) if not position.counts]
     return next(iter([*(one for one in named if one.names_tools), *named]), None)
 
 

@@ -38,6 +38,7 @@ WORKLOAD_PARAMETERS = (
     "optimizer",
 )
 """What must agree for two runs to have done the same work, however many GPUs they had."""
+MOST_RUNS = 5000
 COARSEST = 0.01
 """A step trace that rounding alone could move by more than this share is not drawn."""
 OVERRUN = 1.2
@@ -103,6 +104,8 @@ def read_logs(found: Iterable[File]) -> Logs:
         else:
             left_out += 1
     runs = [run for folder, held in sorted(folders.items()) for run in _runs(folder, held)]
+    if len(runs) > MOST_RUNS:
+        raise ImportProblem(f"There are {len(runs):,} runs; import at most {MOST_RUNS:,} at once.")
     if not runs:
         raise ImportProblem(
             "No run of tf_cnn_benchmarks was found: neither benchmark.log with metric.log, nor a "

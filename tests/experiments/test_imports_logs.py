@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.imports import ImportProblem, LoggedRun, files, read_logs
-from experiments.imports.layout import arrange, positions, suggested, tool_of
+from experiments.imports import ImportProblem, LoggedRun, files, read_logs, tf_cnn
+from experiments.imports.layout import Position, arrange, choices, positions, suggested, tool_of
 from experiments.imports.tf_cnn import seconds_per_step, whole_intervals
 from tests import tf_cnn_logs as logs
 
@@ -389,6 +389,20 @@ def test_a_repeat_that_occurs_twice_is_counted_anew() -> None:
     placed = arrange(read(tree), 0)
     assert {one.scale for one in placed} == {"1x1"}
     assert sorted(one.repeat for one in placed) == [1, 1, 2, 2]
+
+
+def test_a_crowd_is_no_environment() -> None:
+    crowd = Position(0, tuple(f"udocker{number}" for number in range(31)))
+    models = Position(1, ("alexnet", "resnet"))
+    repeats = Position(2, ("1", "2"))
+    assert suggested([crowd, models, repeats]) == models
+    assert suggested([crowd, repeats]) is None
+    assert choices([crowd, models, repeats]) == [models, repeats]
+
+
+def test_too_many_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tf_cnn, "MOST_RUNS", 5)
+    assert problem(logs.runs()) == "There are 6 runs; import at most 5 at once."
 
 
 def test_paths_of_different_depth_are_refused() -> None:

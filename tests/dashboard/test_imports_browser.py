@@ -1,0 +1,51 @@
+"""Logs are imported in a real browser: the file is chosen once, whatever else has to be mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from experiments.models import Experiment
+from tests import tf_cnn_logs as logs
+from tests.dashboard.conftest import Open
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("complaints"),
+]
+
+
+def test_logs_become_an_experiment(page: Page, open_page: Open, tmp_path: Path) -> None:
+    archive = tmp_path / "k80.zip"
+    archive.write_bytes(logs.as_zip(logs.runs()).getvalue())
+    open_page("/experiments/import/")
+    page.get_by_label("Logs").set_input_files(archive)
+    found = page.locator("#found")
+    expect(found).to_contain_text("synthetic_resnet50, batch 64")
+    page.get_by_role("radio", name="udocker").check()
+    page.get_by_role("button", name="Import 6 runs").click()
+    expect(page.locator("#id_question_error")).to_contain_text("This field is required")
+    expect(page.get_by_role("radio", name="udocker")).to_be_checked()
+    page.get_by_label("Question").fill("What does Singularity cost?")
+    page.get_by_role("button", name="Import 6 runs").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What does Singularity cost?")
+    expect(page.locator(".verdict", has_text="SLOWER").first).to_be_visible()
+    assert Experiment.objects.get().baseline.name == "udocker"
+
+
+def test_what_is_wrong_with_a_file_is_said_at_once(
+    page: Page, open_page: Open, tmp_path: Path
+) -> None:
+    open_page("/experiments/import/")
+    for name, content, words in (
+        ("notes.zip", b"not a zip", "neither a zip, a tar nor a tar.gz"),
+        ("../x.zip", logs.as_zip({"../a/metric.log": "x"}).getvalue(), "leads out of the archive"),
+    ):
+        archive = tmp_path / Path(name).name
+        archive.write_bytes(content)
+        page.get_by_label("Logs").set_input_files(archive)
+        expect(page.locator("#found")).to_contain_text(words)
+    expect(page.get_by_role("button", name="Import")).to_have_count(0)
