@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.jobs import EnvironmentSpec
-from runners.runtimes import RUNTIMES, Inside
+from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.runtimes.base import CLEAN
 from runners.runtimes.docker import AS_THE_USER
 from runners.runtimes.enroot import START_IN
@@ -211,6 +211,21 @@ def test_a_wrong_mode_or_bind_is_refused_in_words(kind, mode, binds, fields):
 )
 def test_the_version_is_read(kind, printed, version):
     assert RUNTIMES[kind]().parse_version(printed) == version
+
+
+def test_contributing_shows_a_runtime_that_works():
+    """As it stood in the lab: bwrap started NumPy's folder with these words."""
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    example = re.search(r"```python\n(class Bubblewrap.*?)```", guide, re.DOTALL)
+    names = {"Runtime": Runtime, "Inside": Inside}
+    exec(example[1], names)  # noqa: S102
+    runtime = names["Bubblewrap"]()
+    assert runtime.wrap(Inside(PLAIN, "/job/run", binds=("/job",))) == shlex.split(
+        "bwrap --bind IMAGE / --dev-bind /dev /dev --proc /proc --clearenv --chdir /job/run "
+        "--bind /job /job"
+    )
+    assert runtime.present(PLAIN) == ["test", "-e", "IMAGE"]
+    assert runtime.version("") == ["bwrap", "--version"]
 
 
 def test_every_runtime_says_how_to_ask_for_its_version():
