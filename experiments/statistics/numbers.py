@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 MISSING = "–"
+LEVEL = 0.05
+"""At which tests decide."""
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 SMALL_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 SCALABLE_UP = frozenset({"B", "B/s", "FLOP/s", "Hz", "W", "J"})
@@ -123,12 +125,18 @@ def level(share: float) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """A p value: "0.023", "0.44", "< 0.001"; never stars."""
+    """A p value: "0.023", "0.44", "< 0.001"; never stars.
+
+    Next to 0.05 with as many digits as tell the side: "0.0504".
+    """
     if p is None:
         return MISSING
     if p < 0.001:
         return "< 0.001"
-    return fixed(p, 3 if p < 0.0995 else 2)
+    decimals = 3 if p < 0.0995 else 2
+    while decimals < 6 and p != LEVEL and round(p, decimals) == LEVEL:
+        decimals += 1
+    return fixed(p, decimals)
 
 
 def duration(seconds: float | None) -> str:

@@ -106,4 +106,9 @@ def _why_none(pair: Pair) -> str:
             f"{pair.size} of {pair.environment} and {pair.baseline} cannot show how much runs "
             f"vary; {more} more {_units(pair, more)} are needed."
         )
+    if pair.ratio is not None:
+        return (
+            f"the ratio of {pair.environment} to {pair.baseline} is {numbers.ratio(pair.ratio)}, "
+            f"but there is {pair.detail}."
+        )
     return f"there is {pair.detail}."

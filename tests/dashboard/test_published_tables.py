@@ -100,7 +100,7 @@ def document(client: Client, row: PublishedTable) -> dict[str, Any]:
 def problem(page: Any) -> str:
     """Return what the page says is wrong; it is on the page, and nothing was kept."""
     found: str = page.context["form"].preview.problem
-    assert 'class="problem"' in page.content.decode()
+    assert 'class="problem mb-1"' in page.content.decode()
     assert not PublishedTable.objects.exists()
     return found
 

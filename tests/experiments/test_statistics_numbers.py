@@ -101,3 +101,17 @@ def test_a_p_value_is_a_number(p, text):
 )
 def test_a_duration(seconds, text):
     assert numbers.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (0.0504, "0.0504"),
+        (0.0496, "0.0496"),
+        (0.05, "0.050"),
+        (0.05004, "0.05004"),
+        (0.0506, "0.051"),
+    ],
+)
+def test_a_p_next_to_the_level_shows_its_side(p: float, text: str) -> None:
+    assert numbers.p_value(p) == text

@@ -221,7 +221,7 @@ def test_any_bytes_are_a_table_or_refused_in_words(content):
 
 SCRAP = st.sampled_from(
     ["environment", "mean_s", "time", "sd", "n", "block", "bare", "box", "1", "2.5", "0", "NaN", "",
-     "1:30", "error", "gpus", "unit", "s", "state", "run"]
+     "1:30", "1 ± 2", "error", "gpus", "unit", "s", "state", "run"]
 )  # fmt: skip
 
 
