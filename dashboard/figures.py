@@ -52,7 +52,7 @@ SCALING = {
     "strong": "Strong scaling: the work of the whole job stays the same.",
     "weak": "Weak scaling: the work of each GPU stays the same.",
     "": "Nobody said whether the batch is that of the whole job (strong scaling) or of each GPU "
-    "(weak).",
+    "(weak): a time has no ideal then.",
 }
 IDEAL = (
     " Dashed: the ideal from each environment’s smallest scale. Points are geometric means with "

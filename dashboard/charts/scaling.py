@@ -19,7 +19,6 @@ from dashboard.charts.style import (
     meta,
     note,
     symbol,
-    with_unit,
 )
 from experiments.statistics import Better, numbers
 from experiments.statistics.scaling import Batch, Gain, Level, ideal
@@ -45,7 +44,7 @@ def scaling(
     nobody measured between two scales. Each base is printed below.
     """
     factor, shown = numbers.si([level.mean for level in levels], unit)
-    bases = _bases(levels)
+    bases = _bases(levels, marks)
     most = max((level.gpus for level in levels), default=1)
     places = _places([level.environment for level in levels], marks)
     data = [
@@ -54,7 +53,7 @@ def scaling(
         for trace in _ideal(base, most, factor, better, batch, marks, places)
         if base.gpus < most
     ]
-    for name in sorted(bases, key=lambda name: marks[name]):
+    for name in bases:
         mine = [level for level in levels if level.environment == name]
         data += _points(
             name,
@@ -69,7 +68,7 @@ def scaling(
         data,
         levels,
         axis(
-            f"{with_unit(metric, shown)}, log scale",
+            f"{label(metric, longest=28)}{f' ({label(shown)})' * bool(shown)}, log scale",
             type="log",
             **log_range(min(ends, default=1.0), max(ends, default=10.0)),
         ),
@@ -172,11 +171,12 @@ def _under(text: str, pixels: int, **options: Any) -> dict[str, Any]:
     return note(text, xref="paper", yref="paper", y=0, yanchor="top", yshift=-pixels, **options)
 
 
-def _bases(levels: Sequence[Level]) -> dict[str, Level]:
+def _bases(levels: Sequence[Level], marks: Marks) -> dict[str, Level]:
+    """The smallest scale of each environment, in the order of the marks."""
     bases: dict[str, Level] = {}
     for level in sorted(levels, key=lambda level: level.gpus):
         bases.setdefault(level.environment, level)
-    return bases
+    return {name: bases[name] for name in sorted(bases, key=lambda name: marks[name])}
 
 
 def _ideal(
@@ -261,7 +261,7 @@ def _scaled(interval: Interval | None, factor: float) -> Interval | None:
 def _absolute(bases: Sequence[Level], unit: str) -> list[str]:
     """What every ratio starts from: value, n, machine and framework (Hoefler & Belli, R1)."""
     lines = [
-        f"{label(base.environment, longest=24)} {_value(base, unit)}, {_gpus(base.gpus)}"
+        f"{label(base.environment, longest=28)} {_value(base, unit)}, {_gpus(base.gpus)}"
         for base in bases
     ]
     if lines:

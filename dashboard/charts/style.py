@@ -41,7 +41,13 @@ INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.1
 MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
-TICKS = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(i / 10 for i in range(10, 100, 2)))
+TICKS = (
+    (1,),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8),
+    tuple(i / 10 for i in range(10, 100, 2)),
+)
 """Round numbers for a log axis, from sparse to dense."""
 
 

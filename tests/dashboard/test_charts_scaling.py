@@ -127,6 +127,22 @@ def test_the_absolute_base_is_printed_with_its_interval_n_machine_and_framework(
     assert "machine and framework not stated" in text
 
 
+def test_bases_stand_in_the_order_of_their_symbols():
+    found = [from_runs("udocker", 1, [1.0, 1.1]), from_runs("bare metal", 2, [1.0, 1.1])]
+    lines = [line.split()[0] for line in words(drawn(found)) if " n = " in line]
+    assert lines == ["bare", "udocker"]
+
+
+@pytest.mark.parametrize(("fast", "slow"), [(1.17, 2.7), (1600, 4200), (0.9, 1.1), (1, 1000)])
+def test_the_log_axis_has_a_few_round_ticks(fast, slow):
+    figure = drawn([from_runs("bare metal", 1, [slow]), from_runs("bare metal", 2, [fast])])
+    axis = figure["layout"]["yaxis"]
+    assert 2 <= len(axis["tickvals"]) <= 9
+    assert all(
+        10 ** axis["range"][0] <= tick <= 10 ** axis["range"][1] for tick in axis["tickvals"]
+    )
+
+
 def test_a_level_without_spread_is_hollow_and_has_no_interval():
     found = [from_runs("bare metal", 1, [2.0, 2.1]), from_runs("bare metal", 2, [1.1])]
     (trace,) = points(drawn(found))
