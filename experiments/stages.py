@@ -105,12 +105,12 @@ class Stage:
         if self.cancelled:
             return "It is being cancelled: the verdict comes when the runs under way have ended."
         if len(self.looks) == 1:
-            return f"The verdict comes when all {self._count} have ended; {self.ended} have. {WHY}"
+            return f"The verdict comes when {self._all_have} ended; {self.ended} have. {WHY}"
         number = self.taken + 1
-        of_cells = f"the first {self.looks[self.taken]} repeats of every cell"
+        of_cells = f"the first {self.looks[self.taken]} repeats of every cell have"
         return (
             f"Look {number} of {len(self.looks)} comes when "
-            f"{of_cells if number < len(self.looks) else f'all {self._count}'} have ended; "
+            f"{of_cells if number < len(self.looks) else self._all_have} ended; "
             f"{self.ended_for_next} of their {self.planned_for_next} {self.unit}s have."
             + ("" if self.taken else f" {WHY}")
         )
@@ -133,6 +133,10 @@ class Stage:
     def why_early(self) -> str:
         """The reason of the stamp."""
         return f"Stopped after {self.ended} of {self._count}, outside the planned looks. {WHY}"
+
+    @property
+    def _all_have(self) -> str:
+        return f"all {self._count} have" if self.planned != 1 else f"its one {self.unit} has"
 
     @property
     def _count(self) -> str:

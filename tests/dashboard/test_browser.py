@@ -173,6 +173,18 @@ def test_on_paper_the_comparison_is_light_and_as_wide_as_the_page(
     expect(plot).not_to_have_attribute("width", on_screen)
 
 
+def test_other_tests_are_fetched_by_a_click_and_drawn(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=8)
+    open_page(f"/experiments/{experiment.pk}/comparison/")
+    before = drawn(page)
+    page.get_by_role("link", name="What other tests say").click()
+    expect(page.locator("#robustness")).to_contain_text("All agree with Student’s t")
+    expect(page.locator("[data-chart=quantiles-0] .main-svg").first).to_be_visible()
+    assert drawn(page) == before + 1
+
+
 def test_a_point_leads_to_its_run(page: Page, open_page: Open, results: Experiment) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
     drawn(page)

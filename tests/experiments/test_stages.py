@@ -345,6 +345,11 @@ def test_a_job_that_was_cancelled_before_the_experiment_does_not_undo_a_look() -
     assert stage_of(experiment).taken == 1
 
 
+def test_a_single_block_is_spoken_of_as_one() -> None:
+    waiting = stage_of(launched(repeats=1, looks=1)).waiting
+    assert waiting.startswith("The verdict comes when its one block has ended; 0 have.")
+
+
 def test_an_experiment_without_runs_waits_for_nothing() -> None:
     stage = stage_of(LaunchedFactory())
     assert (stage.waiting, stage.alive) == ("", False)
