@@ -138,6 +138,9 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "level_of_each_look": level(experiment.looks),
         "stopped_at_look": experiment.stopped_at_look,
         "plan": experiment.plan,
+        "imported_at": experiment.imported_at,
+        "imported_from": experiment.imported_from,
+        "sha256_of_logs": experiment.import_hash,
     }
 
 

@@ -201,6 +201,14 @@ def test_the_methods_say_that_the_runs_were_imported(
         assert "seed" not in text.partition("Methods")[2]
 
 
+def test_the_exports_say_where_the_runs_come_from(experiment: Experiment, as_owner: Client) -> None:
+    for name in ("comparison_json", "runs_json"):
+        about = as_owner.get(reverse(name, args=[experiment.pk])).json()["experiment"]
+        assert about["imported_from"] == "logs.zip"
+        assert about["sha256_of_logs"] == experiment.import_hash
+        assert about["launched_at"] is None
+
+
 def test_a_run_s_page_shows_its_trace_and_its_log(experiment: Experiment, as_owner: Client) -> None:
     run = experiment.runs.order_by("job__block")[0]
     page = as_owner.get(run.get_absolute_url()).content.decode()
