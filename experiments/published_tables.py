@@ -24,6 +24,7 @@ from experiments.statistics.tables import Row, Table, read_table
 
 MOST_BYTES = 2_000_000
 """Of a table that is kept: it is read anew whenever somebody looks."""
+MOST_ROWS = 10_000
 MOST_COMPARISONS = 200
 FIRST_ROWS = 10
 BARE = re.compile(r"(bare.?metal|bare|native|host|baseline|no.?container|without.*)", re.IGNORECASE)
@@ -146,6 +147,11 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
     """Read a table as far as it can be read; never raises."""
     try:
         sheet = read_sheet(text)
+        if len(sheet.rows) > MOST_ROWS:
+            raise TableError(
+                f"The table has {len(sheet.rows):,} rows; a page takes {MOST_ROWS:,}. One row a "
+                "run is due: the steps of a run are one value, their mean."
+            )
     except TableError as error:
         return Preview(problem=str(error))
     found: dict[str, Any] = {
@@ -167,12 +173,13 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
         "first": [_in_words(row) for row in table.rows[:FIRST_ROWS]],
     }
     try:
-        compared = compare_table(table, baseline=baseline, margin=margin)
-        if len(compared) > MOST_COMPARISONS:
+        comparisons = sum(len(arms) - 1 for _, arms in cells_of(table) if baseline in arms)
+        if comparisons > MOST_COMPARISONS:  # looked at before the work is done
             raise TableError(
-                f"These are {len(compared):,} comparisons; a page shows {MOST_COMPARISONS} at "
-                "most. Is a column a label that should be ignored?"
+                f"These are {comparisons:,} comparisons; a page shows {MOST_COMPARISONS} at most. "
+                "Is a column a label that should be ignored?"
             )
+        compared = compare_table(table, baseline=baseline, margin=margin)
     except TableError as error:
         found |= _rows_shown(sheet, reading, [str(error)])
         return Preview(**found, problem=str(error))

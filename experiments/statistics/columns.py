@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from experiments.statistics import printed
 from experiments.statistics.printed import TableError
@@ -151,6 +152,7 @@ def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     }
 
 
+@lru_cache(maxsize=1024)  # a table asks for each of its rows
 def unit_of(name: str) -> tuple[str, str, Better | None]:
     """ "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher".
 

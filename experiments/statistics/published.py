@@ -142,15 +142,16 @@ def _cell(
             margin=margin,
             paired=table.paired,
         )
-        pair = _runs(pair, samples_of(rows)) if table.single_runs else _means(pair, arms)
+        both = [*arms[baseline], *arm]
+        pair = _runs(pair, samples_of(both)) if table.single_runs else _means(pair, arms)
         if better is None and pair.verdict is not Verdict.NO_INFERENCE:
             raise TableError(
                 f"{arm[0].place}: whether lower or higher is better is not said; add a column "
                 "direction (lower or higher), or the unit."
             )
-        numbers = tuple(row.place.row for row in (*arms[baseline], *arm))
+        numbers = tuple(row.place.row for row in both)
         if pair.verdict is Verdict.NO_INFERENCE:
-            columns = _listed("column", (row.place.column for row in (*arms[baseline], *arm)))
+            columns = _listed("column", (row.place.column for row in both))
             where_from = f" ({_listed('Row', numbers)}, {columns}.)"
             pair = replace(pair, evidence=pair.evidence + where_from)
         yield Compared(cell, numbers, pair)

@@ -25,6 +25,7 @@ from experiments.models import PublishedTable
 from experiments.published_tables import (
     MOST_BYTES,
     MOST_COMPARISONS,
+    MOST_ROWS,
     as_kept,
     compare_published,
     preview,
@@ -473,7 +474,16 @@ def test_a_text_of_too_many_rows_is_refused_at_once(as_owner: Client) -> None:
 def test_more_comparisons_than_a_page_can_show_are_refused(as_owner: Client) -> None:
     rows = [f"{k},{name},{k + 1}\n" for k in range(MOST_COMPARISONS + 1) for name in ("a", "b")]
     page = shown(as_owner, "id,environment,mean_s\n" + "".join(rows))
+    many = [f"{k},{name},{k + 1},1,5\n" for k in range(MOST_ROWS // 2) for name in ("a", "b")]
+    began = time.process_time()
+    shown(as_owner, "id,environment,mean_s,sd,n\n" + "".join(many))
+    assert time.process_time() - began < 5, "nothing is compared before it is counted"
     assert problem(page).startswith("These are 201 comparisons; a page shows 200 at most.")
+
+
+def test_more_rows_than_a_page_reads_are_refused(as_owner: Client) -> None:
+    page = shown(as_owner, "environment,time_s\n" + "bare,1\n" * (MOST_ROWS + 1))
+    assert problem(page).startswith("The table has 10,001 rows; a page takes 10,000.")
 
 
 def test_a_form_without_the_token_is_refused() -> None:
