@@ -12,6 +12,7 @@ from django.db.models import Count
 from dashboard.marks import marks
 from experiments.comparisons import primary_metric
 from experiments.models import Environment, Experiment, Measurement, Run, Workload
+from experiments.warm_ups import warm_ups
 from runners.workloads import Metric
 
 # The strip of a cell is drawn on a canvas this wide.
@@ -95,19 +96,19 @@ class Matrix:
 
 
 def matrix(experiment: Experiment) -> Matrix:
-    """Count the runs of every cell; five queries, however many runs there are."""
+    """Count the runs of every cell; at most seven queries, however many runs there are."""
     index = marks(experiment)
     environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
     states = _states(experiment)
     workloads = [
         (row, primary_metric(experiment, row)) for row in experiment.workloads.order_by("name")
     ]
-    values = _values(experiment, {metric.name for _, metric in workloads})
+    values = _values(experiment, workloads, [row.name for row in environments])
     rows = []
     for workload, metric in workloads:
         for scale in experiment.scales:
             keys = [(workload.pk, scale, row.pk) for row in environments]
-            found = [values.get((*key, metric.name), []) for key in keys]
+            found = [values.get(key, []) for key in keys]
             known = [value for cell in found for value in cell]
             limits = (min(known), max(known)) if known else (0.0, 0.0)
             cells = [
@@ -128,14 +129,25 @@ def _states(experiment: Experiment) -> dict[tuple[int, str, int], Counter[str]]:
 
 
 def _values(
-    experiment: Experiment, metrics: set[str]
-) -> dict[tuple[int, str, int, str], list[float]]:
-    """Return the values that may be compared, by workload, scale, environment and metric."""
+    experiment: Experiment, workloads: Sequence[tuple[Workload, Metric]], environments: list[str]
+) -> dict[tuple[int, str, int], list[float]]:
+    """Return the values that are compared, by workload, scale and environment."""
+    metrics = {workload.pk: metric for workload, metric in workloads}
+    starts = {}
+    if experiment.warm_up == Experiment.WarmUp.FOUND:
+        starts = warm_ups(experiment, [row for row, _ in workloads], metrics, environments)
     measured = Measurement.objects.filter(
-        run__experiment=experiment, run__state=Run.State.SUCCEEDED, metric__in=metrics
+        run__experiment=experiment,
+        run__state=Run.State.SUCCEEDED,
+        metric__in={metric.name for metric in metrics.values()},
     )
-    values: dict[tuple[int, str, int, str], list[float]] = {}
-    fields = ("run__workload", "run__scale", "run__environment", "metric", "value")
-    for workload, scale, environment, metric, value in measured.order_by().values_list(*fields):
-        values.setdefault((workload, scale, environment, metric), []).append(value)
+    values: dict[tuple[int, str, int], list[float]] = {}
+    fields = ("run__workload", "run__scale", "run__environment", "run__uid", "metric", "value")
+    for workload, scale, environment, uid, metric, value in measured.order_by().values_list(
+        *fields
+    ):
+        if metric == metrics[workload].name:
+            group = starts.get((workload, scale))
+            decided = group.value(uid, value) if group else value
+            values.setdefault((workload, scale, environment), []).append(decided)
     return values

@@ -108,23 +108,27 @@ class WarmUps:
     is_judged_early: bool = False
     """Whether some runs are judged before others have come, which must not move their cut."""
 
-    def value(self, sample: Sample) -> float:
-        """What a run's value is, after the cut that decides.
+    def value(self, run: str, reported: float) -> float:
+        """What the value of a run (its uid) is, after the cut that decides.
 
         A run that never settles has no cut of its own. It counts all the same, with what is left
         after the cut of the others; where they have none in common, with what it reported.
         """
-        start = self.starts.get(sample.run)
+        start = self.starts.get(run)
         if not self.decides or start is None:
-            return sample.value
-        mean = self.left.get(sample.run) if self.common_cut is not None else start.settled
+            return reported
+        mean = self.left.get(run) if self.common_cut is not None else start.settled
         ratio = 1.0 if mean is None else mean / start.measured
-        return sample.value * ratio if self.is_time else sample.value / ratio
+        return reported * ratio if self.is_time else reported / ratio
 
     def applied(self, samples: Iterable[Sample]) -> list[Sample]:
         """The samples with the values that decide; those that never settle say so."""
         return [
-            replace(sample, value=self.value(sample), settles=not self._never(sample.run))
+            replace(
+                sample,
+                value=self.value(sample.run, sample.value),
+                settles=not self._never(sample.run),
+            )
             for sample in samples
         ]
 

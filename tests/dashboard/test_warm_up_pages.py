@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from dashboard.matrix import matrix
 from experiments import lifecycle
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People, Site
@@ -88,3 +89,11 @@ def test_a_runs_page_says_how_it_starts(as_owner: Client, people: People) -> Non
     page = text(as_owner.get(run.get_absolute_url()))
     assert "Warm-up: the first 40 steps are slower; steady from there." in page
     assert "The fixed burn-in of 10 steps leaves +3.8" in page
+
+
+def test_the_strips_of_an_experiment_show_the_values_that_are_compared(people: People) -> None:
+    made = started(owner=people.owner, **FOUND)
+    made.add(steps(0.02), steps(0.0202, throttled_from=250))
+    (row,) = matrix(made.experiment).rows
+    for cell in row.cells:
+        assert sorted(cell.values) == sorted(made.values(cell.environment))
