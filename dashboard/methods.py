@@ -198,7 +198,7 @@ def _looks(stage: Stage) -> str:
             f" It was ended after {stage.ended} of {stage.planned} {stage.unit}s, outside the plan."
         )
     if stage.waits:
-        said += " Not all planned runs have ended yet."
+        said += f" So far {stage.ended} of {stage.planned} {stage.unit}s have ended."
     return said
 
 

@@ -29,7 +29,8 @@ from experiments.statistics.printed import TableError
 @by_link
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
-    return _csv(compare_experiment(readable(request, pk)))
+    found = compare_experiment(readable(request, pk))
+    return _csv(found, waiting=found.stage.waiting)
 
 
 @by_link
@@ -102,8 +103,11 @@ def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
         raise Http404(str(error)) from error
 
 
-def _csv(comparison: Comparison) -> HttpResponseBase:
+def _csv(comparison: Comparison, *, waiting: str = "") -> HttpResponseBase:
+    """Return all that is compared; before there is anything, one row that says when it comes."""
     rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
+    if waiting and not rows:
+        rows = [{**comparison.about, "waiting": waiting}]
     return as_csv(rows, file_name(comparison, "comparison", ".csv"))
 
 

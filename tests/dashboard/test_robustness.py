@@ -52,6 +52,7 @@ def test_the_comparison_links_to_it_and_a_click_fetches_the_panel(
 def test_few_runs_are_not_checked(results: Experiment, as_owner: Client) -> None:
     page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
     assert reverse("robustness", args=[results.pk]) not in page
+    assert "Too few runs to check by other tests" in page
     panel = as_owner.get(reverse("robustness", args=[results.pk])).content.decode()
     assert "Too few runs to check: from 8 blocks on." in panel
     assert "quantiles" not in panel
