@@ -165,6 +165,24 @@ class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
         "way to ask for them: --gpus-per-node=a100:{gpus}, or -pe smp {cpus} for Grid Engine.",
     )
 
+    class Meta:
+        model = Partition
+        fields = "__all__"
+        labels: ClassVar = {
+            "gpus_per_node": "GPUs per node",
+            "gpu_model": "GPU model",
+            "gres": "GPU resource",
+            "cpus_per_node": "CPUs per node",
+            "cpus_per_run": "CPUs per run",
+            "memory_mb": "Memory, MB",
+        }
+        help_texts: ClassVar = {
+            "name": "Grid Engine: the queue. Without a scheduler: any name.",
+            "gres": "What the scheduler calls a GPU, such as gpu or gpu:a100.",
+            "account": "Grid Engine: the project.",
+            "qos": "Slurm only.",
+        }
+
 
 class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
     def clean(self) -> None:
@@ -186,7 +204,8 @@ class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
     fields = (
         ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),
         ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
-        ("account", "qos", "side_by_side", "directives"),
+        ("account", "qos", "side_by_side"),
+        "directives",
     )
 
 

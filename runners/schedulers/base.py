@@ -163,3 +163,15 @@ def site_options(wanted: Resources) -> tuple[list[str], set[str]]:
         if all(values[name] for name in names):
             options.append(PLACEHOLDER.sub(lambda found: str(values[found[1]]), directive))
     return options, asked
+
+
+def only_asked_gpus(wanted: Resources) -> list[str]:
+    """Lines of bash for schedulers that give a job which has the node alone all of its GPUs."""
+    count = wanted.gpus_per_node
+    some = f'$(cut -d, -f-{count} <<<"$CUDA_VISIBLE_DEVICES")' if count else ""
+    return [
+        "# A job that has the node alone may be given all GPUs: it sees as many as it asked for.",
+        'if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then',
+        f"    CUDA_VISIBLE_DEVICES={some}",
+        "fi",
+    ]

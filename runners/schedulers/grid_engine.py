@@ -7,7 +7,14 @@ from typing import Literal
 
 from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
-from runners.schedulers.base import Failure, LastWord, Scheduler, Status, site_options
+from runners.schedulers.base import (
+    Failure,
+    LastWord,
+    Scheduler,
+    Status,
+    only_asked_gpus,
+    site_options,
+)
 from runners.transports.base import Completed
 
 # Many sites name Grid Engine's commands in the login profile only. Nor may a qmaster that hangs
@@ -40,6 +47,8 @@ LAST_WORD = (
 :
 """
 )
+
+TRIAL = BEGIN + 'printf "%s\\n" "#!/bin/bash" "$@" | timeout 25 qsub -w v'
 
 NOT_NOW = re.compile(
     r"commlib error|unable to (send message|contact|connect)|got (send|select|read) error"
@@ -103,6 +112,7 @@ class GridEngine(Scheduler):
         return [
             *(f"#$ {option}" for option in [*options, *site]),
             "# -notify: USR2 warns before Grid Engine kills, by qdel or for a limit.",
+            *only_asked_gpus(wanted),
         ]
 
     def submit(self, job: JobSpec) -> list[str]:
@@ -166,6 +176,17 @@ class GridEngine(Scheduler):
         # A job that was run again, or a number that came round again, has several: the last counts.
         words = map(_accounted, RULE.split(done.stdout.decode(errors="replace")))
         return {job_id: word for job_id, word in words if job_id}
+
+    def version(self) -> list[str] | None:
+        return ["bash", "-c", BEGIN + "timeout 10 qstat -help | head -n 1"]
+
+    def trial(self, job: JobSpec) -> list[str] | None:
+        return ["bash", "-c", TRIAL, "qsub", *self.header(job)]
+
+    def parse_trial(self, done: Completed) -> str:
+        if done.returncode != 0:
+            raise _no(done, Refused)
+        return _words(done)
 
 
 def _word(text: str) -> str:

@@ -14,6 +14,7 @@ from runners.schedulers.base import (
     PartitionFacts,
     Scheduler,
     Status,
+    only_asked_gpus,
     site_options,
 )
 from runners.transports.base import Completed
@@ -32,10 +33,26 @@ NOT_NOW = re.compile(
 )
 # The same script as a real job's, and nothing is submitted.
 TRIAL = 'unset "${!SBATCH_@}"; printf "%s\\n" "#!/bin/sh" "$@" | exec sbatch --test-only'
+# Without a database behind sacct the controller is asked, which remembers for some minutes. Where
+# neither knows, the job's own files speak.
+LAST_WORD = """{ words=$(sacct --parsable2 --noheader --jobs="$1" \\
+    --format=JobIDRaw,State,ExitCode,NodeList,Reason 2>&1 >&3); code=$?; } 3>&1
+case $words in *"accounting storage is disabled"*) ;; *)
+    printf "%s\\n" "$words" >&2
+    exit "$code" ;;
+esac
+shift
+for id; do scontrol --oneliner show job "$id"; done
+"""
 # What belongs to a script and its files, not to a command that runs at once.
 OF_A_SCRIPT = ("--job-name=", "--chdir=", "--output=", "--export=", "--no-requeue")
 FULL = re.compile(r"requested nodes are busy|immediate|queued and waiting", re.IGNORECASE)
 FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id", re.IGNORECASE)
+# What `scontrol show job` tells of a job, in the order of sacct's fields below.
+TOLD = re.compile(
+    r"JobId=(?P<id>\d+) (?=.*? JobState=(?P<state>\S+) )(?=.*? ExitCode=(?P<exit>\S+) )"
+    r"(?=.*? NodeList=(?P<node>\S*) )(?=.*? Reason=(?P<reason>\S+) )"
+)
 NOT_FOUND = 127
 
 WAITING = {
@@ -97,6 +114,7 @@ class Slurm(Scheduler):
             *lines,
             "# --export=NONE keeps the submitter's variables out, but would starve srun here.",
             "unset SLURM_EXPORT_ENV",
+            *only_asked_gpus(wanted),
         ]
 
     def submit(self, job: JobSpec) -> list[str]:
@@ -138,16 +156,21 @@ class Slurm(Scheduler):
 
     def last_word(self, ids: Sequence[str]) -> list[str] | None:
         # Not -X: it leaves out jobs that never became eligible. Steps are told by their ids.
-        fields = "JobIDRaw,State,ExitCode,NodeList,Reason"
-        jobs = ",".join(ids)
-        return ["sacct", "--parsable2", "--noheader", f"--jobs={jobs}", f"--format={fields}"]
+        return ["bash", "-c", LAST_WORD, "last-word", ",".join(ids), *ids]
 
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+        lines = done.stdout.decode(errors="replace").splitlines()
+        told = [TOLD.match(line) for line in lines]
+        if lines and all(told):
+            rows = [list(found.group(*TOLD.groupindex)) for found in told if found]
+        else:
+            rows = _rows(done, 5)
         found = {}
-        for job_id, state, exit_code, node, reason in _rows(done, 5):
+        for job_id, state, exit_code, node, reason in rows:
             name = state.partition(" ")[0]  # "CANCELLED by 1000" says who
             if job_id.isdigit() and name in ENDED:
-                found[job_id] = LastWord(state, exit_code, _said(reason), node, ENDED[name])
+                nodes = "" if node == "(null)" else node
+                found[job_id] = LastWord(state, exit_code, _said(reason), nodes, ENDED[name])
         return found
 
     def version(self) -> list[str] | None:
@@ -213,14 +236,20 @@ def _gpus(gres: str) -> int:
 
 
 def _rows(done: Completed, fields: int) -> list[list[str]]:
-    """Lines of squeue or sacct, the last field being free text; none if the job is forgotten."""
+    """Lines of squeue or sacct, the last field being free text; none if the job is forgotten.
+
+    TryAgain if a line is none: what is missing from rubbish has not ended.
+    """
     if done.returncode != 0:
         if FORGOTTEN.search(_words(done)):
             return []
         raise _no(done, TryAgain)
     lines = done.stdout.decode(errors="replace").splitlines()
-    rows = (line.strip().split("|", fields - 1) for line in lines)
-    return [row for row in rows if len(row) == fields]
+    rows = [line.strip().split("|", fields - 1) for line in lines if line.strip()]
+    for row in rows:
+        if len(row) != fields:
+            raise TryAgain(f"This is no answer of Slurm's: {row[0][:200]}", kind="busy")
+    return rows
 
 
 def _no(done: Completed, otherwise: type[TryAgain] | type[Refused]) -> TryAgain | Refused:

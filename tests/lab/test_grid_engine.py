@@ -200,6 +200,17 @@ def test_a_refusal_is_told_in_qsubs_words(site, wanted, words):
         site.runner.submit(site.job(site.program("true"), **wanted))
 
 
+def test_a_trial_says_whether_a_job_could_run_and_submits_nothing(site):
+    scheduler, run = site.runner.scheduler, site.runner.transport.run
+    assert b"8.1" in run(scheduler.version()).stdout
+    job = site.job(site.program("true"))
+    said = scheduler.parse_trial(run(scheduler.trial(job)))
+    assert said == "verification: found suitable queue(s)"
+    assert site.runner.find(job) is None
+    with pytest.raises(Refused, match="it offers only hc:gpu=4"):
+        scheduler.parse_trial(run(scheduler.trial(site.job(gpus_per_node=5))))
+
+
 def test_a_scheduler_that_does_not_answer_changes_nothing(site):
     job = site.job(site.program(WAITS))
     job_id = site.begun(job)

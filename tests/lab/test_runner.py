@@ -192,6 +192,45 @@ def test_any_number_of_jobs_is_one_status_call(cluster, monkeypatch):
     cluster.until(lambda: not cluster.runner.poll(ids))
 
 
+def test_without_a_database_the_controller_remembers(cluster, monkeypatch):
+    """As a site without slurmdbd answers: its clients are told so, the controller is the lab's."""
+    job = cluster.job(cluster.program(WAITS))
+    job_id = cluster.begun(job)
+    cluster.runner.cancel([job_id])
+    cluster.finished(job, job_id)
+    folder = f"{cluster.lab.work_directory}/no-database"
+    shell = (
+        f"mkdir -p {folder} && cp /etc/slurm/gres.conf /etc/slurm/cgroup.conf {folder} && "
+        f"sed '/^Accounting/d' /etc/slurm/slurm.conf >{folder}/slurm.conf && "
+        f"echo AccountingStorageType=accounting_storage/none >>{folder}/slurm.conf"
+    )
+    assert cluster.runner.transport.run(["bash", "-c", shell]).returncode == 0
+    run = cluster.runner.transport.run
+    monkeypatch.setattr(
+        cluster.runner.transport,
+        "run",
+        lambda argv, **kw: run(["env", f"SLURM_CONF={folder}/slurm.conf", *argv], **kw),
+    )
+    cluster.until(lambda: cluster.runner.last_words([job_id]))
+    told = cluster.runner.last_words([job_id, "999999"])
+    assert set(told) == {job_id}
+    assert (told[job_id].kind, told[job_id].node[:4]) == ("cancelled outside", "node")
+
+
+def test_a_site_asks_in_its_own_spelling(cluster):
+    shows = cluster.program('echo "$CUDA_VISIBLE_DEVICES $SLURM_CPUS_PER_TASK"')
+    site = ("--gpus-per-node=h100:{gpus}", "-c {cpus}", "--mem-per-cpu={memory_per_cpu}M")
+    site += ("--exclusive",)
+    job = cluster.job(
+        shows, gpus_per_node=2, cpus_per_node=2, memory_mb=600, directives=site, gres="nothing"
+    )
+    job_id = cluster.runner.submit(job)
+    record = cluster.finished(job, job_id)
+    assert record.runs[f"{job.uid}-r0"].output_tail == "0,1 2"
+    assert "MinMemoryCPU=300M" in record.snapshot["scheduler"]
+    assert "OverSubscribe=NO" in record.snapshot["scheduler"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

@@ -370,3 +370,20 @@ def test_of_several_records_the_latest_counts():
 @pytest.mark.parametrize("answer", [said(), said(stderr="error: job id 99 not found\n")])
 def test_what_nobody_remembers_is_left_out(answer):
     assert GRID_ENGINE.parse_last_word(answer) == {}
+
+
+# --- Looking beforehand
+
+
+def test_a_trial_is_told_in_qsubs_words():
+    assert "#$ -l h_rt=61" in GRID_ENGINE.trial(JOB)
+    found = "verification: found suitable queue(s)"
+    assert GRID_ENGINE.parse_trial(said(found + "\n")) == found
+    words = (
+        'Unable to run job: Job 2 (-l gpu=99) cannot run at host "localhost" because it offers '
+        "only hc:gpu=4.000000\nverification: no suitable queues\nExiting."
+    )
+    with pytest.raises(Refused, match="it offers only hc:gpu=4"):
+        GRID_ENGINE.parse_trial(said(stderr=words, code=1))
+    with pytest.raises(TryAgain):
+        GRID_ENGINE.parse_trial(said(stderr=DOWN[1], code=1))

@@ -1,5 +1,7 @@
 """What Slurm is told and how its answers are read: texts of Slurm 24.11.5, as it printed them."""
 
+import os
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -62,13 +64,37 @@ def test_a_site_asks_in_its_own_spelling():
     site = ("--gpus-per-node=a100:{gpus}", "-c {cpus}", "--mem-per-cpu={memory_per_cpu}M", "-N1-1")
     asked = header(directives=site, gpus_per_node=2, cpus_per_node=3, memory_mb=1000)
     own = ["--gpus-per-node=a100:2", "-c 3", "--mem-per-cpu=334M", "-N1-1"]
-    assert asked[-6:-2] == [f"#SBATCH {option}" for option in own]
+    assert [line for line in asked if line.startswith("#SBATCH")][-4:] == [
+        f"#SBATCH {option}" for option in own
+    ]
     for option in ("--gres", "--cpus-per-task", "--mem="):
         assert option not in "\n".join(asked)
     without = "\n".join(header(directives=site))
     assert "gpus-per-node" not in without
     assert "mem-per-cpu" not in without
     assert "#SBATCH -c 1" in without
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "seen"),
+    [
+        ("0,1,2,3", 2, "0,1"),  # what --exclusive gives
+        ("2,3", 2, "2,3"),
+        ("GPU-8d,GPU-9e", 1, "GPU-8d"),
+        ("0,1,2,3", 0, ""),
+        (None, 1, "unset"),
+    ],
+)
+def test_a_job_sees_as_many_gpus_as_it_asked_for(given, asked, seen):
+    script = "\n".join([*header(gpus_per_node=asked), 'echo "${CUDA_VISIBLE_DEVICES-unset}"'])
+    variables = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={"PATH": os.environ["PATH"], **variables},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert done.stdout.decode().strip() == seen
 
 
 @pytest.mark.parametrize("printed", ["7\n", "7;cluster\n", "Welcome to the cluster\n7\n"])
@@ -242,6 +268,47 @@ def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     assert SLURM.parse_last_word(said(printed)) == {
         "7": LastWord("COMPLETED", "0:0", "", "node2", "")
     }
+
+
+TOLD = (
+    "JobId={id} JobName=JobState=RUNNING UserId=researcher(20001) Account=(null) QOS=normal "
+    "JobState={state} Reason={reason} Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 "
+    "ExitCode={exit} RunTime=00:00:00 TimeLimit=00:05:00 AllocNode:Sid=localhost:0 "
+    "ReqNodeList=(null) ExcNodeList=(null) NodeList={node} BatchHost=node1 NumNodes=1 "
+    "Command=(null) WorkDir=/scratch StdErr=/scratch/slurm-3.out StdOut=/scratch/slurm-3.out \n"
+)
+
+
+def test_without_a_database_the_controller_is_asked():
+    assert SLURM.last_word(["7", "8"])[-3:] == ["7,8", "7", "8"]
+    printed = "".join(
+        TOLD.format(id=number, state=state, reason=reason, exit=code, node=node)
+        for number, state, reason, code, node in [
+            (3, "FAILED", "NonZeroExitCode", "7:0", "node1"),
+            (4, "COMPLETED", "None", "0:0", "node2"),
+            (5, "RUNNING", "None", "0:0", "node1"),
+            (6, "CANCELLED", "None", "0:0", "(null)"),
+            (7, "TIMEOUT", "TimeLimit", "0:15", "node[1-2]"),
+        ]
+    )
+    forgotten = "slurm_load_jobs error: Invalid job id specified\n"
+    assert SLURM.parse_last_word(said(printed, forgotten, 1)) == {
+        "3": LastWord("FAILED", "7:0", "NonZeroExitCode", "node1", "failed"),
+        "4": LastWord("COMPLETED", "0:0", "", "node2", ""),
+        "6": LastWord("CANCELLED", "0:0", "", "", "cancelled outside"),
+        "7": LastWord("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out"),
+    }
+    assert SLURM.parse_last_word(said("", forgotten, 1)) == {}
+
+
+HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
+
+
+@pytest.mark.parametrize("printed", [HTML, "7|RUNNING|None\nmaintenance until Monday\n"])
+def test_an_answer_that_is_none_says_nothing_about_jobs(printed):
+    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_last_word):
+        with pytest.raises(TryAgain, match="no answer of Slurm's"):
+            parse(said(printed))
 
 
 def test_without_accounting_nobody_remembers():

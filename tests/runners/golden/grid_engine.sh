@@ -14,6 +14,10 @@
 #$ -pe smp 8
 #$ -l rmem=2000M
 # -notify: USR2 warns before Grid Engine kills, by qdel or for a limit.
+# A job that has the node alone may be given all GPUs: it sees as many as it asked for.
+if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then
+    CUDA_VISIBLE_DEVICES=$(cut -d, -f-2 <<<"$CUDA_VISIBLE_DEVICES")
+fi
 
 # The runs of one block, one after the other, on one node, each with its record. People typed
 # what is quoted below; only the set-up lines are shell, and administrators wrote those.

@@ -18,6 +18,10 @@
 #SBATCH --exclusive
 # --export=NONE keeps the submitter's variables out, but would starve srun here.
 unset SLURM_EXPORT_ENV
+# A job that has the node alone may be given all GPUs: it sees as many as it asked for.
+if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then
+    CUDA_VISIBLE_DEVICES=$(cut -d, -f-2 <<<"$CUDA_VISIBLE_DEVICES")
+fi
 
 # The runs of one block, one after the other, on one node, each with its record. People typed
 # what is quoted below; only the set-up lines are shell, and administrators wrote those.
