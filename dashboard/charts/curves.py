@@ -14,6 +14,7 @@ from dashboard.charts.style import (
     dash,
     label,
     layout,
+    legend_room,
     log_range,
     meta,
     note,
@@ -54,7 +55,7 @@ def loss_curves(
             ),
         ],
         "layout": layout(
-            height=340,
+            height=340 + legend_room(len(medians)),
             margin={"t": 48},
             showlegend=True,
             xaxis=axis("step", showgrid=False),
@@ -84,7 +85,7 @@ def accuracy_curves(
     return {
         "data": list(_runs(scaled, marks, mode="lines+markers", showlegend=True)),
         "layout": layout(
-            height=320,
+            height=320 + legend_room(len({curve.environment for curve in curves})),
             margin={"t": 48},
             showlegend=True,
             xaxis=axis(f"time in steps ({unit})", showgrid=False, rangemode="tozero"),

@@ -15,6 +15,7 @@ from dashboard.charts.style import (
     colour,
     label,
     layout,
+    legend_room,
     log_range,
     meta,
     note,
@@ -132,7 +133,7 @@ def _figure(
     return {
         "data": data,
         "layout": layout(
-            height=300 + 48 + below,
+            height=300 + 48 + below + legend_room(len({level.environment for level in levels})),
             margin={"t": 48, "b": below, "l": LEFT},
             showlegend=True,
             # The symbols stand beside their tick, so the tick is what a point's GPUs are.
@@ -261,7 +262,9 @@ def _scaled(interval: Interval | None, factor: float) -> Interval | None:
 def _absolute(bases: Sequence[Level], unit: str) -> list[str]:
     """What every ratio starts from: value, n, machine and framework (Hoefler & Belli, R1)."""
     lines = [
-        f"{label(base.environment, longest=28)} {_value(base, unit)}, {_gpus(base.gpus)}"
+        f"{label(base.environment, longest=28)} {_value(base, unit)}, {_gpus(base.gpus)}".replace(
+            " GPU", "\u00a0GPU"
+        )
         for base in bases
     ]
     if lines:

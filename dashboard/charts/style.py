@@ -132,6 +132,11 @@ def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[st
     }
 
 
+def legend_room(names: int) -> int:
+    """Pixels that a plot grows by, so that a legend of many names leaves it some on a phone."""
+    return 16 * max(names - 3, 0)
+
+
 def note(text: str, **options: Any) -> dict[str, Any]:
     """An annotation without an arrow; named "muted" it takes the page's quiet colour."""
     quiet = {"font": {"color": MUTED, "size": 12}} if options.get("name") == "muted" else {}

@@ -13,6 +13,7 @@ from dashboard.charts.style import (
     dash,
     label,
     layout,
+    legend_room,
     meta,
     with_unit,
 )
@@ -51,12 +52,12 @@ def tails(found: Sequence[Tail], *, unit: str, metric: str, marks: Marks) -> Fig
             for one in found
         ],
         "layout": layout(
-            height=360,
+            height=360 + legend_room(len(found)),
             margin={"t": 48},
             showlegend=True,
             xaxis=axis(with_unit(metric, unit)),
             yaxis=axis(
-                "share of steps as long or longer (%, log scale)",
+                "as long or longer (%, log scale)",
                 type="log",
                 range=[2 - math.log10(most) - 0.1, 2.1],
                 tickvals=[100 / 10**decade for decade in decades],

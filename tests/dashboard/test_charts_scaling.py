@@ -76,7 +76,7 @@ def test_every_figure_is_plain_json_that_plotly_accepts(name):
 
 
 def words(figure):
-    return [note["text"] for note in figure["layout"]["annotations"]]
+    return [note["text"].replace("\u00a0", " ") for note in figure["layout"]["annotations"]]
 
 
 def traces(figure, ending):

@@ -230,7 +230,7 @@ def test_scaling_is_labelled_and_its_base_printed(
     found = figures(page)
     small = " ".join(note["text"] for note in found["scaling-0"]["layout"]["annotations"])
     assert "bare metal 20.04 ms [" in small
-    assert "n = 3, 1 GPU" in small
+    assert "n = 3, 1\u00a0GPU" in small
     assert "EPYC; tensorflow-cpu 2.21.0" in small
     (scaling,) = scalings(compare_experiment(made))
     points = [t for t in found["efficiency-0"]["data"] if t["mode"] == "markers"]
