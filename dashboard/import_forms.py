@@ -13,8 +13,7 @@ from django.core.exceptions import ValidationError
 
 from dashboard.forms import PercentField, Styled
 from experiments.importing import KIND, LONGEST_NAME, store
-from experiments.imports import ImportProblem, Logs, files, read_logs
-from experiments.imports.archive import LIMITS
+from experiments.imports import LIMITS, ImportProblem, Logs, files, read_logs
 from experiments.imports.layout import (
     MOST_ENVIRONMENTS,
     Placed,

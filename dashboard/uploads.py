@@ -7,7 +7,7 @@ from typing import Any
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
-from experiments.imports.archive import LIMITS
+from experiments.imports import LIMITS
 
 REFUSED = "TARE_UPLOAD_REFUSED"
 

@@ -1,28 +1,23 @@
 """A folder, zip or tar of logs, file by file and line by line.
 
 Nothing is unpacked to disk and no name is trusted: no path leaves the archive, and links, devices
-and whatever else is no plain file are refused. What is read is counted as it comes, not as the
-archive declares it, so that a bomb is refused where it passes a limit, with flat memory.
+and whatever else is no plain file are refused.
 """
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import stat
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from experiments.imports.problems import ImportProblem
+from experiments.imports.reading import DAMAGED, LIMITS, MEGABYTE, File, Limits, Meter
 
-CHUNK = 1 << 16
-MEGABYTE = 1_000_000
 LONGEST_PATH = 500
 DEEPEST_PATH = 20
 MOST_EXTENDED_HEADER = 1 << 16
@@ -33,148 +28,6 @@ EXTENDED_HEADERS = (
 )
 LARGEST_READ = 8 * MEGABYTE
 """A zip's list of members is read at once; no list within the limits is larger."""
-RATIO_FROM = 10 * MEGABYTE
-"""Below this nobody minds how well something was compressed."""
-DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    OSError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    RecursionError,
-    NotImplementedError,
-)
-"""What the readers of zip, tar and gzip raise when they are fed rubbish."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How much is read before it is refused."""
-
-    archive_bytes: int = 64 * MEGABYTE
-    members: int = 20_000
-    unpacked_bytes: int = 256 * MEGABYTE
-    file_bytes: int = 32 * MEGABYTE
-    file_lines: int = 200_000
-    lines: int = 1_000_000
-    line_bytes: int = MEGABYTE
-    ratio: int = 200
-
-    def in_words(self) -> str:
-        return (
-            f"At most {self.archive_bytes // MEGABYTE} MB as it is sent and "
-            f"{self.unpacked_bytes // MEGABYTE} MB unpacked, {self.members:,} members, and "
-            f"{self.file_bytes // MEGABYTE} MB or {self.file_lines:,} lines a file."
-        )
-
-
-LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Line:
-    number: int
-    content: bytes
-    ended: bool
-    """Whether a line break followed: a writer that was cut off leaves none."""
-
-
-class File:
-    """One plain file. Read `lines` before asking for the next file."""
-
-    def __init__(
-        self, path: str, read: Callable[[int], bytes], meter: Meter, *, weighed: bool = False
-    ) -> None:
-        """`weighed`: its bytes have been counted on their way here."""
-        self.path = path
-        self._read = read
-        self._meter = meter
-        self._weighed = weighed
-        self._hash = hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        """Of what has been read so far."""
-        return self._hash.hexdigest()
-
-    def lines(self) -> Iterator[Line]:
-        """Yield each line without its line break. Raises ImportProblem at a limit."""
-        limits = self._meter.limits
-        rest, number, size = b"", 0, 0
-        while chunk := self._chunk():
-            size += len(chunk)
-            self._hash.update(chunk)
-            if size > limits.file_bytes:
-                raise ImportProblem(
-                    f"{self.path} holds more than {limits.file_bytes // MEGABYTE} MB; "
-                    "a log of one run is far smaller."
-                )
-            *whole, rest = (rest + chunk).split(b"\n")
-            if len(rest) > limits.line_bytes:
-                raise ImportProblem(
-                    f"{self.path}, line {number + len(whole) + 1}: longer than "
-                    f"{limits.line_bytes // MEGABYTE} MB; this is not a log."
-                )
-            for content in whole:
-                number += 1
-                self._count(number)
-                yield Line(number, content, ended=True)
-        if rest:
-            self._count(number + 1)
-            yield Line(number + 1, rest, ended=False)
-
-    def _chunk(self) -> bytes:
-        try:
-            chunk = self._read(CHUNK)
-        except ImportProblem:
-            raise
-        except DAMAGED as error:
-            raise ImportProblem(f"{self.path} is damaged or cut off: {error}.") from error
-        if not self._weighed:
-            self._meter.unpacked(len(chunk))
-        return chunk
-
-    def _count(self, number: int) -> None:
-        limits = self._meter.limits
-        if number > limits.file_lines:
-            raise ImportProblem(
-                f"{self.path} holds more than {limits.file_lines:,} lines; "
-                "a log of one run has some for every ten steps."
-            )
-        self._meter.line()
-
-
-class Meter:
-    """Counts over all files; raises ImportProblem past a limit."""
-
-    def __init__(self, limits: Limits, archive_bytes: int | None = None) -> None:
-        self.limits = limits
-        self._archive_bytes = archive_bytes
-        self._bytes = self._lines = self._members = 0
-
-    def member(self) -> None:
-        self._members += 1
-        if self._members > self.limits.members:
-            raise ImportProblem(f"More than {self.limits.members:,} files and folders.")
-
-    def line(self) -> None:
-        self._lines += 1
-        if self._lines > self.limits.lines:
-            raise ImportProblem(f"More than {self.limits.lines:,} lines in all files together.")
-
-    def unpacked(self, count: int) -> None:
-        self._bytes += count
-        if self._bytes > self.limits.unpacked_bytes:
-            raise ImportProblem(
-                f"More than {self.limits.unpacked_bytes // MEGABYTE} MB when unpacked."
-            )
-        packed = self._archive_bytes
-        if packed and self._bytes > max(RATIO_FROM, packed * self.limits.ratio):
-            raise ImportProblem(
-                f"It unpacks to more than {self.limits.ratio} times its size: no log does that."
-            )
 
 
 def files(source: Path | BinaryIO, *, limits: Limits = LIMITS) -> Iterator[File]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from experiments.imports.archive import Line
 from experiments.imports.problems import ImportProblem, at
+from experiments.imports.reading import Line
 
 CUMULATED = "current_examples_per_sec"
 AVERAGE = "average_examples_per_sec"

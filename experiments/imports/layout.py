@@ -27,6 +27,8 @@ TOOLS = {
     "bare metal": r"bare|native|metal|host",
 }
 MOST_ENVIRONMENTS = 30
+MOST_REPEATS = 1000
+"""A larger number is a date, not a repeat."""
 UNKNOWN_TOOL = "not known"
 REPEAT = re.compile(
     r"(?:run|rep|repeat|repetition|trial)?[-_. ]?(\d{1,9})", re.IGNORECASE | re.ASCII
@@ -118,7 +120,7 @@ def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
     for (where, workload, scale), members in cells.items():
         members.sort(key=lambda index: natural(runs[index].path))
         own = [int(match[1]) for index in members if numbered and (match := counted[index])]
-        if not own or len(set(own)) < len(own) or min(own) < 1:
+        if not own or len(set(own)) < len(own) or not 1 <= min(own) <= max(own) <= MOST_REPEATS:
             own = list(range(1, len(members) + 1))
         for index, repeat in zip(members, own, strict=True):
             placed[index] = Placed(runs[index], where, workload, scale, repeat)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.imports.archive import Line
 from experiments.imports.benchmark_logger import TAIL, Metrics, clean
 from experiments.imports.problems import at
+from experiments.imports.reading import Line
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 STEP = re.compile(rf"(\d{{1,9}})\s+images/sec:\s+({NUMBER})(?:\s+\+/-.*?\))?(?:\t\s*({NUMBER}))?")

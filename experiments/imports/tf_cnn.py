@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from experiments.imports.archive import File
+from experiments.imports import sanity
 from experiments.imports.benchmark_logger import (
     AVERAGE,
     Info,
@@ -23,9 +22,9 @@ from experiments.imports.benchmark_logger import (
     read_metrics,
 )
 from experiments.imports.problems import ImportProblem
+from experiments.imports.reading import File
 from experiments.imports.standard_output import Output, is_fine_enough, read_output
 
-LOGGER_FILES = ("benchmark.log", "metric.log", "eval.log")
 OUTPUT_SUFFIXES = (".log", ".txt", ".out", ".stdout")
 OUTPUT_NAMES = ("stdout", "output", "out")
 WORKLOAD_PARAMETERS = (
@@ -41,9 +40,6 @@ WORKLOAD_PARAMETERS = (
 MOST_RUNS = 5000
 COARSEST = 0.01
 """A step trace that rounding alone could move by more than this share is not drawn."""
-OVERRUN = 1.2
-"""Steps may seem to take this much longer than the time that passed: clocks are coarse."""
-SLACK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,13 +181,15 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
         )
     info, metrics = held.info, held.metrics or Metrics()
     path = str(PurePosixPath(folder, "benchmark.log"))
-    batch, gpus = _batch(path, info.parameters), _gpus(path, info.parameters)
-    _check_devices(path, info.parameters, batch)
-    _check_clock(metric_log, metrics, batch)
-    reason, message = _failure(metric_log, metrics, info.parameters, exists=bool(held.metrics))
+    batch, gpus = sanity.batch(path, info.parameters), sanity.gpus(path, info.parameters)
+    sanity.check_devices(path, info.parameters, batch)
+    sanity.check_clock(metric_log, metrics, batch)
+    reason, message = sanity.failure(
+        metric_log, metrics, info.parameters, exists=bool(held.metrics)
+    )
     evaluation = {**held.evaluation, **metrics.evaluation}
     times = seconds_per_step(metrics.steps, metrics.rates, batch)
-    _check_times(metric_log, metrics.steps, times)
+    sanity.check_times(metric_log, metrics.steps, times)
     intervals, times = whole_intervals(metrics.steps, times)
     inside: dict[str, Any] = {
         **info.machine,
@@ -230,15 +228,15 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
 def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun:
     """A run of which only the standard output is known: no machine, and no times."""
     parameters, metrics = output.parameters, output.metrics
-    batch = _batch(path, parameters)
-    gpus = _gpus(path, parameters)
+    batch = sanity.batch(path, parameters)
+    gpus = sanity.gpus(path, parameters)
     parameters.setdefault("batch_size_per_device", batch / max(gpus, 1))
-    reason, message = _failure(path, metrics, parameters, exists=True)
+    reason, message = sanity.failure(path, metrics, parameters, exists=True)
     intervals: list[int] = []
     times: list[float] = []
     if is_fine_enough(metrics.steps, metrics.rates, COARSEST):
         times = seconds_per_step(metrics.steps, metrics.rates, batch)
-        _check_times(path, metrics.steps, times)
+        sanity.check_times(path, metrics.steps, times)
         intervals, times = whole_intervals(metrics.steps, times)
     version = str(parameters.get("tensorflow", ""))
     inside = {
@@ -317,80 +315,6 @@ def _workload(parameters: dict[str, Any]) -> dict[str, Any]:
     if isinstance(batch := found.get("batch_size_per_device"), float) and batch.is_integer():
         found["batch_size_per_device"] = int(batch)
     return found
-
-
-def _batch(path: str, parameters: dict[str, Any]) -> float:
-    batch = parameters.get("batch_size")
-    if isinstance(batch, bool) or not isinstance(batch, int | float) or not 0 < batch < 1e9:
-        raise ImportProblem(f"{path}: the batch size is {batch!r}; it must be above zero.")
-    return batch
-
-
-def _devices(parameters: dict[str, Any]) -> list[str]:
-    return re.findall(r"[cgt]pu:\d+", str(parameters.get("devices", "")).lower())
-
-
-def _gpus(path: str, parameters: dict[str, Any]) -> int:
-    devices = _devices(parameters)
-    if not devices:
-        raise ImportProblem(f"{path} does not say on which devices it ran.")
-    return sum(not device.startswith("cpu") for device in devices)
-
-
-def _check_devices(path: str, parameters: dict[str, Any], batch: float) -> None:
-    """Refuse a batch size that is not that of all devices together."""
-    each, count = parameters.get("batch_size_per_device"), len(_devices(parameters))
-    if isinstance(each, int | float) and abs(each * count - batch) > 0.5:
-        raise ImportProblem(
-            f"{path}: the batch size is {batch:g}, but {count} device{'s' * (count != 1)} with "
-            f"{each:g} each make {each * count:g}."
-        )
-
-
-def _check_clock(path: str, metrics: Metrics, batch: float) -> None:
-    """Refuse steps that would have taken longer than the time that passed."""
-    if len(metrics.steps) < 2 or not metrics.began_at or not metrics.stepped_at:
-        return
-    totals = [metrics.steps[i] * batch / metrics.rates[i] for i in (0, -1)]
-    needed = totals[1] - totals[0]
-    passed = (metrics.stepped_at - metrics.began_at).total_seconds()
-    if needed > OVERRUN * passed + SLACK_SECONDS:
-        raise ImportProblem(
-            f"{path}: with a batch size of {batch:g} the steps {metrics.steps[0]} to "
-            f"{metrics.steps[-1]} take {needed:.0f} s; its time stamps say {passed:.0f} s. One of "
-            "the two is wrong."
-        )
-
-
-def _check_times(path: str, steps: array[int], times: Sequence[float]) -> None:
-    for step, seconds in zip(steps, times, strict=True):
-        if not 0 < seconds < math.inf:
-            raise ImportProblem(
-                f"{path}: by its speeds the steps up to {step} took {seconds:g} s each; a mean "
-                "since step 1 cannot change so."
-            )
-
-
-def _failure(
-    path: str, metrics: Metrics, parameters: dict[str, Any], *, exists: bool
-) -> tuple[str, str]:
-    """Return why the run gives no number, in short and in full; two empty texts if it does."""
-    if not exists:
-        return "no metrics", f"{path} is missing: the run ended before it logged a step."
-    if metrics.diverged_at:
-        where = f"{path}, line {metrics.diverged_at}"
-        return "loss is not a number", f"{where}: the training diverged."
-    if metrics.cut_at:
-        return "log cut off", f"{path}, line {metrics.cut_at}: the line has no end."
-    if metrics.average is None:
-        last = metrics.steps[-1] if metrics.steps else 0
-        whole = parameters.get("num_batches")
-        of = f" of {whole}" if whole else ""
-        return (
-            "unfinished",
-            f"{path} ends after step {last}{of}, without the mean of the whole run.",
-        )
-    return "", ""
 
 
 def _threads(parameters: dict[str, Any]) -> dict[str, str]:

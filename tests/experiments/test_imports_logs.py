@@ -367,6 +367,7 @@ def test_scales_of_one_folder_name_are_one_workload() -> None:
         (("1", "2", "10"), [1, 2, 10]),
         (("run1", "run2", "run10"), [1, 2, 10]),
         (("0", "1", "2"), [1, 2, 3]),  # repeats are counted from 1
+        (("20190325", "20190326"), [1, 2]),  # dates
     ],
 )
 def test_repeats_keep_the_numbers_of_their_folders(names: Any, repeats: list[int]) -> None:

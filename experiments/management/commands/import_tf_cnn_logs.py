@@ -8,8 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.importing import KIND, AlreadyImported, store
-from experiments.imports import ImportProblem, files, read_logs
-from experiments.imports.archive import LIMITS
+from experiments.imports import LIMITS, ImportProblem, files, read_logs
 from experiments.imports.layout import Position, positions, suggested
 from experiments.models import Experiment, User
 
