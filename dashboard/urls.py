@@ -48,6 +48,7 @@ urlpatterns = [
     path("compare/", comparisons.compare, name="compare"),
     path("compare/tables/new/", tables.new, name="table_new"),
     path("compare/tables/<int:pk>/", comparisons.table, name="table"),
+    path("compare/tables/<int:pk>/robustness/", robustness.of_table, name="table_robustness"),
     path("compare/tables/<int:pk>/edit/", tables.edit, name="table_edit"),
     path("compare/tables/<int:pk>/delete/", tables.delete, name="table_delete"),
     path("compare/tables/<int:pk>/comparison.csv", exports.table_csv, name="table_csv"),

@@ -1,4 +1,4 @@
-"""What other tests say about an experiment's runs, beside the verdicts of its comparison.
+"""What other tests say about the runs of a comparison, beside its verdicts.
 
 Apart from `comparisons`, because arranging runs ten thousand times takes longer than a page may.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from experiments.comparisons import ExperimentComparison, Group
-from experiments.stages import Stage
+from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.statistics import Pair, Sample
 from experiments.statistics.normality import FEWEST
 from experiments.statistics.robust import Robustness, robustness
@@ -24,25 +23,28 @@ class Companions:
     robustness: Robustness
 
 
-def companions(found: ExperimentComparison) -> list[Companions]:
+def companions(found: Comparison) -> list[Companions]:
     """Return one for each pair of the comparison."""
     return [
-        Companions(group, pair, robustness(pair, _judged(found.stage, group, pair)))
+        Companions(group, pair, robustness(pair, _judged(found, group, pair)))
         for group in found.groups
+        if group.samples
         for pair in group.pairs
     ]
 
 
-def worth_asking(found: ExperimentComparison) -> bool:
+def worth_asking(found: Comparison) -> bool:
     """Whether any pair has enough runs for other tests to tell anything."""
     return any(
         pair.ci95 is not None
         and (pair.n_blocks if pair.paired else min(pair.n_baseline, pair.n_environment)) >= FEWEST
-        for pair in found.pairs
+        for group in found.groups
+        if group.samples
+        for pair in group.pairs
     )
 
 
-def companion_rows(found: ExperimentComparison) -> list[dict[str, Any]]:
+def companion_rows(found: Comparison) -> list[dict[str, Any]]:
     """Return one row a pair, for JSON; points of plots can be drawn again from the runs."""
     return [
         {
@@ -58,9 +60,12 @@ def companion_rows(found: ExperimentComparison) -> list[dict[str, Any]]:
     ]
 
 
-def _judged(stage: Stage, group: Group, pair: Pair) -> list[Sample]:
+def _judged(found: Comparison, group: Group, pair: Pair) -> list[Sample]:
     """The samples that the pair's verdict rests on: those of the look that gave it."""
-    if not pair.look or pair.look.number in (0, len(stage.looks)):
+    if not isinstance(found, ExperimentComparison) or not pair.look:
         return group.samples
-    repeats = stage.looks[pair.look.number - 1]
+    looks = found.stage.looks
+    if pair.look.number in (0, len(looks)):
+        return group.samples
+    repeats = looks[pair.look.number - 1]
     return [sample for sample in group.samples if sample.repeat <= repeats]

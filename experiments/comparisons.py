@@ -120,6 +120,11 @@ class Comparison:
         return [f"{name}: {rule}" for name, rule in rules.items()]
 
     @property
+    def has_runs(self) -> bool:
+        """Whether single runs are known, and not only means."""
+        return any(group.samples for group in self.groups)
+
+    @property
     def has_numbers(self) -> bool:
         """Whether there is anything to look at, be it one run."""
         return any(group.samples or group.pairs for group in self.groups)

@@ -75,7 +75,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
     context |= {"tally": Tally(found.stage.states), "exports": exports}
-    context["robustness"] = worth_asking(found)
+    context["robustness"] = worth_asking(found) and reverse("robustness", args=[pk])
     context["accuracies"] = accuracies(found)
     return render(request, "comparisons/detail.html", context | shown(found, request))
 
@@ -98,6 +98,7 @@ def table(request: OpenRequest, pk: int) -> HttpResponse:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in TABLE_EXPORTS]
     context |= shown(found, request) | {"exports": exports}
+    context["robustness"] = worth_asking(found) and reverse("table_robustness", args=[pk])
     return render(request, "comparisons/detail.html", context)
 
 

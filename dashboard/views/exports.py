@@ -62,7 +62,8 @@ def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 @require_GET
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     comparison = _comparison_of(request, pk)
-    about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
+    about: dict[str, Any] = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
+    about["robustness"] = companion_rows(comparison)
     return _json(comparison, about)
 
 

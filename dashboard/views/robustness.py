@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.access import by_link, readable
+from dashboard.access import by_link, readable, readable_table
 from dashboard.charts import Figure, quantiles
 from dashboard.requests import OpenRequest
 from experiments.companions import Companions, companions
-from experiments.comparisons import ExperimentComparison, compare_experiment
+from experiments.comparisons import Comparison, compare_experiment
+from experiments.published_tables import compare_published
+from experiments.statistics.printed import TableError
 
 QUANTILES = (
     "along the line, the logs are normally distributed; a bend or a straggler shows at once."
@@ -35,12 +38,26 @@ def robustness(request: OpenRequest, pk: int) -> HttpResponse:
     """What other tests say; as a fragment, the panel that takes the place of its link."""
     experiment = readable(request, pk)
     found = compare_experiment(experiment)
-    context = {"experiment": experiment, "comparison": found, "items": _items(found)}
+    return _page(request, found, {"experiment": experiment})
+
+
+@by_link
+@require_GET
+def of_table(request: OpenRequest, pk: int) -> HttpResponse:
+    """The same of a published table's single runs."""
+    row = readable_table(request, pk)
+    try:
+        return _page(request, compare_published(row), {"table": row})
+    except TableError as error:
+        raise Http404(str(error)) from error
+
+
+def _page(request: OpenRequest, found: Comparison, context: dict[str, Any]) -> HttpResponse:
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
-    return render(request, template, context)
+    return render(request, template, context | {"comparison": found, "items": _items(found)})
 
 
-def _items(comparison: ExperimentComparison) -> list[Item]:
+def _items(comparison: Comparison) -> list[Item]:
     return [
         Item(
             one,

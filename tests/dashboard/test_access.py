@@ -50,7 +50,7 @@ OF_AN_EXPERIMENT = (
     "runs_csv",
     "runs_json",
 )
-OF_A_TABLE = ("table", "table_csv", "table_json", "table_tex", "table_text")
+OF_A_TABLE = ("table", "table_robustness", "table_csv", "table_json", "table_tex", "table_text")
 ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",

@@ -262,6 +262,21 @@ def test_our_own_runs_can_be_compared_by_another_metric(
     assert "data-runs" not in page, "these runs may be another site's"
 
 
+def test_single_runs_are_looked_at_by_other_tests_too(as_owner: Client) -> None:
+    lines = [f"{e},{10 + (7 * k) % 5 / 10}\n" for k in range(8) for e in ("bare", "box")]
+    row = kept(as_owner, "environment,time_s\n" + "".join(lines))
+    address = reverse("table_robustness", args=[row.pk])
+    assert f'hx-get="{address}"' in as_owner.get(row.get_absolute_url()).content.decode()
+    assert "Mann" in as_owner.get(address).content.decode()
+    assert document(as_owner, row)["robustness"][0]["companions"]
+
+
+def test_means_have_nothing_to_be_looked_at(as_owner: Client) -> None:
+    row = kept(as_owner, TABLE_3)
+    assert 'id="robustness"' not in as_owner.get(row.get_absolute_url()).content.decode()
+    assert document(as_owner, row)["robustness"] == []
+
+
 def test_of_several_metrics_one_is_chosen(as_owner: Client) -> None:
     page = shown(as_owner, RUNS)
     preview = page.context["form"].preview
