@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments import demo, lifecycle
+from experiments.comparisons import compare_experiment
+from experiments.models import Cluster
 from lab.client import ensure_lab, load, stop_lab
 from lab.instance import Instance
 from runners.errors import Refused, TryAgain
@@ -18,8 +22,11 @@ from runners.records import name_failure
 from runners.runner import Runner
 from runners.schedulers import GridEngine, Status
 from runners.transports import SSH, Completed, SSHAddress
+from tests.conftest import finish
+from tests.factories import AdminFactory, ExperimentFactory, WorkloadFactory
 from tests.lab.test_cluster import namespace_of, processes
-from tests.lab.test_runner import BLAS, WAITS, Cluster
+from tests.lab.test_runner import BLAS, PARAMETERS, WAITS
+from tests.lab.test_runner import Cluster as Machine
 
 pytestmark = pytest.mark.lab
 
@@ -27,7 +34,7 @@ pytestmark = pytest.mark.lab
 WARNED = (140, 143)
 
 
-class Site(Cluster):
+class Site(Machine):
     """The lab's Grid Engine, whose queue is called main.q."""
 
     def job(self, *environments: EnvironmentSpec, **changes: object) -> JobSpec:
@@ -232,6 +239,38 @@ def test_a_scheduler_that_does_not_answer_changes_nothing(site):
     assert site.runner.poll([job_id])[job_id].state == "running"
     site.runner.cancel([job_id])
     site.until(lambda: not site.runner.poll([job_id]))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", ["grid_engine", "direct"])
+def test_an_experiment_comes_from_launch_to_its_comparison(site, kind):
+    """Through Tare itself: on Grid Engine, and on the same host as if it had no scheduler."""
+    owner = AdminFactory()
+    facts = json.loads((site.lab.directory / "lab.json").read_text())
+    cluster = demo.register_lab(facts, owner)
+    environments = demo.register_image(cluster, facts["images"]["numpy"], owner)
+    Cluster.objects.update(poll_seconds=0, scheduler=kind)
+    cluster.partitions.filter(name="gpu").update(
+        name="main.q",
+        memory_mb=None,
+        directives=["-pe smp {cpus}"] if kind == "grid_engine" else [],
+    )
+    made = ExperimentFactory(
+        cluster=cluster,
+        partition=cluster.partitions.get(name="main.q"),
+        baseline=environments[0],
+        environments=environments,
+        workloads=[WorkloadFactory(kind="blas", parameters=PARAMETERS, time_limit_seconds=120)],
+        repeats=2,
+    )
+    lifecycle.launch(made, owner)
+    finish(made)
+    for run in made.runs.all():
+        assert run.state == "succeeded", f"{run.spec['environment']['label']}: {run.message}"
+        seen = run.snapshot.content["inside"]["variables"]["CUDA_VISIBLE_DEVICES"]
+        assert seen == "0"
+    assert made.runs.count() == 2 * len(environments) >= 8
+    assert len(compare_experiment(made).pairs) == len(environments) - 1
 
 
 def test_grid_engine_stays_with_a_lab_and_comes_up_again(tmp_path):
