@@ -25,6 +25,8 @@ DIED = Check(
     "Do Redis and `manage.py worker` run? Then check again.",
 )
 
+APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
+
 Asked = TypeVar("Asked", CheckReport, HostKey)
 
 
@@ -108,12 +110,18 @@ class Area:
     checks: list[Check]
 
     @property
-    def bad(self) -> list[Check]:
-        return [check for check in self.checks if check.is_bad]
+    def counts(self) -> list[tuple[str, int]]:
+        """How many checks had which outcome, worst first; those that applied."""
+        return counts(self.checks)
 
     @property
-    def is_red(self) -> bool:
-        return any(check.outcome == "failed" for check in self.checks)
+    def is_bad(self) -> bool:
+        return any(check.is_bad for check in self.checks)
+
+
+def counts(checks: list[Check]) -> list[tuple[str, int]]:
+    outcomes = [check.outcome for check in checks]
+    return [(name, outcomes.count(name)) for name in APPLIED if name in outcomes]
 
 
 @dataclass(frozen=True)
@@ -130,16 +138,18 @@ class Findings:
 
     @property
     def areas(self) -> list[Area]:
+        """The places that were looked at, in each what is worst first."""
         checks = self.last.checks if self.last else []
-        return [Area(name, list(rows)) for name, rows in groupby(checks, lambda one: one.area)]
+        places = groupby(checks, lambda check: check.area)
+        return [Area(name, sorted(rows, key=_worst_first)) for name, rows in places]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """How many checks had which outcome, worst first; those that applied."""
-        outcomes = [check.outcome for area in self.areas for check in area.checks]
-        return [
-            (name, outcomes.count(name)) for name in ("failed", "warning", "ok") if name in outcomes
-        ]
+        return counts(self.last.checks) if self.last else []
+
+
+def _worst_first(check: Check) -> int:
+    return APPLIED.index(check.outcome) if check.is_bad else len(APPLIED)
 
 
 def findings(cluster: Cluster) -> Findings:

@@ -43,7 +43,7 @@ def check(pk: int) -> str:
     )
     if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
         # The way is open: whatever made the ticks back off is over.
-        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None)
+        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
         if cluster.credential:
             Credential.objects.filter(pk=cluster.credential.pk).update(last_used_at=timezone.now())
     return outcome
@@ -74,14 +74,13 @@ def look(cluster: Cluster) -> list[Check]:
 
 def site(cluster: Cluster) -> Site:
     """Return what the catalogue says of a cluster."""
-    is_shared = not SCHEDULERS[cluster.scheduler].has_partitions
     return Site(
         work_directory=cluster.work_directory,
         setup_lines=_lines(cluster.setup_lines),
         partitions=tuple(_partition(row) for row in cluster.partitions.all()),
         runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
         environments=tuple(_to_start(cluster)),
-        is_measuring=is_shared and cluster.jobs.filter(state=Job.State.RUNNING).exists(),
+        is_measuring=cluster.jobs.filter(state__in=Job.LIVE).exists(),
     )
 
 

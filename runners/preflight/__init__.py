@@ -74,12 +74,15 @@ def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Ch
 
 def _leave_a_file(transport: Transport, site: Site) -> str:
     """Write the file that nodes will look for; empty if that is not possible."""
-    token = f"{site.work_directory.rstrip('/')}/.tare-check-{uuid.uuid4().hex}"
+    name = f".tare-check-{uuid.uuid4().hex}"
     try:
-        done = transport.run(["sh", "-c", ': >"$1"', "write", token], timeout=10)
+        done = transport.run(
+            ["sh", "-c", asking.TOKEN, "write", site.work_directory, name], timeout=10
+        )
     except TryAgain:
         return ""  # a file system that hangs: the questions themselves will say so
-    return token if done.returncode == 0 else ""
+    token = done.stdout.decode(errors="replace").rstrip("\n")
+    return token if done.returncode == 0 and token.endswith(name) else ""
 
 
 def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
@@ -115,7 +118,9 @@ def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> 
             yield queue.no_node(answer, scheduler, area=area, waited=asking.WAIT_SECONDS)
             continue
         came_back = True
-        yield from _node(inside, site, area=area, gpus=min(1, partition.resources.gpus_per_node))
+        gpus = min(1, partition.resources.gpus_per_node)
+        first = "" if partition is nodes[0][0] else nodes[0][0].name
+        yield from _node(inside, site, scheduler, area=area, gpus=gpus, first=first)
     if not came_back:
         yield from _here(transport, scheduler, site, token)
 
@@ -125,12 +130,12 @@ def _here(transport: Transport, scheduler: Scheduler, site: Site, token: str) ->
     gpus = 0
     if not scheduler.has_partitions:
         gpus = max((one.resources.gpus_per_node for one in site.partitions), default=0)
-    probes = asking.where_jobs_run(site, gpus=gpus, token=token)
+    probes = asking.where_jobs_run(site, scheduler, gpus=gpus, token=token)
     argv = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
     done = transport.run(argv, timeout=longest(probes) + 10)
     inside, _ = answers(probes, done.stdout)
     area = "On the login node" if scheduler.has_partitions else "On this machine"
-    yield from _node(inside, site, area=area, gpus=gpus)
+    yield from _node(inside, site, scheduler, area=area, gpus=gpus)
 
 
 def _answers(transport: Transport, probes: list[Probe]) -> tuple[dict[str, Answer], str]:
@@ -160,7 +165,15 @@ def _scheduler(said: dict[str, Answer], scheduler: Scheduler, site: Site) -> Ite
             yield queue.trial(answer, scheduler, partition.name)
 
 
-def _node(said: dict[str, Answer], site: Site, *, area: str, gpus: int) -> Iterator[Check]:
+def _node(
+    said: dict[str, Answer],
+    site: Site,
+    scheduler: Scheduler,
+    *,
+    area: str,
+    gpus: int,
+    first: str = "",
+) -> Iterator[Check]:
     yield from node.node(said, area=area)
     if "shared" in said:
         yield node.shared(said["shared"], site.work_directory, area=area)
@@ -174,11 +187,5 @@ def _node(said: dict[str, Answer], site: Site, *, area: str, gpus: int) -> Itera
         if answer := said.get(f"environment {number}"):
             yield node.environment(answer, spec, area=area, gpus_asked=gpus, gpus_there=there)
         else:
-            yield Check(
-                area,
-                f"Start of {spec.label}",
-                "not applicable",
-                "Not started, to leave the run that is being measured here alone."
-                if site.is_measuring
-                else f"Not started: a check starts {asking.MOST_ENVIRONMENTS} at most.",
-            )
+            why = asking.left_out(site, scheduler, number, first=first)
+            yield Check(area, f"Start of {spec.label}", "not applicable", f"Not started: {why}.")

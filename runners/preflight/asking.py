@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
@@ -16,6 +17,8 @@ WAIT_SECONDS = 5  # for a free node
 START_SECONDS = 15  # for a container
 TRIAL_SECONDS = 8
 GRACE_SECONDS = 5  # for the scheduler to start and end what runs on a node
+# A start writes into the container's own folder: two at a time break each other, and a run.
+ALONE = ("udocker",)
 ANYWHERE = "/tmp"  # noqa: S108 - every machine has it, and nothing is written there
 
 SYSTEM = '. /etc/os-release; echo "$PRETTY_NAME"; uname -sr; id -un'
@@ -31,6 +34,8 @@ echo "$where"
 """
 # The first folder on the way that exists is on the file system that jobs will write to.
 NEAREST = 'where=$1; until [ -d "$where" ]; do where=$(dirname "$where"); done; shift; '
+# What nodes are to find again, and what it is called.
+TOKEN = NEAREST + ': >"$where/$1" && echo "$where/$1"'
 QUOTA = NEAREST + (
     'if command -v lfs >/dev/null && lfs quota -q -u "$(id -un)" "$where" 2>/dev/null; then :; '
     "elif command -v quota >/dev/null; then quota -wp || :; else exit 127; fi"
@@ -103,7 +108,28 @@ def unsayable(site: Site, scheduler: Scheduler, partition: PartitionSpec) -> str
     return ""
 
 
-def where_jobs_run(site: Site, *, gpus: int, token: str) -> list[Probe]:
+def left_out(site: Site, scheduler: Scheduler, number: int, *, first: str) -> str:
+    """Why this environment is not started; empty if it is.
+
+    `first` is the partition in which those are started that share nothing; empty: it is this one.
+    """
+    if number >= MOST_ENVIRONMENTS:
+        return f"a check starts {MOST_ENVIRONMENTS} at most"
+    spec = site.environments[number]
+    is_alone = spec.runtime in ALONE
+    if site.is_measuring and (is_alone or not scheduler.has_partitions):
+        return "Tare's jobs are under way here, and a start beside them could disturb a run"
+    earlier = ((one.runtime, one.image_path) for one in site.environments[:number])
+    if is_alone and (spec.runtime, spec.image_path) in earlier:
+        return "the same container is started in another mode, and two at a time break each other"
+    if is_alone and first:
+        return f"it is started in partition {first}, and two starts at a time break each other"
+    return ""
+
+
+def where_jobs_run(
+    site: Site, scheduler: Scheduler, *, gpus: int, token: str, first: str = ""
+) -> list[Probe]:
     """Questions to a node. `token` is a file that the login node has written; empty: none."""
     probes = [
         Probe("node", ["sh", "-c", NODE]),
@@ -117,9 +143,10 @@ def where_jobs_run(site: Site, *, gpus: int, token: str) -> list[Probe]:
         probes.append(Probe("gpus", ["nvidia-smi", "-L"], TRIAL_SECONDS))
     for number, runtime in enumerate(site.runtimes):
         probes.append(Probe(f"runtime {number}", _version(runtime), TRIAL_SECONDS))
-    if not site.is_measuring:
-        for number, spec in enumerate(site.environments[:MOST_ENVIRONMENTS]):
-            start = _start(spec, site.work_directory if token else ANYWHERE, gpus > 0)
+    directory = str(PurePosixPath(token).parent) if token else ANYWHERE
+    for number, spec in enumerate(site.environments):
+        if not left_out(site, scheduler, number, first=first):
+            start = _start(spec, directory, gpus > 0)
             probes.append(Probe(f"environment {number}", start, START_SECONDS))
     return probes
 
@@ -132,7 +159,9 @@ def on_nodes(
     chosen = sorted(site.partitions, key=lambda one: -one.resources.gpus_per_node)
     for partition in chosen[:MOST_PARTITIONS]:
         wanted = _one_gpu(partition.resources)
-        probes = where_jobs_run(site, gpus=wanted.gpus_per_node, token=token)
+        first = found[0][0].name if found else ""
+        gpus = wanted.gpus_per_node
+        probes = where_jobs_run(site, scheduler, gpus=gpus, token=token, first=first)
         inner = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
         argv = scheduler.at_once(a_job(site, wanted), inner, seconds=WAIT_SECONDS)
         if argv:

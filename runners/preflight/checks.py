@@ -59,15 +59,16 @@ def worst(checks: Iterable[Check]) -> Outcome:
 def changes(before: Iterable[Check], after: Iterable[Check]) -> list[Change]:
     """What differs between two preflights of a cluster: outcomes, versions, limits.
 
-    An area that only one of them got to, because a log-in failed, is no change.
+    What one of them did not get to, because something else had failed, is no change.
     """
     old = {(check.area, check.name): check for check in before}
     new = {(check.area, check.name): check for check in after}
     areas = {area for area, _ in old} & {area for area, _ in new}
+    broken = {check.area for check in [*old.values(), *new.values()] if check.outcome == "failed"}
     found = []
     for place in [*new, *(place for place in old if place not in new)]:
         was, now = old.get(place), new.get(place)
-        if place[0] not in areas:
+        if place[0] not in areas or (place[0] in broken and not (was and now)):
             continue
         if was and now and (was.outcome, was.value) == (now.outcome, now.value):
             continue
@@ -110,4 +111,4 @@ class Site:
     partitions: tuple[PartitionSpec, ...] = ()
     runtimes: tuple[RuntimeSpec, ...] = ()
     environments: tuple[EnvironmentSpec, ...] = ()
-    is_measuring: bool = False  # a run is under way on the machine that we log in to
+    is_measuring: bool = False  # jobs of ours are under way there

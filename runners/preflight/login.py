@@ -102,7 +102,9 @@ def _well(step: str, address: SSHAddress) -> str | None:
     if step == "Passphrase":
         return "Opens the key." if address.passphrase else None
     if step == "Host name":
-        return None if address.jump else f"{address.host} is {_numbers(address.host)}."
+        numbers = _numbers(address.host)
+        said = "An address; no name to look up." if numbers == address.host else f"It is {numbers}."
+        return None if address.jump else said
     if step == "Port":
         return None if address.jump else f"Port {address.port} answers."
     if step == "SSH":

@@ -163,9 +163,19 @@ def _not_started(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
             "The runtime may not make a container.",
             "Ask for user namespaces on the nodes, or use a runtime that does without.",
         )
-    if "no such file" in words or "not found" in words or "does not exist" in words:
+    if answer.code == 127 and words.startswith("timeout: failed to run"):
         return (
-            f"The image, the runtime or {spec.python} inside is not there.",
+            f"{spec.executable or 'The runtime'} is not there.",
+            "Mend the executable's path or the set-up lines of the runtime under Edit.",
+        )
+    if any(said in words for said in ("no such file", "not found", "does not exist")):
+        if spec.image_path.lower() not in words and spec.python.lower() in words:
+            return (
+                f"{spec.python} is not in the image.",
+                "Mend the interpreter's path of the environment.",
+            )
+        return (
+            f"{spec.image_path} is not there, or not whole.",
             "Is the image staged where the catalogue says? Mend the path, or stage it again.",
         )
     return (

@@ -169,7 +169,27 @@ def test_a_run_that_is_being_measured_is_left_alone(home, site):
     found = look(replace(site, partitions=(), is_measuring=True), Direct())
     check = found["On this machine", "Start of bare metal"]
     assert check.outcome == "not applicable"
-    assert "being measured" in check.found
+    assert "could disturb a run" in check.found
+
+
+def test_what_cannot_be_started_twice_at_a_time_is_started_once(tools, site, tmp_path):
+    """udocker writes into its container's folder: a start elsewhere would break this one."""
+    udocker = tmp_path / "udocker"
+    udocker.write_text('#!/bin/sh\nwhile [ "$1" != c ]; do shift; done; shift; exec "$@"\n')
+    udocker.chmod(0o755)
+    spec = EnvironmentSpec("P1", "udocker", executable=str(udocker), image_path="c")
+    other = PartitionSpec(1, replace(GPU.resources, partition="other"))
+    again = replace(spec, label="S1", mode="S1")
+    two = replace(site, environments=(BARE, spec, again), partitions=(GPU, other))
+    found = look(two)
+    assert found["Partition gpu", "Start of P1"].outcome == "ok"
+    assert found["Partition other", "Start of P1"].outcome == "not applicable"
+    assert "in another mode" in found["Partition gpu", "Start of S1"].found
+    assert "two starts at a time" in found["Partition other", "Start of P1"].found
+    assert found["Partition other", "Start of bare metal"].outcome == "ok"
+    found = look(replace(two, is_measuring=True))
+    assert found["Partition gpu", "Start of P1"].outcome == "not applicable"
+    assert found["Partition gpu", "Start of bare metal"].outcome == "ok"
 
 
 def test_a_connection_that_breaks_is_a_red_check(site):

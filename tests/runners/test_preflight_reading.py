@@ -266,7 +266,11 @@ def test_without_a_gpu_on_the_node_nothing_is_expected_inside():
     ("answer", "words", "cure"),
     [
         (said(stderr="FATAL: could not open image /x.sif: no such file or directory", code=255),
-         "is not there", "Is the image staged"),
+         "/x.sif is not there", "Is the image staged"),
+        (said(stderr="timeout: failed to run command 'apptainer': No such file or directory",
+              code=127), "The runtime is not there", "executable's path"),
+        (said(stderr="env: '/opt/python': No such file or directory", code=127),
+         "/opt/python is not in the image", "interpreter's path"),
         (said(stderr="FATAL: squashfuse_ll mount: fuse: device not found", code=255),
          "cannot be mounted", "sandbox"),
         (said(stderr="ERROR: could not write /proc/1/uid_map: Operation not permitted", code=1),
@@ -374,7 +378,7 @@ def test_changes_are_outcomes_and_values_not_free_space():
         Check("x", "Kernel", "ok", "kernel 6.2", value="6.2"),
         Check("x", "Disk", "ok", "9 GiB are free", value="ok"),
         Check("x", "New", "ok", "is there", value="1"),
-        Check("x", "Broke", "failed", "broken"),
+        Check("x", "Broke", "warning", "broken"),
     ]
     found = [(change.name, change.before, change.after) for change in changes(before, after)]
     assert found == [
@@ -385,6 +389,13 @@ def test_changes_are_outcomes_and_values_not_free_space():
     ]
     assert changes(after, after) == []
     assert changes(after, [Check("Connection", "Port", "failed", "closed")]) == []
+
+
+def test_steps_that_a_failed_one_kept_from_being_made_are_no_change():
+    before = [Check("Connection", name, "ok", "well") for name in ("Port", "Host key", "Log-in")]
+    after = [before[0], Check("Connection", "Host key", "failed", "another one")]
+    assert [change.name for change in changes(before, after)] == ["Host key"]
+    assert [change.name for change in changes(after, before)] == ["Host key"]
 
 
 def test_the_worst_outcome_stands_for_all():
