@@ -65,7 +65,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def check(request: Request, pk: int) -> HttpResponse:
     """Ask for a check. A worker makes it; the page shows it when it is there."""
-    row = get_object_or_404(Cluster, pk=pk)
+    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     if not preflights.may_check(row, request.user):
         raise PermissionDenied
     ring_for(preflights.ask_for_check(row, request.user))
@@ -75,7 +75,7 @@ def check(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def fetch_host_key(request: Request, pk: int) -> HttpResponse:
     """Ask for the key that the host shows, for a person to compare."""
-    row = get_object_or_404(Cluster.objects.exclude(host=""), pk=pk)
+    row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
     if not preflights.may_pin(request.user):
         raise PermissionDenied
     ring_for(preflights.ask_for_host_key(row, request.user))

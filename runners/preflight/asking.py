@@ -155,7 +155,7 @@ def on_nodes(
     site: Site, scheduler: Scheduler, *, token: str
 ) -> list[tuple[PartitionSpec, list[Probe], Probe]]:
     """For each partition that can be tried at once: what is asked on a node, and how to get it."""
-    found = []
+    found: list[tuple[PartitionSpec, list[Probe], Probe]] = []
     chosen = sorted(site.partitions, key=lambda one: -one.resources.gpus_per_node)
     for partition in chosen[:MOST_PARTITIONS]:
         wanted = _one_gpu(partition.resources)
