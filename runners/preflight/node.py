@@ -82,7 +82,9 @@ def runtime(answer: Answer, spec: RuntimeSpec, *, area: str) -> Check:
     cure = "Mend the executable's path or the set-up lines of the runtime under Edit."
     if silent := unanswered(area, name, spec.executable, answer, cure):
         return silent
-    found = RUNTIMES[spec.kind]().parse_version(answer.text)
+    kind = RUNTIMES[spec.kind]()
+    # Charliecloud says it on stderr.
+    found = kind.parse_version(answer.text) or kind.parse_version(answer.words)
     if answer.code or not found:
         said = f"{spec.executable} prints no version."
         return Check(area, name, "failed", said, cure, answer.words[:WORDS_LIMIT])

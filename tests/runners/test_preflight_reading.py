@@ -292,6 +292,7 @@ def test_an_environment_that_does_not_start_is_red_with_its_cure(answer, words, 
     ("answer", "outcome", "words"),
     [
         (said("apptainer version 1.4.5"), "ok", "is 1.4.5."),
+        (said(stderr="1.4.5"), "ok", "is 1.4.5."),
         (said("apptainer version 1.5.0"), "warning", "is 1.5.0; the catalogue says 1.4.5."),
         (said("", code=127), "failed", "is not there."),
         (said(HTML), "failed", "answered with a web page."),
