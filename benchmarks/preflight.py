@@ -19,7 +19,13 @@ from runners.transports import SSH, SSHAddress
 
 COUNT = 5
 GOAL_SECONDS = 15
-RUNTIMES = {"sif": "apptainer", "sandbox": "apptainer", "udocker": "udocker"}
+RUNTIMES = {
+    "sif": "apptainer",
+    "sandbox": "apptainer",
+    "udocker": "udocker",
+    "podman": "podman",
+    "squashfs": "charliecloud",
+}
 
 
 def environments(lab: Lab) -> tuple[EnvironmentSpec, ...]:
@@ -80,7 +86,7 @@ def main() -> None:
                 times.append(time.perf_counter() - began)
                 assert not [check for check in checks if check.outcome == "failed"], checks
             label = f"{len(checks)} checks, " + (
-                f"{len(what.environments)} starts on {count} node{'s' if count > 1 else ''}"
+                f"{len(what.environments)} environments on {count} node{'s' if count > 1 else ''}"
                 if count
                 else "all on the login node"
             )
