@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
 from experiments import execution, lifecycle
@@ -19,6 +20,10 @@ from tests.factories import (
     ExperimentFactory,
     WorkloadFactory,
 )
+
+# How long an example takes says how busy the machine is, not whether the promise holds.
+hypothesis_settings.register_profile("tare", deadline=None)
+hypothesis_settings.load_profile("tare")
 
 QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.jobs import EnvironmentSpec, Resources
@@ -325,7 +325,6 @@ anything = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(anything, st.sampled_from(sorted(SCHEDULERS)), st.sampled_from(sorted(RUNTIMES)))
 def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runtime):
     """Every answer ends as checks with an outcome, and whatever is red has a cure."""
