@@ -134,7 +134,12 @@ def _here(transport: Transport, scheduler: Scheduler, site: Site, token: str) ->
     argv = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
     done = transport.run(argv, timeout=longest(probes) + 10)
     inside, _ = answers(probes, done.stdout)
-    area = "On the login node" if scheduler.has_partitions else "On this machine"
+    inside.pop("shared", None)  # with itself it shares everything
+    area = "On this machine"
+    if scheduler.has_partitions:
+        area = "On the login node"
+        found = "No node could be asked, so this is where Tare logs in."
+        yield Check(area, "Place", "not applicable", found)
     yield from _node(inside, site, scheduler, area=area, gpus=gpus)
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.jobs import EnvironmentSpec, Resources
+from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight import machine, node, queue
 from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, changes, worst
 from runners.preflight.probes import Answer
 from runners.runtimes import RUNTIMES
-from runners.schedulers import SCHEDULERS, Slurm
+from runners.schedulers import SCHEDULERS, GridEngine, Slurm
 
 SLURM = Slurm()
 GPU = PartitionSpec(2, Resources(3600, gpus_per_node=4, partition="gpu"))
@@ -189,8 +189,6 @@ def test_time_limits_are_read(limit, seconds):
 
 def test_a_trial_is_the_header_of_a_real_job():
     resources = Resources(90, gpus_per_node=2, partition="p q", directives=("--constraint=a100",))
-    from runners.jobs import JobSpec
-
     job = JobSpec("u", "n", "/w/jobs/u", (), resources)
     argv = SLURM.trial(job)
     assert "sbatch --test-only" in argv[2]
@@ -214,6 +212,31 @@ def test_a_trial_is_the_header_of_a_real_job():
 )
 def test_a_trial_is_judged(answer, outcome):
     assert queue.trial(answer, SLURM, "gpu").outcome == outcome
+
+
+REJECTED = """Unable to run job: Job 3 cannot run in queue "short.q" because it is not contained in
+Job 3 (-l gpu=9) cannot run at host "localhost" because it offers only hc:gpu=4.000000
+verification: no suitable queues
+Exiting."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "words"),
+    [
+        (said("verification: found suitable queue(s)"), "ok", "verification: found"),
+        (said(stderr=REJECTED, code=1), "failed", "Unable to run job: Job 3"),
+        (said(stderr="error: commlib error: got select error", code=1), "failed", "Grid Engine"),
+    ],
+)
+def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, words):
+    check = queue.trial(answer, GridEngine(), "main.q")
+    assert check.outcome == outcome
+    assert check.words.startswith(words)
+    job = JobSpec("u", "n", "/w/jobs/u", (), Resources(90, gpus_per_node=2, partition="main.q"))
+    argv = GridEngine().trial(job)
+    assert "qsub -w v" in argv[2]
+    assert argv[4:] == GridEngine().header(job)
+    assert queue.version(said("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
 
 
 @pytest.mark.parametrize(
