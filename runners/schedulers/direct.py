@@ -1,5 +1,6 @@
 """No scheduler: a queue of our own on the machine that we log in to."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -223,13 +224,16 @@ class Direct(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
             raise Refused(_words(done))
-        return done.stdout.decode().strip()
+        if job_id := _id(done):
+            return job_id
+        raise Refused(f"no job id was printed: {done.stdout.decode(errors='replace').strip()}")
 
     def find(self, job: JobSpec) -> list[str]:
         return ["sh", "-c", FIND, "find", job.directory]
 
     def parse_find(self, done: Completed) -> str | None:
-        return _printed(done).strip() or None
+        _printed(done)
+        return _id(done)
 
     def status(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", STATUS, "status", *ids]
@@ -237,13 +241,16 @@ class Direct(Scheduler):
     def parse_status(self, done: Completed) -> dict[str, Status]:
         found = {}
         for line in _printed(done).splitlines():
-            job_id, state, *reason = line.split(maxsplit=2)
+            row = re.fullmatch(r"(\d+-\d+) (running|starting|queued) ?(.*)", line)
+            if not row:
+                raise TryAgain(f"This is no answer of ours: {line[:200]}", kind="busy")
+            job_id, state, reason = row.groups()
             if state == "running":
                 found[job_id] = Status("running", "", state)
             elif state == "starting":
                 found[job_id] = Status("queued", "its login profile is being read", state)
             else:
-                found[job_id] = Status("queued", "".join(reason), state)
+                found[job_id] = Status("queued", reason, state)
         return found
 
     def cancel(self, ids: Sequence[str]) -> list[str]:
@@ -257,10 +264,16 @@ def _work_directory(job: JobSpec) -> str:
     return str(PurePosixPath(job.directory).parent.parent)
 
 
+def _id(done: Completed) -> str | None:
+    """The id in an answer, whatever the log-in prints before it."""
+    ids = re.findall(rb"^\d+-\d+$", done.stdout, re.MULTILINE)
+    return ids[-1].decode() if ids else None
+
+
 def _printed(done: Completed) -> str:
     if done.returncode != 0:
         raise TryAgain(f"The machine does not answer: {_words(done)}", kind="busy")
-    return done.stdout.decode()
+    return done.stdout.decode(errors="replace")
 
 
 def _words(done: Completed) -> str:

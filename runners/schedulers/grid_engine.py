@@ -146,7 +146,9 @@ class GridEngine(Scheduler):
             raise _no(done, TryAgain)
         printed = done.stdout.decode(errors="replace")
         table, *details = RULE.split(printed)
-        first, *lines = table.splitlines()
+        first, *lines = table.splitlines() or [""]
+        if not first.startswith("asked for "):  # our own first line
+            raise TryAgain(f"This is no answer of Grid Engine's: {first[:200]}", kind="busy")
         asked = first.removeprefix("asked for ").split(",")
         reasons = {number: reason for number, reason in map(_reason, details) if number}
         found = {}
@@ -155,7 +157,9 @@ class GridEngine(Scheduler):
             if row:
                 found[row[1]] = _status(row[2], reasons.get(row[1], ""))
             elif not HEAD.match(line):
-                raise TryAgain(f"This is no answer of Grid Engine's: {line.strip()}", kind="busy")
+                raise TryAgain(
+                    f"This is no answer of Grid Engine's: {line.strip()[:200]}", kind="busy"
+                )
         return {job_id: found[job_id] for job_id in asked if job_id in found}
 
     def cancel(self, ids: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import TryAgain
+from runners.errors import Refused, TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.records import Record, name_failure, parse_journal, read_record
 from runners.runner import Runner
@@ -525,6 +525,20 @@ def test_nothing_is_asked_where_nothing_is_to_be_known(runner, monkeypatch):
 
 def test_a_process_id_that_came_round_again_is_another_job(runner):
     assert runner.poll([f"{os.getpid()}-1", "999999999-5", "nonsense", "1-"]) == {}
+
+
+@pytest.mark.parametrize("printed", [b"<!DOCTYPE html>\n", b"Welcome\n1-1 running\n"])
+def test_an_answer_that_is_none_says_nothing_about_jobs(printed):
+    with pytest.raises(TryAgain, match="no answer of ours"):
+        Direct().parse_status(Completed(0, printed, b""))
+
+
+def test_an_id_is_found_behind_what_the_log_in_prints():
+    answer = Completed(0, b"Welcome\n17-4711\n", b"")
+    assert Direct().parse_submit(answer) == Direct().parse_find(answer) == "17-4711"
+    assert Direct().parse_find(Completed(0, b"Welcome\n", b"")) is None
+    with pytest.raises(Refused, match="no job id was printed: Welcome"):
+        Direct().parse_submit(Completed(0, b"Welcome\n", b""))
 
 
 def test_a_machine_that_does_not_answer_is_worth_trying_again(runner, monkeypatch):

@@ -228,6 +228,8 @@ def test_finished_jobs_have_vanished():
         said("asked for 7\n", code=124),
         said("asked for 7\n", "bash: line 3: qstat: command not found\n", 127),
         said("asked for 7\n" + HTML),
+        said(""),
+        said("Welcome to the cluster\nasked for 7\n" + LIST),
         said("asked for 7\n" + HEAD + "maintenance until Monday\n"),
     ],
 )
