@@ -68,14 +68,14 @@ def main() -> None:
         address = SSHAddress(
             lab.host, lab.port, lab.user, lab.host_key, lab.private_key.read_text()
         )
-        print(f"{'':34}{'median':>8}{'longest':>9}   s of {COUNT}; goal {GOAL_SECONDS}")
+        print(f"{'':38}{'median':>8}{'longest':>9}   s of {COUNT}; goal {GOAL_SECONDS}")
         times = []
         for _ in range(COUNT):
             began = time.perf_counter()
             with SSH(address) as transport:
                 log_in(transport)
             times.append(time.perf_counter() - began)
-        print(f"{'log-in alone':34}{statistics.median(times):8.2f}{max(times):9.2f}")
+        print(f"{'log-in alone':38}{statistics.median(times):8.2f}{max(times):9.2f}")
         for count in (0, 1, 2):
             what = site(lab, count)
             times = []
@@ -90,7 +90,7 @@ def main() -> None:
                 if count
                 else "all on the login node"
             )
-            print(f"{label:34}{statistics.median(times):8.2f}{max(times):9.2f}")
+            print(f"{label:38}{statistics.median(times):8.2f}{max(times):9.2f}")
     finally:
         stop_lab(folder / "lab")
 

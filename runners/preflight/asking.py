@@ -156,7 +156,10 @@ def on_nodes(
 ) -> list[tuple[PartitionSpec, list[Probe], Probe]]:
     """For each partition that can be tried at once: what is asked on a node, and how to get it."""
     found: list[tuple[PartitionSpec, list[Probe], Probe]] = []
-    chosen = sorted(site.partitions, key=lambda one: -one.resources.gpus_per_node)
+    chosen = sorted(
+        site.partitions,
+        key=lambda one: (-one.resources.gpus_per_node, -one.resources.time_limit_seconds),
+    )
     for partition in chosen[:MOST_PARTITIONS]:
         wanted = _one_gpu(partition.resources)
         first = found[0][0].name if found else ""
