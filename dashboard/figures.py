@@ -123,11 +123,19 @@ def sections(comparison: Comparison) -> list[Section]:
 
 
 def _overall(comparison: Comparison) -> Iterator[Plot]:
-    rows = [Row(group.title, pair) for group in comparison.groups for pair in group.pairs]
+    metrics = {group.metric.name for group in comparison.groups}
+    rows = [
+        Row(group.title if len(metrics) > 1 else group.name or group.title, pair)
+        for group in comparison.groups
+        for pair in group.pairs
+    ]
     if rows:
         figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
         words = FOREST.format(*comparison.levels)
-        yield Plot("forest", figure, words, f"Ratio to {comparison.baseline}", wide=True)
+        heading = " · ".join(
+            [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
+        )
+        yield Plot("forest", figure, words, heading, wide=True)
 
     shown = [row for row in rows if row.pair.ratio is not None]
     if shown:

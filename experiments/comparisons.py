@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -85,6 +86,16 @@ class Comparison:
     @property
     def pairs(self) -> list[Pair]:
         return [pair for group in self.groups for pair in group.pairs]
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many pairs have which verdict, the most frequent first."""
+        return _ranked(pair.verdict for pair in self.pairs)
+
+    @property
+    def stamps(self) -> dict[str, int]:
+        """How many pairs have which stamp, the most frequent first."""
+        return _ranked(stamp for pair in self.pairs for stamp in pair.stamps)
 
     @cached_property
     def everywhere(self) -> list[Everywhere]:
@@ -235,6 +246,10 @@ def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
         {**comparison.about, **_flat(asdict(one)), "sentence": one.sentence}
         for one in comparison.everywhere
     ]
+
+
+def _ranked(words: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(words).most_common())
 
 
 def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:

@@ -104,7 +104,9 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
                 ),
                 *(_beside(text, column, name="muted") for column, text in _headings(pairs).items()),
                 *(
-                    note(f"<b>{label(group)}</b>", xref="paper", x=0, xanchor="left", y=y)
+                    note(
+                        f"<b>{label(group, longest=60)}</b>", xref="paper", x=0, xanchor="left", y=y
+                    )
                     for y, group in headings
                 ),
                 *(text for y, pair in zip(places, pairs, strict=True) for text in _words(y, pair)),

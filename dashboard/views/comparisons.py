@@ -27,6 +27,8 @@ from experiments.statistics.scaling import Batch
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
+MOST_OPEN = 4
+"""Groups whose plots are seen at once; where there are more, each is opened by who wants it."""
 BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
 EXPORTS = (
     ("Comparison, CSV", "comparison_csv"),
@@ -113,5 +115,6 @@ def shown(found: Comparison, request: OpenRequest) -> dict[str, Any]:
         "scalings": scaling_panels(scalings(found, batch=batch), found.marks),
         "told_scaling": bool(batch),
         "sections": sections(found),
+        "folds": len(found.groups) > MOST_OPEN,
         "methods": methods(found),
     }

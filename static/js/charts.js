@@ -70,8 +70,11 @@ function fit(place) {
   if (place.offsetParent) Plotly.Plots.resize(place);
 }
 
+// What is folded away is drawn when it is opened.
 function drawAll(which) {
-  for (const place of document.querySelectorAll(which)) draw(place);
+  for (const place of document.querySelectorAll(which)) {
+    if (!place.closest("details:not([open])")) draw(place);
+  }
 }
 
 document.addEventListener("DOMContentLoaded", () => drawAll("[data-chart]"));
@@ -79,6 +82,7 @@ document.addEventListener("htmx:afterSwap", () => drawAll("[data-chart]:not([dat
 document.addEventListener("tare:theme", () => drawAll("[data-chart]"));
 
 window.addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll("details.panel")) fold.open = true;
   for (const place of document.querySelectorAll("[data-chart]")) {
     draw(place, place.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
@@ -88,9 +92,12 @@ window.addEventListener("afterprint", () => {
   // A plot without a width keeps its last one until it is told to look again.
   for (const place of document.querySelectorAll("[data-chart]")) fit(place);
 });
-// Drawn while it was folded away, a plot does not know how wide it may be.
 document.addEventListener("toggle", (event) => {
-  for (const place of event.target.querySelectorAll("[data-drawn]")) fit(place);
+  // Folded away in the meantime, a plot does not know how wide it may be.
+  for (const place of event.target.querySelectorAll("[data-chart]")) {
+    if (place.dataset.drawn) fit(place);
+    else if (!place.closest("details:not([open])")) draw(place);
+  }
 }, true);
 
 // A figure's names are plotly's pseudo-HTML.

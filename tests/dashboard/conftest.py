@@ -104,10 +104,11 @@ def measured(site: Site, owner: User, *, blocks: int = 5, **kwargs: Any) -> Expe
         environments=[site.bare, site.container],
         **kwargs,
     )
-    for repeat in range(1, blocks + 1):
-        drift = 1 + repeat / 1000
-        values = {site.bare: 0.020 * drift, site.container: 0.022 * drift + repeat * 1e-6}
-        block(experiment, repeat, values)
+    for scale in experiment.scales:
+        for repeat in range(1, blocks + 1):
+            drift = 1 + repeat / 1000
+            values = {site.bare: 0.020 * drift, site.container: 0.022 * drift + repeat * 1e-6}
+            block(experiment, repeat, values, scale=scale)
     return experiment
 
 
@@ -187,8 +188,9 @@ def open_page(page: Page, live_server: LiveServer, people: People) -> Open:
 
 
 def drawn(page: Page) -> int:
-    """Wait until every chart of the page has its plot, and return how many there are."""
-    count = page.locator("[data-chart]").count()
+    """Wait until every chart that is not folded away has its plot; return how many there are."""
+    charts = "[data-chart]:not(details:not([open]) *)"
+    count = page.locator(charts).count()
     expect(page.locator("[data-chart] .main-svg").first).to_be_visible()
-    expect(page.locator("[data-chart][data-drawn]")).to_have_count(count)
+    expect(page.locator(f"{charts}[data-drawn]")).to_have_count(count)
     return count

@@ -78,6 +78,20 @@ def test_what_is_being_set_up_is_told_with_how_far_it_is(site: Site, as_owner: C
     assert POLLS in as_owner.get(cluster, headers=HTMX).content.decode()
 
 
+def test_many_verdicts_are_counted_where_they_are_told_in_short(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner, scales=[f"1x{gpus}" for gpus in range(1, 8)], blocks=3)
+    for address in (reverse("overview"), made.get_absolute_url()):
+        page = as_owner.get(address).content.decode()
+        assert "7 verdicts" in page
+        assert "PROVISIONAL: 7" in page
+        assert "in all 7 cells" in page
+        assert page.count("slower than bare metal") == 0
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    assert page.count("slower than bare metal") == 7
+
+
 def test_the_overview_waits_for_the_first_cluster(as_owner: Client) -> None:
     page = as_owner.get("/").content.decode()
     assert POLLS in page
