@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from dashboard.charts import Figure, accuracy_curves, interval_trace, step_trace
-from experiments.accuracies import target_of
+from experiments.comparisons.accuracies import target_of
+from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.models import Run, Series
-from experiments.series import ACCURACY, ACCURACY_TIME
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
 from experiments.statistics.steps import Curve

@@ -24,8 +24,8 @@ from dashboard.charts import (
     tails,
 )
 from experiments.comparisons import Comparison, Group
-from experiments.scales import Scaling
-from experiments.series import Inside
+from experiments.comparisons.scales import Scaling
+from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
 from experiments.statistics.steps import agreement_words
 

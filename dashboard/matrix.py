@@ -11,8 +11,8 @@ from django.db.models import Count
 
 from dashboard.marks import marks
 from experiments.comparisons import primary_metric
+from experiments.comparisons.warm_ups import warm_ups
 from experiments.models import Environment, Experiment, Measurement, Run, Workload
-from experiments.warm_ups import warm_ups
 from runners.workloads import Metric
 
 # The strip of a cell is drawn on a canvas this wide.

@@ -7,9 +7,9 @@ from datetime import UTC
 from functools import singledispatch
 
 from experiments.comparisons import Comparison, ExperimentComparison
+from experiments.comparisons.stages import Stage
+from experiments.comparisons.tables import TableComparison
 from experiments.models import Run
-from experiments.published_tables import TableComparison
-from experiments.stages import Stage
 from experiments.statistics import Stamp, numbers
 
 OF_MEANS = (

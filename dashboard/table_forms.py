@@ -11,8 +11,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from dashboard.forms import PercentField, Styled
+from experiments.comparisons.tables import MOST_BYTES, Preview, as_kept, preview, reading_of
 from experiments.models import PublishedTable
-from experiments.published_tables import MOST_BYTES, Preview, as_kept, preview, reading_of
 from experiments.statistics.columns import ROLES, Reading
 from experiments.statistics.printed import TableError
 from experiments.statistics.sheets import text_of

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from experiments import rules
 from experiments.comparisons import TRIED_AGAIN, compare_experiment
+from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
 from experiments.models import Event, Experiment, Job, Run, User
-from experiments.stages import stage_of
 
 
 class NotLaunchable(Exception):

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from experiments.accuracies import Spread
+from experiments.comparisons.accuracies import Spread
 from experiments.models import Job, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere

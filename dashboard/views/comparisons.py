@@ -15,12 +15,12 @@ from dashboard.filters import ExperimentFilter, TableFilter, listing
 from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
-from experiments.accuracies import accuracies
-from experiments.companions import worth_asking
 from experiments.comparisons import Comparison, compare_experiment
+from experiments.comparisons.accuracies import accuracies
+from experiments.comparisons.companions import worth_asking
+from experiments.comparisons.scales import scalings
+from experiments.comparisons.tables import compare_published
 from experiments.models import Experiment, PublishedTable
-from experiments.published_tables import compare_published
-from experiments.scales import scalings
 from experiments.statistics.printed import TableError
 from experiments.statistics.scaling import Batch
 

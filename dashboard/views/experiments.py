@@ -17,8 +17,8 @@ from dashboard.matrix import matrix
 from dashboard.requests import OpenRequest, Request
 from experiments import lifecycle
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
-from experiments.stages import stage_of
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")

@@ -12,7 +12,6 @@ from dashboard import latex
 from dashboard.access import by_link, readable, readable_table
 from dashboard.exports import as_csv, as_json, file_name
 from dashboard.requests import OpenRequest
-from experiments.companions import companion_rows
 from experiments.comparisons import (
     Comparison,
     compare_experiment,
@@ -20,8 +19,9 @@ from experiments.comparisons import (
     everywhere_rows,
     run_rows,
 )
+from experiments.comparisons.companions import companion_rows
+from experiments.comparisons.tables import TableComparison, compare_published
 from experiments.models import Experiment, PublishedTable
-from experiments.published_tables import TableComparison, compare_published
 from experiments.statistics.looks import level, schedule
 from experiments.statistics.printed import TableError
 

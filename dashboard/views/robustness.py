@@ -12,9 +12,9 @@ from django.views.decorators.http import require_GET
 from dashboard.access import by_link, readable, readable_table
 from dashboard.charts import Figure, quantiles
 from dashboard.requests import OpenRequest
-from experiments.companions import Companions, companions
 from experiments.comparisons import Comparison, compare_experiment
-from experiments.published_tables import compare_published
+from experiments.comparisons.companions import Companions, companions
+from experiments.comparisons.tables import compare_published
 from experiments.statistics.printed import TableError
 
 QUANTILES = (

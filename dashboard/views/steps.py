@@ -11,7 +11,7 @@ from dashboard.access import by_link, readable
 from dashboard.figures import inside_plots, loss_words, quantile_words
 from dashboard.marks import marks
 from dashboard.requests import OpenRequest
-from experiments.series import inside
+from experiments.comparisons.series import inside
 
 
 @by_link

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.access import editable_table
 from dashboard.requests import Request
 from dashboard.table_forms import TOO_LARGE, TableForm
+from experiments.comparisons.tables import MOST_BYTES
 from experiments.models import PublishedTable
-from experiments.published_tables import MOST_BYTES
 
 MOST_SENT = MOST_BYTES + 400_000
 """Of a whole request: the table once, and the other fields."""

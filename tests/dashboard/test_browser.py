@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.scales import scalings
 from experiments.models import Experiment, Run, Snapshot
-from experiments.scales import scalings
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
 from tests.dashboard.test_steps import LOSSES, trained
 from tests.factories import (

@@ -21,8 +21,7 @@ from dashboard.figures import overall, sections
 from dashboard.latex import comparison_tex
 from dashboard.methods import methods
 from experiments.comparisons import comparison_rows, everywhere_rows
-from experiments.models import PublishedTable
-from experiments.published_tables import (
+from experiments.comparisons.tables import (
     MOST_BYTES,
     MOST_COMPARISONS,
     MOST_ROWS,
@@ -30,6 +29,7 @@ from experiments.published_tables import (
     compare_published,
     preview,
 )
+from experiments.models import PublishedTable
 from experiments.statistics.columns import ROLES, Reading
 from tests.dashboard.conftest import People
 from tests.experiments.test_tables_reading import RUNS, SCRAP

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from experiments.comparisons.tables import MOST_BYTES
 from experiments.models import PublishedTable
-from experiments.published_tables import MOST_BYTES
 from tests.dashboard.conftest import Open, drawn
 from tests.dashboard.test_published_tables import CLOCK, TABLE_3, WIDE
 from tests.factories import PublishedTableFactory

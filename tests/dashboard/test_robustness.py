@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from experiments.companions import companions
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.companions import companions
 from experiments.models import Experiment
 from tests.dashboard.conftest import People, Site, measured
 from tests.dashboard.test_form import HTMX

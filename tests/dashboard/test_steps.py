@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.scales import scalings
+from experiments.comparisons.series import BINARY
 from experiments.models import Experiment, Run, Series, Snapshot, Workload
-from experiments.scales import scalings
-from experiments.series import BINARY
 from experiments.statistics.steps import read_array
 from tests.dashboard.conftest import People, Site
 from tests.factories import (

@@ -9,10 +9,10 @@ from django.db import IntegrityError, transaction
 
 from experiments import lifecycle
 from experiments.comparisons import ExperimentComparison, compare_experiment, comparison_rows
+from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash
 from experiments.freeze import definition
 from experiments.models import Experiment, Job, Run
-from experiments.stages import stage_of
 from experiments.statistics import Stamp, Verdict
 from tests.factories import (
     ContainerFactory,

@@ -19,7 +19,7 @@ from django.db.models import (
     When,
 )
 
-from experiments.accuracies import target_of
+from experiments.comparisons.accuracies import target_of
 from experiments.models import Experiment, Run, Series, Workload
 from experiments.statistics.steps import (
     Curve,

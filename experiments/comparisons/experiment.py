@@ -1,20 +1,18 @@
-"""Comparisons: computed from the runs each time they are looked at, never stored."""
+"""What an experiment's runs say: computed each time somebody looks, never stored."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from experiments import snapshots
+from experiments.comparisons.comparison import Comparison, Group, is_decided
+from experiments.comparisons.stages import Judgement, Stage, stage_of
+from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
 from experiments.models import Experiment, Measurement, Run, Workload
-from experiments.stages import Judgement, Stage, stage_of
-from experiments.statistics import Measured, Pair, Sample, Stamp, Verdict, compare, holm, numbers
-from experiments.statistics.everywhere import Everywhere, everywhere
-from experiments.statistics.values import ALPHA, Look
-from experiments.warm_ups import Place, WarmUps, warm_ups
+from experiments.statistics import Measured, Pair, Sample, Stamp, compare, holm
+from experiments.statistics.values import Look
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 TRIED_AGAIN = "tried again after a verdict"
@@ -23,122 +21,6 @@ WHY_AGAIN = (
     "A failed job was tried again after a verdict could be read here: whether it was, may have "
     "depended on the verdict."
 )
-
-
-@dataclass(frozen=True)
-class Group:
-    """One cell in all its environments: what is compared with each other, and how it came out.
-
-    Samples and pairs name environments by their names, which are unique on a cluster and in a
-    table.
-    """
-
-    cell: Mapping[str, str]
-    """What is alike in the group: {"workload": "blas", "scale": "1x1"}; a table has its labels."""
-    metric: Measured
-    samples: list[Sample]
-    """Every single run; empty where only means are known."""
-    pairs: list[Pair]
-    problem: str = ""
-    """Why nothing can be compared, in words."""
-    warm_ups: WarmUps | None = None
-    """How its runs start; None where nobody has seen their steps, or where these do not matter."""
-
-    @property
-    def values(self) -> list[str]:
-        """The cell in words; a bare number says what it counts: "ResNet50", "gpus 4"."""
-        return [
-            f"{name} {value}" if value.replace(".", "").isdigit() else value
-            for name, value in self.cell.items()
-            if value
-        ]
-
-    @property
-    def name(self) -> str:
-        """The cell as a sentence names it: "blas, 1x1"."""
-        return ", ".join(self.values)
-
-    @property
-    def title(self) -> str:
-        """The cell with its metric, as a heading: "blas · 1x1 · step_time"."""
-        return " · ".join(filter(None, (*self.values, self.metric.name)))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What every comparison is, wherever its numbers come from: pages and exports show these."""
-
-    runs_have_pages: ClassVar = False
-    """Whether a sample's `run` is the uid of a run in the database."""
-    key: str
-    """What its files and plots are called by."""
-    question: str
-    margin: float
-    paired: bool
-    environments: list[str]
-    """By name, the baseline first: the order of their symbols and colours."""
-    groups: list[Group]
-
-    @property
-    def baseline(self) -> str:
-        return self.environments[0]
-
-    @property
-    def pairs(self) -> list[Pair]:
-        return [pair for group in self.groups for pair in group.pairs]
-
-    @property
-    def verdicts(self) -> dict[str, int]:
-        """How many pairs have which verdict, the most frequent first."""
-        return _ranked(pair.verdict for pair in self.pairs)
-
-    @property
-    def stamps(self) -> dict[str, int]:
-        """How many pairs have which stamp, the most frequent first."""
-        return _ranked(stamp for pair in self.pairs for stamp in pair.stamps)
-
-    @cached_property
-    def everywhere(self) -> list[Everywhere]:
-        """What all groups together say about each environment; empty where there is one."""
-        return everywhere(self.pairs)
-
-    @property
-    def alpha(self) -> float:
-        """The level of every verdict."""
-        return next((pair.alpha for pair in self.pairs), ALPHA)
-
-    @property
-    def levels(self) -> tuple[str, str]:
-        """Of the intervals that decide about a difference and about equivalence: 95 % and 90 %."""
-        return numbers.level(1 - self.alpha), numbers.level(1 - 2 * self.alpha)
-
-    @cached_property
-    def marks(self) -> dict[str, int]:
-        """Environment's name -> the index by which it keeps its symbol and colour."""
-        return {name: index for index, name in enumerate(self.environments)}
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What each exported row begins with."""
-        return {"question": self.question}
-
-    @property
-    def warm_up_rules(self) -> list[str]:
-        """What is compared of each run's steps, in sentences; empty where nobody has seen them."""
-        rules = {group.name: group.warm_ups.rule for group in self.groups if group.warm_ups}
-        if len(set(rules.values())) == 1:
-            return list(rules.values())[:1]
-        return [f"{name}: {rule}" for name, rule in rules.items()]
-
-    @property
-    def has_runs(self) -> bool:
-        """Whether single runs are known, and not only means."""
-        return any(group.samples for group in self.groups)
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether there is anything to look at, be it one run."""
-        return any(group.samples or group.pairs for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -233,40 +115,6 @@ def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     return next(metric for metric in kind.metrics if metric.name == name)
 
 
-def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one flat row a pair, with every number of the page, for CSV and JSON."""
-    return [
-        _row(comparison.about, group, pair) for group in comparison.groups for pair in group.pairs
-    ]
-
-
-def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one flat row for each environment that several cells say something about."""
-    return [
-        {**comparison.about, **_flat(asdict(one)), "sentence": one.sentence}
-        for one in comparison.everywhere
-    ]
-
-
-def _ranked(words: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(words).most_common())
-
-
-def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
-    rest = {
-        "metric": group.metric.name,
-        **_flat(asdict(pair)),
-        "cost": pair.cost,
-        **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
-        "sentence": pair.sentence,
-        **(group.warm_ups.columns(pair) if group.warm_ups else {}),
-    }
-    # A table's labels may be called like a column of ours.
-    taken = about.keys() | rest.keys()
-    cell = {f"{name} (label)" if name in taken else name: v for name, v in group.cell.items()}
-    return {**about, **cell, **rest}
-
-
 def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """Yield one row a run with its measurements: enough to recompute every comparison.
 
@@ -357,10 +205,6 @@ def _group(
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     return Group(cell, metric, samples, pairs, warm_ups=starts)
-
-
-def is_decided(pair: Pair) -> bool:
-    return pair.verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
 
 
 def _first_decided(
@@ -480,20 +324,3 @@ def _adjusted(groups: list[Group]) -> list[Group]:
     """Correct for the number of questions asked: Holm over all pairs of the experiment."""
     adjusted = iter(holm([pair for group in groups for pair in group.pairs]))
     return [replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups]
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Spread intervals over two columns; join lists of words."""
-    row: dict[str, Any] = {}
-    for name, value in values.items():
-        if name == "look":
-            row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
-        elif not {"ci", "ci95", "ci90"}.isdisjoint(name.split("_")):
-            row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
-        elif name in {"claim", "evidence"}:
-            continue
-        elif isinstance(value, tuple):
-            row[name] = "; ".join(map(str, value))
-        else:
-            row[name] = value
-    return row

@@ -1,0 +1,29 @@
+"""What the runs say, and published tables: computed each time somebody looks, never stored."""
+
+from experiments.comparisons.comparison import (
+    Comparison,
+    Group,
+    comparison_rows,
+    everywhere_rows,
+    is_decided,
+)
+from experiments.comparisons.experiment import (
+    TRIED_AGAIN,
+    ExperimentComparison,
+    compare_experiment,
+    primary_metric,
+    run_rows,
+)
+
+__all__ = [
+    "TRIED_AGAIN",
+    "Comparison",
+    "ExperimentComparison",
+    "Group",
+    "compare_experiment",
+    "comparison_rows",
+    "everywhere_rows",
+    "is_decided",
+    "primary_metric",
+    "run_rows",
+]
