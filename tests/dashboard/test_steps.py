@@ -115,7 +115,7 @@ def test_the_steps_are_fetched_when_somebody_looks(
     made = trained(site, people)
     page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
     assert not [name for name in figures(page) if name.startswith(("tails", "losses"))]
-    links = re.findall(r'hx-get="([^"]+)" hx-trigger="revealed"', page)
+    links = re.findall(r'hx-get="([^"]+)" hx-trigger="intersect once"', page)
     assert len(links) == 2
     address = links[1].replace("&amp;", "&")
     assert f'href="{links[1]}"' in page, "it is a page without JavaScript too"
@@ -251,7 +251,7 @@ def test_of_a_table_the_reader_says_whose_batch_it_is(as_owner: Client) -> None:
     address = table.get_absolute_url()
     page = as_owner.get(address).content.decode()
     found = figures(page)
-    assert "Whose batch is it" in page
+    assert "does not say which work stayed the same" in page
     assert "efficiency-0" not in found
     assert not [t for t in found["scaling-0"]["data"] if t["name"].endswith("ideal")]
     strong = as_owner.get(address, {"scaling": "strong"}).content.decode()
