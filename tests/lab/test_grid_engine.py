@@ -238,7 +238,8 @@ def test_a_scheduler_that_does_not_answer_changes_nothing(site):
         site.lab.execute(["/opt/tare-lab/grid_engine.sh", "qmaster"])
     assert site.runner.poll([job_id])[job_id].state == "running"
     site.runner.cancel([job_id])
-    site.until(lambda: not site.runner.poll([job_id]))
+    # A node that lost its qmaster tells the new one what has ended a minute later.
+    site.until(lambda: not site.runner.poll([job_id]), seconds=180)
 
 
 @pytest.mark.django_db
