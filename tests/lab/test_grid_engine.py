@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,9 +42,8 @@ class Site(Machine):
         return super().job(*environments, **{"partition": "main.q", **changes})
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    directory = tmp_path_factory.mktemp("lab")
+@contextmanager
+def site_in(directory: Path) -> Iterator[Site]:
     lab = ensure_lab(directory, images=("numpy",), grid_engine=True)
     address = SSHAddress(
         lab.host, lab.port, lab.user, lab.host_key, Path(lab.private_key).read_text()
@@ -54,6 +54,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     stop_lab(directory)
     assert processes(namespace) == []
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with site_in(tmp_path_factory.mktemp("lab")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -219,10 +225,20 @@ def test_a_trial_says_whether_a_job_could_run_and_submits_nothing(site):
         scheduler.parse_trial(run(scheduler.trial(site.job(gpus_per_node=5))))
 
 
-def test_a_scheduler_that_does_not_answer_changes_nothing(site):
+@pytest.fixture
+def own_site(tmp_path: Path) -> Iterator[Site]:
+    """One to break."""
+    with site_in(tmp_path / "lab") as made:
+        yield made
+
+
+def test_a_scheduler_that_does_not_answer_changes_nothing(own_site):
+    site = own_site
     job = site.job(site.program(WAITS))
     job_id = site.begun(job)
-    site.lab.execute(["pkill", "-KILL", "-x", "sge_qmaster"])
+    # Killed outright it would forget the job; shut down, it has written down what it knows.
+    gone = "pkill -TERM -x sge_qmaster; while pgrep -x sge_qmaster; do sleep 0.1; done"
+    site.lab.execute(["bash", "-c", gone])
     try:
         for ask in (
             lambda: site.runner.poll([job_id]),
