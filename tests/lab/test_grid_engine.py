@@ -225,40 +225,6 @@ def test_a_trial_says_whether_a_job_could_run_and_submits_nothing(site):
         scheduler.parse_trial(run(scheduler.trial(site.job(gpus_per_node=5))))
 
 
-@pytest.fixture
-def own_site(tmp_path: Path) -> Iterator[Site]:
-    """One to break."""
-    with site_in(tmp_path / "lab") as made:
-        yield made
-
-
-def test_a_scheduler_that_does_not_answer_changes_nothing(own_site):
-    site = own_site
-    job = site.job(site.program(WAITS))
-    job_id = site.begun(job)
-    # Killed outright it would forget the job; shut down, it has written down what it knows.
-    gone = "pkill -TERM -x sge_qmaster; while pgrep -x sge_qmaster; do sleep 0.1; done"
-    site.lab.execute(["bash", "-c", gone])
-    try:
-        for ask in (
-            lambda: site.runner.poll([job_id]),
-            lambda: site.runner.scheduler.parse_find(
-                site.runner.transport.run(site.runner.scheduler.find(job))
-            ),
-            lambda: site.runner.cancel([job_id]),
-            lambda: site.runner.submit(site.job(site.program("true"))),
-        ):
-            with pytest.raises(TryAgain, match="unable to send message to qmaster") as caught:
-                ask()
-            assert caught.value.kind == "busy"
-    finally:
-        site.lab.execute(["/opt/tare-lab/grid_engine.sh", "qmaster"])
-    assert site.runner.poll([job_id])[job_id].state == "running"
-    site.runner.cancel([job_id])
-    # A node that lost its qmaster tells the new one what has ended a minute later.
-    site.until(lambda: not site.runner.poll([job_id]), seconds=180)
-
-
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["grid_engine", "direct"])
 def test_an_experiment_comes_from_launch_to_its_comparison(site, kind):
