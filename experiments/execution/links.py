@@ -144,7 +144,7 @@ def on_partition(wanted: Resources, partition: Partition) -> Resources:
 def partition_problem(partition: Partition, scheduler: str) -> str:
     """Why no job script could ask for this partition; empty if one can."""
     everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
-    job = JobSpec("x", "tare-x-1", "/work/jobs/x-1", (), on_partition(everything, partition))
+    job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), on_partition(everything, partition))
     try:
         SCHEDULERS[scheduler]().header(job)
     except ValueError as problem:
