@@ -223,6 +223,11 @@ sweep() {
         if [ "${#left[@]}" = 0 ]; then return; fi
         journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
         kill -KILL "${left[@]}" 2>/dev/null
+        # Told to end is not ended yet. Not for ever: what waits for a disk hears no signal.
+        for _ in {1..50}; do
+            (cd /proc && grep -qs '^State:.[^ZX]' "${left[@]/%//status}") || break
+            sleep 0.1
+        done
     done
 }
 
