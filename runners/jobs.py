@@ -63,8 +63,22 @@ class RunSpec:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One command of a job that measures nothing: what it does, in words, and its argument list.
+
+    It starts in the job's directory. The first step that fails ends the job.
+    """
+
+    doing: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class JobSpec:
-    """One submission: the runs of one block, in the order in which they are to be run."""
+    """One submission: the runs of one block, in the order in which they are to be run.
+
+    Or the steps of a chore, which measures nothing: then there are no runs.
+    """
 
     uid: str
     name: str  # unique for each attempt: how a lost job is found again
@@ -73,6 +87,8 @@ class JobSpec:
     resources: Resources
     setup_lines: tuple[str, ...] = ()  # the cluster's: shell, by administrators
     cooldown_seconds: int = 0
+    steps: tuple[Step, ...] = ()
+    files: tuple[tuple[str, bytes], ...] = ()  # more that the steps read: name, content
 
     def run_directory(self, run: RunSpec) -> str:
         return f"{self.directory}/runs/{run.directory_name}"

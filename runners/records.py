@@ -50,6 +50,8 @@ class Record:
     output_tail: str  # of the script and of the scheduler, for what went wrong around the runs
     time_limit_reached: bool  # noticed by the script itself, where there is no scheduler
     bad_checksums: list[str]  # names that are missing or differ from what the script listed
+    failed_step: str = ""  # of a chore: which step ended it, and how
+    result: bytes | None = None  # of a chore
 
 
 def read_record(files: Mapping[str, bytes]) -> Record:
@@ -62,7 +64,9 @@ def read_record(files: Mapping[str, bytes]) -> Record:
     }
     directories = {name.split("/")[1] for name in files if re.match(r"runs/\d+-[^/]+/", name)}
     in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
-    outputs = [name for name in files if re.fullmatch(r"job\.out|scheduler.*\.out", name)]
+    outputs = [
+        name for name in files if re.fullmatch(r"output\.txt|job\.out|scheduler.*\.out", name)
+    ]
     return Record(
         started_by=_text(files, "started") or None,
         exit_code=_number(files, "exit_code"),
@@ -76,6 +80,8 @@ def read_record(files: Mapping[str, bytes]) -> Record:
         output_tail="\n".join(_text(files, name)[-TAIL:] for name in sorted(outputs)).strip(),
         time_limit_reached="time-limit" in files,
         bad_checksums=_bad_checksums(files),
+        failed_step=_failed_step(files),
+        result=files.get("result.json"),
     )
 
 
@@ -130,6 +136,14 @@ def _read_run(
         result=files.get(f"{directory}/result.json"),
         snapshot=_object(files, f"{directory}/inside.json"),
     )
+
+
+def _failed_step(files: Mapping[str, bytes]) -> str:
+    """Which step of a chore ended it, and how; empty if none did."""
+    if "failure.json" not in files:
+        return ""
+    failure = _object(files, "failure.json")
+    return f"{failure.get('doing', 'set-up')}: exit code {failure.get('exit_code')}"
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:

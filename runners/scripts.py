@@ -23,6 +23,7 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
     """Everything that the job's directory has to hold before it is submitted, by name."""
     files = {"job.sh": render(job, scheduler).encode()}
     files |= {f"payload/{name}": content for name, content in payload_files().items()}
+    files |= dict(job.files)
     for run in job.runs:
         spec = {
             "schema": 1,
@@ -45,7 +46,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "directory": quote(job.directory),
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
-        "runs": _runs(job),
+        "runs": _chore(job) if job.steps else _runs(job),
     }
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], TEMPLATE.read_text())
 
@@ -118,6 +119,18 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
     )
 
 
+def _chore(job: JobSpec) -> str:
+    """The steps as a function, so that the first one that fails can leave it."""
+    setup = "\n".join(job.setup_lines).replace("\r", "")
+    lines = []
+    for number, step in enumerate(job.steps, start=1):
+        members = {"doing": step.doing, "number": number, "of": len(job.steps)}
+        more = f", {json.dumps(members)[1:-1]}"
+        lines.append(f"    step {quote(more)} {_words(list(step.argv))}")
+    steps = "\n".join(lines)
+    return f"setup={quote(setup)}\nsteps() {{\n{steps}\n}}\nchore"
+
+
 def _words(words: list[str]) -> str:
     return " ".join(quote(word) for word in words)
 
@@ -130,6 +143,11 @@ def _check(job: JobSpec) -> None:
     if not job.directory.startswith("/") or set(":,") & set(job.directory):
         # Runtimes separate the parts of a bind by colons and commas, without any quoting.
         raise ValueError(f"a job's directory is absolute, without : and , but {job.directory!r}")
+    if job.runs and job.steps:
+        raise ValueError("a job holds runs or steps, not both")
+    for name, _ in job.files:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ValueError(f"a file that is sent has a plain name, not {name!r}")
     for run in job.runs:
         runtime = RUNTIMES[run.environment.runtime]()
         if refusals := runtime.refusals(run.environment.mode, run.environment.binds):

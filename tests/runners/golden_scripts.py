@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import render
@@ -123,6 +123,15 @@ def beside() -> str:
     return render(replace(job, resources=resources), SCHEDULERS["direct"]())
 
 
+def chore() -> JobSpec:
+    """Work that measures nothing."""
+    steps = (
+        Step("Converting to jo's SIF", ("apptainer", "build", "/scratch/jo's.sif", "docker:x")),
+        Step("Looking inside", ("true",)),
+    )
+    return replace(block(), steps=steps, resources=SITE, cooldown_seconds=0)
+
+
 def scripts() -> dict[str, str]:
     """The text of each golden file, by its name; of runtimes the lines of one run alone."""
     slurm = SCHEDULERS["slurm"]()
@@ -141,6 +150,7 @@ def scripts() -> dict[str, str]:
         ),
         "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
         "direct_side_by_side.sh": beside(),
+        "chore.sh": render(chore(), slurm),
         "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
     }
 

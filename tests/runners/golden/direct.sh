@@ -1,5 +1,6 @@
 #!/bin/bash -l
 # shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
+# shellcheck disable=SC2329 # a job of steps calls other functions than a job of runs
 # No scheduler: jobs get this machine in the order in which they were sent.
 cd '/scratch/jo'"'"'s work/jobs/5a3f-1' || exit 73
 queue='/scratch/jo'"'"'s work'/"machine-$(hostname)"
@@ -118,6 +119,7 @@ job_id="$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
 node=${SLURMD_NODENAME:-$(hostname)}
 node=${node//[^[:alnum:]._-]/_}
 terminated=
+setup= runtime= image= limit=0 present=() version=() wall=() variables=() program=()
 
 # --- What the runs share ------------------------------------------------------------------------
 
@@ -152,7 +154,6 @@ claim() {
 
 # The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
 # there is time, and pass it on to what runs now.
-# shellcheck disable=SC2329 # a trap calls it
 terminate() {
     trap '' TERM USR2
     terminated=yes
@@ -242,6 +243,33 @@ run() {
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
 
+# One step of a chore; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
+step() {
+    local code
+    if [ -n "$terminated" ]; then exit; fi
+    journal step "$1"
+    ( # leads a process group, so that TERM reaches all that the command starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 0 "${@:2}" 2>&1
+    )
+    code=$?
+    rm -f "$job/.process"
+    if [ "$code" = 0 ] || [ -n "$terminated" ]; then return; fi
+    leave "$job/failure.json" "{\"exit_code\": $code$1}"
+    exit
+}
+
+# The steps of a chore, one after the other.
+chore() {
+    {
+        trap 'terminated=yes' TERM USR2 # for this subshell, which stays
+        cd "$job" || exit
+        if eval "$setup"; then steps; else leave "$job/failure.json" "{\"exit_code\": $?}"; fi
+    } >"$job/output.txt" 2>&1 &
+    await "$!"
+}
+
 # Let the node cool down between runs. SECONDS
 cool_down() {
     if [ -n "$terminated" ]; then return; fi
@@ -314,4 +342,5 @@ program=(/scratch/software/numpy/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/
 run 1c0de runs/1-1c0de
 
 if [ -n "$terminated" ]; then finish 143; fi
+if [ -e "$job/failure.json" ]; then finish 1; fi
 finish 0

@@ -1,0 +1,237 @@
+#!/bin/bash -l
+# shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
+# shellcheck disable=SC2329 # a job of steps calls other functions than a job of runs
+#SBATCH --job-name=tare-5a3f-1
+#SBATCH '--chdir=/scratch/jo'"'"'s work/jobs/5a3f-1'
+#SBATCH --output=scheduler-%j.out
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --time=11
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+#SBATCH --gres=gpu:2
+#SBATCH --mem=16000M
+#SBATCH --partition=gpu
+#SBATCH --account=physics
+# --export=NONE keeps the submitter's variables out, but would starve srun here.
+unset SLURM_EXPORT_ENV
+# A job that has the node alone may be given all GPUs: it sees as many as it asked for.
+if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then
+    CUDA_VISIBLE_DEVICES=$(cut -d, -f-2 <<<"$CUDA_VISIBLE_DEVICES")
+fi
+
+# The runs of one block, one after the other, on one node, each with its record. People typed
+# what is quoted below; only the set-up lines are shell, and administrators wrote those.
+
+job='/scratch/jo'"'"'s work/jobs/5a3f-1'
+job_id="$SLURM_JOB_ID"
+node=${SLURMD_NODENAME:-$(hostname)}
+node=${node//[^[:alnum:]._-]/_}
+terminated=
+setup= runtime= image= limit=0 present=() version=() wall=() variables=() program=()
+
+# --- What the runs share ------------------------------------------------------------------------
+
+# Append a line of JSON to the journal. EVENT [MORE MEMBERS]
+journal() {
+    printf '{"time": %s, "event": "%s", "node": "%s"%s}\n' \
+        "$(date +%s.%3N)" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
+}
+
+# Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
+leave() {
+    printf '%s\n' "$2" >"$1.part" && mv -f "$1.part" "$1"
+}
+
+# Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
+# the one that makes the hard link, which names it; the others leave without touching anything.
+# The number of links tells who it was, even where NFS reports a link that it made as failed.
+claim() {
+    local mine="$job/.claim-$node-$$" links
+    printf '%s\n' "$job_id" >"$mine" || exit 73
+    ln "$mine" "$job/started" 2>/dev/null
+    links=$(stat -c %h "$mine")
+    rm -f "$mine"
+    if [ "$links" = 2 ]; then return; fi
+    if [ -e "$job/started" ]; then
+        echo "Job $(cat "$job/started") has started these runs; job $job_id steps aside."
+        exit 0
+    fi
+    echo "There are no hard links in $job, and nothing else says safely who may start."
+    exit 71
+}
+
+# The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
+# there is time, and pass it on to what runs now.
+terminate() {
+    trap '' TERM USR2
+    terminated=yes
+    journal terminated
+    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
+}
+
+# Wait until a child of this script has ended, whatever signals come in between. PID
+await() {
+    while kill -0 "$1" 2>/dev/null; do
+        wait "$1"
+    done
+}
+
+# A fact about this node, as text; a tool that is not there says nothing. NAME COMMAND...
+fact() {
+    if command -v "$2" >/dev/null; then
+        timeout 20 "${@:2}" >"$job/snapshot/$1" 2>&1
+    fi
+}
+
+# The run is worth nothing, and why. TEXT
+fail() {
+    echo "$1"
+    leave "$directory/failure" "$1"
+    exit 1
+}
+
+# Execute the program of the run, if everything that it needs is there.
+execute() {
+    local began code
+    trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
+    eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "$runtime" ]; then
+        command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
+    fi
+    "${present[@]}" >/dev/null || fail "image missing: $image"
+    "${version[@]}" >"$directory/runtime_version" 2>&1
+    program=("${wall[@]}" /usr/bin/env "${variables[@]}" "${program[@]}")
+    printf '%q ' "${program[@]}" >"$directory/command"
+    cd "$directory" || fail "directory missing: $directory"
+    if [ -n "$terminated" ]; then return; fi
+    journal "run began" ", \"run\": \"$uid\""
+    began=$SECONDS
+    exec 2>/dev/null # what bash remarks on signals is none of the program's output
+    ( # `timeout` leads a process group, so that TERM reaches all that the program starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 "$limit" "${program[@]}" 2>&1
+    )
+    code=$?
+    trap '' TERM USR2 # from here on nothing waits for anything
+    rm -f "$job/.process"
+    if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
+        fail "time limit reached: the run was ended after $limit s"
+    fi
+    leave "$directory/exit_code" "$code"
+}
+
+# End what the run has left on the node, so that the next one has it to itself. Runtimes put programs
+# into sessions, namespaces and daemons that no signal follows, but their variables stay.
+sweep() {
+    local left
+    for _ in 1 2 3; do
+        mapfile -t left < <(
+            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+        )
+        if [ "${#left[@]}" = 0 ]; then return; fi
+        journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
+        kill -KILL "${left[@]}" 2>/dev/null
+        # Told to end is not ended yet. Not for ever: what waits for a disk hears no signal.
+        for _ in {1..50}; do
+            (cd /proc && grep -qs '^State:.[^ZX]' "${left[@]/%//status}") || break
+            sleep 0.1
+        done
+    done
+}
+
+# One run. However it ends, the next one follows. UID DIRECTORY
+run() {
+    local uid=$1 directory="$job/$2" code=null
+    if [ -n "$terminated" ]; then return; fi
+    execute >"$directory/output.txt" 2>&1 &
+    await "$!"
+    sweep
+    if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
+    journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
+}
+
+# One step of a chore; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
+step() {
+    local code
+    if [ -n "$terminated" ]; then exit; fi
+    journal step "$1"
+    ( # leads a process group, so that TERM reaches all that the command starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 0 "${@:2}" 2>&1
+    )
+    code=$?
+    rm -f "$job/.process"
+    if [ "$code" = 0 ] || [ -n "$terminated" ]; then return; fi
+    leave "$job/failure.json" "{\"exit_code\": $code$1}"
+    exit
+}
+
+# The steps of a chore, one after the other.
+chore() {
+    {
+        trap 'terminated=yes' TERM USR2 # for this subshell, which stays
+        cd "$job" || exit
+        if eval "$setup"; then steps; else leave "$job/failure.json" "{\"exit_code\": $?}"; fi
+    } >"$job/output.txt" 2>&1 &
+    await "$!"
+}
+
+# Let the node cool down between runs. SECONDS
+cool_down() {
+    if [ -n "$terminated" ]; then return; fi
+    journal cool-down ", \"seconds\": $1"
+    sleep "$1" &
+    echo "$!" >"$job/.process"
+    await "$!"
+    rm -f "$job/.process"
+}
+
+# List everything with its checksum, then say that the record is complete. EXIT CODE
+finish() {
+    trap '' TERM USR2
+    journal "job ended" ", \"exit_code\": $1"
+    exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
+    cd "$job" || exit
+    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
+        sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
+    leave exit_code "$1"
+    exit "$1"
+}
+
+# --- The job ------------------------------------------------------------------------------------
+
+claim
+trap terminate TERM USR2
+exec >"$job/job.out" 2>&1 </dev/null
+journal "job started" ", \"job\": \"$job_id\""
+
+mkdir -p "$job/snapshot"
+fact hostname hostname
+fact uname uname -a
+fact os-release cat /etc/os-release
+fact cpuinfo cat /proc/cpuinfo
+fact meminfo cat /proc/meminfo
+fact loadavg cat /proc/loadavg
+fact nvidia-smi nvidia-smi -q
+fact scheduler scontrol show job -o "$SLURM_JOB_ID"
+
+journal "page cache" ", \"policy\": \"as found\""
+visible_gpus=()
+if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    visible_gpus=("CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")
+fi
+
+setup='ulimit -s unlimited'
+steps() {
+    step ', "doing": "Converting to jo'"'"'s SIF", "number": 1, "of": 2' apptainer build '/scratch/jo'"'"'s.sif' docker:x
+    step ', "doing": "Looking inside", "number": 2, "of": 2' true
+}
+chore
+
+if [ -n "$terminated" ]; then finish 143; fi
+if [ -e "$job/failure.json" ]; then finish 1; fi
+finish 0
