@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
-# shellcheck disable=SC2329 # a job of steps calls other functions than a job of runs
+# shellcheck disable=SC2034,SC2154,SC2329 # what runs set, and call, a job of steps does not
 # No scheduler: jobs get this machine in the order in which they were sent.
 cd '/scratch/jo'"'"'s work/jobs/5a3f-1' || exit 73
 queue='/scratch/jo'"'"'s work'/"machine-$(hostname)"
@@ -119,7 +119,6 @@ job_id="$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
 node=${SLURMD_NODENAME:-$(hostname)}
 node=${node//[^[:alnum:]._-]/_}
 terminated=
-setup= runtime= image= limit=0 present=() version=() wall=() variables=() program=()
 
 # --- What the runs share ------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
-# shellcheck disable=SC2329 # a job of steps calls other functions than a job of runs
+# shellcheck disable=SC2034,SC2154,SC2329 # what runs set, and call, a job of steps does not
 #SBATCH --job-name=tare-5a3f-1
 #SBATCH '--chdir=/scratch/jo'"'"'s work/jobs/5a3f-1'
 #SBATCH --output=scheduler-%j.out
@@ -32,7 +32,6 @@ job_id="$SLURM_JOB_ID"
 node=${SLURMD_NODENAME:-$(hostname)}
 node=${node//[^[:alnum:]._-]/_}
 terminated=
-setup= runtime= image= limit=0 present=() version=() wall=() variables=() program=()
 
 # --- What the runs share ------------------------------------------------------------------------
 
