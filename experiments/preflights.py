@@ -11,6 +11,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from experiments import permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import fingerprint_of
 from runners.preflight.checks import Change, Check, changes
@@ -36,12 +37,13 @@ class NotPinned(Exception):
 
 def may_check(cluster: Cluster, user: User) -> bool:
     """Administrators, and whoever may send jobs there; nobody where only logs come from."""
-    return not cluster.recorded and (user.is_staff or cluster.usable_by(user))
+    may = permissions.may_change(user, cluster) or permissions.may_use(user, cluster)
+    return may and not cluster.recorded
 
 
-def may_pin(user: User) -> bool:
-    """Whoever may change clusters in the admin pages."""
-    return user.is_staff and user.has_perm("experiments.change_cluster")
+def may_pin(cluster: Cluster, user: User) -> bool:
+    """Whoever may change the cluster: its key is a part of it."""
+    return permissions.may_change(user, cluster)
 
 
 def ask_for_check(cluster: Cluster, by: User | None) -> CheckReport:

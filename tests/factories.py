@@ -23,6 +23,7 @@ from experiments.models import (
     Measurement,
     Partition,
     PublishedTable,
+    Role,
     Run,
     Runtime,
     Series,
@@ -52,8 +53,7 @@ class UserFactory(DjangoModelFactory[User]):
 
 class AdminFactory(UserFactory):
     username = factory.Sequence(lambda n: f"admin{n}")
-    is_staff = True
-    is_superuser = True
+    role = Role.SITE_ADMINISTRATOR
 
 
 class CredentialFactory(DjangoModelFactory[Credential]):

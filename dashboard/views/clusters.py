@@ -56,7 +56,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "host_key": preflights.host_key(row),
         "pinned": fingerprint_of(row.host_key),
         "may_check": preflights.may_check(row, request.user),
-        "may_pin": preflights.may_pin(request.user),
+        "may_pin": preflights.may_pin(row, request.user),
     }
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
@@ -76,7 +76,7 @@ def check(request: Request, pk: int) -> HttpResponse:
 def fetch_host_key(request: Request, pk: int) -> HttpResponse:
     """Ask for the key that the host shows, for a person to compare."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
-    if not preflights.may_pin(request.user):
+    if not preflights.may_pin(row, request.user):
         raise PermissionDenied
     ring_for(preflights.ask_for_host_key(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#host-key")
@@ -85,8 +85,8 @@ def fetch_host_key(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def pin_host_key(request: Request, pk: int) -> HttpResponse:
     """Trust a key that was shown by its fingerprint, and compared."""
-    row = get_object_or_404(HostKey, pk=pk)
-    if not preflights.may_pin(request.user):
+    row = get_object_or_404(HostKey.objects.select_related("cluster"), pk=pk)
+    if not preflights.may_pin(row.cluster, request.user):
         raise PermissionDenied
     try:
         preflights.pin(row, request.user)

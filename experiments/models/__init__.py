@@ -1,5 +1,6 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
+from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, Image, StagedImage, Workload
 from experiments.models.checks import CheckReport, HostKey
 from experiments.models.cluster import Cluster, Credential, Partition, Runtime
@@ -7,9 +8,10 @@ from experiments.models.experiment import Experiment
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, Series, Snapshot
 from experiments.models.run import Event, Job, Run
-from experiments.models.user import User
+from experiments.models.user import Role, User
 
 __all__ = [
+    "AuditEntry",
     "CheckReport",
     "Cluster",
     "Credential",
@@ -22,6 +24,7 @@ __all__ = [
     "Measurement",
     "Partition",
     "PublishedTable",
+    "Role",
     "Run",
     "Runtime",
     "Series",

@@ -1,7 +1,60 @@
+"""People, and what they are here for."""
+
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Role(models.TextChoices):
+    """Each may what those before it may; `experiments.permissions` says what that is."""
+
+    VIEWER = "viewer", "viewer"
+    RESEARCHER = "researcher", "researcher"
+    CLUSTER_ADMINISTRATOR = "cluster_administrator", "cluster administrator"
+    SITE_ADMINISTRATOR = "site_administrator", "site administrator"
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+
+ADMINISTRATORS = (Role.CLUSTER_ADMINISTRATOR, Role.SITE_ADMINISTRATOR)
 
 
 class User(AbstractUser):
-    """A person. A model of our own from the first migration on, so that it can grow columns."""
+    """A person. The role is the truth; Django's own two flags follow from it."""
+
+    role = models.CharField(max_length=30, choices=Role.choices, default=Role.RESEARCHER)
+
+    class Meta(AbstractUser.Meta):
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(
+                    role=Role.SITE_ADMINISTRATOR.value, is_superuser=True, is_staff=True
+                )
+                | models.Q(role=Role.CLUSTER_ADMINISTRATOR.value, is_superuser=False, is_staff=True)
+                | models.Q(
+                    role__in=(Role.VIEWER.value, Role.RESEARCHER.value),
+                    is_superuser=False,
+                    is_staff=False,
+                ),
+                name="flags_follow_from_the_role",
+            )
+        ]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self._state.adding and self.is_superuser:  # `manage.py createsuperuser`
+            self.role = Role.SITE_ADMINISTRATOR
+        self.is_superuser = self.role == Role.SITE_ADMINISTRATOR
+        self.is_staff = self.role in ADMINISTRATORS
+        columns = kwargs.get("update_fields")
+        if columns is not None and "role" in columns:
+            kwargs["update_fields"] = {*columns, "is_superuser", "is_staff"}
+        super().save(*args, **kwargs)
+
+    def is_at_least(self, role: Role) -> bool:
+        """Whether this person is in service and has `role` or one that includes it."""
+        return self.is_active and Role(self.role).rank >= role.rank

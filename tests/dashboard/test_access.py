@@ -14,6 +14,7 @@ from experiments.models import (
     HostKey,
     Job,
     PublishedTable,
+    Role,
     Run,
 )
 from tests.dashboard.conftest import People, Site, measured
@@ -248,7 +249,7 @@ def test_host_keys_are_for_those_who_may_change_clusters(site: Site, people: Peo
     shown = HostKey.objects.create(
         cluster=site.cluster, host="login.example", port=22, key="no key"
     )
-    staff = UserFactory(is_staff=True)
+    staff = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
     clients = [people.client("anonymous"), people.client("owner"), Client()]
     clients[-1].force_login(staff)
     for name, pk in (("host_key_fetch", site.cluster.pk), ("host_key_pin", shown.pk)):

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 from experiments.demo import HERE, LAB
-from experiments.models import Cluster, User
+from experiments.models import Cluster, Role, User
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         if not (settings.STATIC_ROOT / "staticfiles.json").exists() or _newer_static_files():
             call_command("collectstatic", interactive=False, verbosity=0)
         user, _ = User.objects.get_or_create(
-            username="demo", defaults={"is_staff": True, "is_superuser": True}
+            username="demo", defaults={"role": Role.SITE_ADMINISTRATOR}
         )
         user.set_password(os.environ["TARE_DEMO_PASSWORD"])
         user.save(update_fields=["password"])
