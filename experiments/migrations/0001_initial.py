@@ -7,6 +7,7 @@ import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
 import experiments.models.catalogue
+import experiments.models.images
 import experiments.models.cluster
 import experiments.models.experiment
 import experiments.models.run
@@ -329,7 +330,7 @@ class Migration(migrations.Migration):
             name='StagedImage',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('format', models.CharField(choices=experiments.models.catalogue.format_choices, max_length=20)),
+                ('format', models.CharField(choices=experiments.models.images.format_choices, max_length=20)),
                 ('path', models.CharField(help_text="On the cluster; for udocker the container's name.", max_length=500)),
                 ('sha256', models.CharField(blank=True, max_length=64)),
                 ('size_bytes', models.BigIntegerField(blank=True, null=True)),

@@ -1,18 +1,22 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
 from experiments.models.audit import AuditEntry
-from experiments.models.catalogue import Environment, Image, StagedImage, Workload
+from experiments.models.catalogue import Environment, Workload
 from experiments.models.checks import CheckReport, HostKey
+from experiments.models.chore import Chore
 from experiments.models.cluster import Cluster, Credential, Partition, Runtime
 from experiments.models.experiment import Experiment
+from experiments.models.images import Arrival, Image, StagedImage
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.user import Role, User
 
 __all__ = [
+    "Arrival",
     "AuditEntry",
     "CheckReport",
+    "Chore",
     "Cluster",
     "Credential",
     "Environment",

@@ -1,4 +1,4 @@
-"""What is compared: images, environments and workloads."""
+"""What is compared: environments and workloads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MinValueValidator
 from django.db import models
 
 from experiments.models.cluster import Cluster, Runtime
-from runners.runtimes import RUNTIMES
+from experiments.models.images import StagedImage
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 def workload_choices() -> list[tuple[str, str]]:
     return [(kind, workload.label) for kind, workload in KNOWN_WORKLOADS.items()]
-
-
-def format_choices() -> list[tuple[str, str]]:
-    formats = {form for runtime in RUNTIMES.values() for form in runtime.formats}
-    return [(form, form) for form in sorted(formats)]
 
 
 def are_variables(variables: Any) -> None:
@@ -42,67 +37,6 @@ def are_texts(values: Any) -> None:
     """Refuse anything but a list of texts."""
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValidationError('This is to be a list of texts, such as ["--nv"].')
-
-
-is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
-
-
-class Image(models.Model):
-    """A container image, known by its digest. A tag is only a label."""
-
-    reference = models.CharField(max_length=300)
-    digest = models.CharField(max_length=71, unique=True, validators=[is_digest])
-    recipe = models.TextField(blank=True, help_text="How it was made, in full.")
-    operating_system = models.CharField(max_length=100, blank=True)
-    python_version = models.CharField(max_length=30, blank=True)
-    framework = models.CharField(max_length=100, blank=True)
-    cuda_version = models.CharField("CUDA version", max_length=30, blank=True)
-    packages = models.JSONField(default=dict, blank=True, help_text="Package to version.")
-    labels = models.JSONField(default=dict, blank=True)
-    size_bytes = models.BigIntegerField(null=True, blank=True)
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="images"
-    )
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["reference"]
-
-    def __str__(self) -> str:
-        return self.reference
-
-    @property
-    def short_digest(self) -> str:
-        return self.digest.removeprefix("sha256:")[:12]
-
-
-class StagedImage(models.Model):
-    """An image in the form that one cluster's runtime starts."""
-
-    class State(models.TextChoices):
-        STAGING = "staging", "staging"
-        READY = "ready", "ready"
-        FAILED = "failed", "failed"
-
-    image = models.ForeignKey(Image, on_delete=models.PROTECT, related_name="staged")
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="staged_images")
-    format = models.CharField(max_length=20, choices=format_choices)
-    path = models.CharField(
-        max_length=500, help_text="On the cluster; for udocker the container's name."
-    )
-    sha256 = models.CharField(max_length=64, blank=True)
-    size_bytes = models.BigIntegerField(null=True, blank=True)
-    state = models.CharField(max_length=10, choices=State.choices, default=State.READY)
-    message = models.TextField(blank=True)
-
-    class Meta:
-        ordering = ["image", "cluster", "format"]
-        constraints = [
-            models.UniqueConstraint(fields=["image", "cluster", "path"], name="staged_once_a_path")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.image} as {self.format} on {self.cluster}"
 
 
 class Environment(models.Model):

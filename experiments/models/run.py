@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
-
 from django.conf import settings
 from django.db import models
 from django.urls import reverse
 
 from experiments.models.catalogue import Environment, Workload
-from experiments.models.cluster import Cluster
 from experiments.models.experiment import Experiment
 from experiments.models.results import Snapshot
-from experiments.models.states import (
-    JOB_FINAL,
-    JOB_LIVE,
-    JOB_NEXT,
-    RUN_FINAL,
-    RUN_NEXT,
-    JobState,
-    RunState,
-)
+from experiments.models.states import RUN_FINAL, RUN_NEXT, RunState
+from experiments.models.submission import Submission, new_uid
 
 
-def new_uid() -> str:
-    return uuid.uuid4().hex
+class Job(Submission):
+    """The runs of one block, or a single run."""
 
-
-class Job(models.Model):
-    """One submission to the scheduler: the runs of one block, or a single run."""
-
-    State = JobState
-    LIVE = JOB_LIVE
-    FINAL = JOB_FINAL
-    NEXT = JOB_NEXT
-
-    uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="jobs")
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="jobs")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="+")
     scale = models.CharField(max_length=20)
     repeat = models.PositiveIntegerField()
     block = models.PositiveIntegerField(help_text="Its place in the plan's random order.")
-    state = models.CharField(max_length=12, choices=State.choices, default=State.PLANNED)
-    reason = models.CharField(max_length=40, blank=True)
-    message = models.TextField(blank=True)
-    attempt = models.PositiveIntegerField(default=1)
-    scheduler_id = models.CharField(max_length=100, blank=True)
-    scheduler_state = models.CharField(max_length=200, blank=True)
-    directory = models.CharField(max_length=700, blank=True)
-    script = models.TextField(blank=True)
     payload_hash = models.CharField(max_length=64, blank=True)
-    journal_offset = models.PositiveBigIntegerField(default=0)
-    exit_code = models.IntegerField(null=True)
-    cancel_requested_at = models.DateTimeField(null=True)
-    submitted_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    gone_at = models.DateTimeField(null=True, help_text="When it had left the queue.")
-    ended_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["experiment", "block"]
@@ -85,15 +49,6 @@ class Job(models.Model):
     def number(self) -> int:
         """Its block as people count: from 1."""
         return self.block + 1
-
-    @property
-    def name(self) -> str:
-        """What the scheduler knows it by: unique per attempt, so that it can be found again."""
-        return f"tare-{self.uid}-{self.attempt}"
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in self.FINAL
 
 
 class Run(models.Model):

@@ -1,0 +1,83 @@
+"""Work on a cluster that is no measurement: staging an image, verifying it, building one."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from experiments.models.catalogue import Environment
+from experiments.models.cluster import Partition
+from experiments.models.images import Arrival, Image, StagedImage
+from experiments.models.states import JOB_FINAL
+from experiments.models.submission import Submission
+
+
+class Chore(Submission):
+    """Steps that a worker has the cluster do, as one job of its scheduler.
+
+    What it works on is named by its foreign keys; which ones are set follows from its kind.
+    """
+
+    class Kind(models.TextChoices):
+        STAGE = "stage", "stage"
+        VERIFY = "verify", "verify"
+        UNSTAGE = "unstage", "remove"
+        BUILD = "build", "build"
+        MATCH = "match", "make the matching environment"
+        SURVEY = "survey", "look inside"
+
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    partition = models.ForeignKey(
+        Partition, null=True, blank=True, on_delete=models.SET_NULL, related_name="chores"
+    )
+    image = models.ForeignKey(
+        Image, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+    )
+    staged_image = models.ForeignKey(
+        StagedImage, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+    )
+    environment = models.ForeignKey(
+        Environment, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+    )
+    arrival = models.ForeignKey(
+        Arrival, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="chores"
+    )
+    asked_at = models.DateTimeField(auto_now_add=True)
+    doing = models.CharField(max_length=300, blank=True, help_text="The step that is under way.")
+    step = models.PositiveSmallIntegerField(default=0)
+    steps = models.PositiveSmallIntegerField(default=0)
+    output_tail = models.TextField(blank=True)
+    result = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["-asked_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["staged_image"],
+                condition=~models.Q(state__in=JOB_FINAL),
+                name="one_chore_at_a_time",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["cluster", "state"],
+                condition=~models.Q(state__in=JOB_FINAL),
+                name="chore_alive",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.subject}"
+
+    @property
+    def subject(self) -> object:
+        """What it works on."""
+        return self.staged_image or self.environment or self.arrival or self.image
+
+    @property
+    def percent(self) -> int | None:
+        """How many of its steps have ended, in percent; None before the first."""
+        return 100 * (self.step - 1) // self.steps if self.step and self.steps else None

@@ -1,0 +1,184 @@
+"""Images: what is in the catalogue, where it lies, and what is on its way there."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from django.db import models
+
+from experiments.models.cluster import Cluster
+from runners.runtimes import RUNTIMES
+
+# An image's own bytes, as they came: what every other form on a cluster is made from.
+ARCHIVE = "archive"
+
+
+def format_choices() -> list[tuple[str, str]]:
+    formats = {form for runtime in RUNTIMES.values() for form in runtime.formats} | {ARCHIVE}
+    return [(form, form) for form in sorted(formats)]
+
+
+is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
+
+
+class Image(models.Model):
+    """A container image, known by its digest. A tag is only a label.
+
+    The digest is that of an OCI manifest; of a SIF file or a root file system's tarball, which
+    have none, the file's own sha256.
+    """
+
+    class Kind(models.TextChoices):
+        OCI = "oci", "OCI image"
+        SIF = "sif", "SIF file"
+        ROOTFS = "rootfs", "root file system"
+
+    reference = models.CharField(max_length=300)
+    digest = models.CharField(max_length=71, unique=True, validators=[is_digest])
+    kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.OCI)
+    content_sha256 = models.CharField(
+        max_length=64, blank=True, help_text="Of the file that Tare keeps; empty if it keeps none."
+    )
+    tree = models.CharField(
+        max_length=71, blank=True, help_text="The hash of its files: names, modes and contents."
+    )
+    recipe = models.TextField(blank=True, help_text="How it was made, in full.")
+    operating_system = models.CharField(max_length=100, blank=True)
+    python_version = models.CharField(max_length=30, blank=True)
+    framework = models.CharField(max_length=100, blank=True)
+    cuda_version = models.CharField("CUDA version", max_length=30, blank=True)
+    cudnn_version = models.CharField("cuDNN version", max_length=30, blank=True)
+    mpi = models.CharField("MPI", max_length=60, blank=True)
+    packages = models.JSONField(default=dict, blank=True, help_text="Package to version.")
+    facts = models.JSONField(default=dict, blank=True, help_text="All that was read inside.")
+    labels = models.JSONField(default=dict, blank=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="images"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["reference"]
+
+    def __str__(self) -> str:
+        return self.reference
+
+    @property
+    def short_digest(self) -> str:
+        return self.digest.removeprefix("sha256:")[:12]
+
+
+class StagedImage(models.Model):
+    """An image in the form that one cluster's runtime starts, or its archive there."""
+
+    class State(models.TextChoices):
+        STAGING = "staging", "staging"
+        READY = "ready", "ready"
+        FAILED = "failed", "failed"
+        REMOVING = "removing", "removing"
+        REMOVED = "removed", "removed"
+
+    image = models.ForeignKey(Image, on_delete=models.PROTECT, related_name="staged")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="staged_images")
+    format = models.CharField(max_length=20, choices=format_choices)
+    mode = models.CharField(
+        max_length=10,
+        blank=True,
+        help_text="Of a form that belongs to one mode, such as udocker's.",
+    )
+    path = models.CharField(
+        max_length=500, help_text="On the cluster; for udocker the container's name."
+    )
+    sha256 = models.CharField(max_length=64, blank=True)
+    tree = models.CharField(max_length=71, blank=True, help_text="The hash of the files inside.")
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.READY)
+    message = models.TextField(blank=True)
+    made_here = models.BooleanField(
+        default=False, help_text="Made by Tare, which may remove it again."
+    )
+    verified_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Of an archive that is being sent: how far, and when a worker last wrote so.
+    sent_bytes = models.BigIntegerField(null=True, editable=False)
+    sending_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        ordering = ["image", "cluster", "format", "mode"]
+        constraints = [
+            models.UniqueConstraint(fields=["image", "cluster", "path"], name="staged_once_a_path")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.image} as {self.format} on {self.cluster}"
+
+    @property
+    def form(self) -> str:
+        """The format, and the mode where it belongs to one."""
+        return f"{self.format} {self.mode}".strip()
+
+    @property
+    def sent_percent(self) -> int | None:
+        """How much of an archive has been sent; None where nothing is under way."""
+        if self.sent_bytes is None or not self.size_bytes:
+            return None
+        return min(100, 100 * self.sent_bytes // self.size_bytes)
+
+
+class Arrival(models.Model):
+    """An image on its way into the catalogue: what a person asked to add, and what came of it."""
+
+    class Kind(models.TextChoices):
+        REGISTRY = "registry", "from a registry"
+        UPLOAD = "upload", "an uploaded file"
+        CLUSTER = "cluster", "a file on a cluster"
+        RECIPE = "recipe", "a recipe"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        UNDER_WAY = "under way", "under way"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    reference = models.CharField(
+        max_length=500, help_text="What was asked for: a reference, a file's name, a path."
+    )
+    title = models.CharField(max_length=300, blank=True, help_text="What to call the image.")
+    incoming = models.CharField(
+        max_length=100, blank=True, help_text="The uploaded file's name in the image store."
+    )
+    cluster = models.ForeignKey(
+        Cluster, null=True, blank=True, on_delete=models.PROTECT, related_name="arrivals"
+    )
+    base = models.ForeignKey(
+        Image, null=True, blank=True, on_delete=models.PROTECT, related_name="recipes"
+    )
+    lock = models.TextField(blank=True, help_text="A recipe's lock file.")
+    recipe = models.JSONField(default=dict, blank=True, help_text="A recipe's further choices.")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    doing = models.CharField(max_length=200, blank=True)
+    done_bytes = models.BigIntegerField(null=True)
+    total_bytes = models.BigIntegerField(null=True)
+    seen_at = models.DateTimeField(null=True, help_text="When a worker last wrote here.")
+    problem = models.TextField(blank=True)
+    image = models.ForeignKey(
+        Image, null=True, blank=True, on_delete=models.SET_NULL, related_name="arrivals"
+    )
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="arrivals"
+    )
+    asked_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-asked_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.title or self.reference
+
+    @property
+    def percent(self) -> int | None:
+        if self.done_bytes is None or not self.total_bytes:
+            return None
+        return min(100, 100 * self.done_bytes // self.total_bytes)

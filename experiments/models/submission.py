@@ -1,0 +1,53 @@
+"""What is submitted to a scheduler, whatever it holds: one life, told by the same columns."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+
+from experiments.models.cluster import Cluster
+from experiments.models.states import JOB_FINAL, JOB_LIVE, JOB_NEXT, JobState
+
+
+def new_uid() -> str:
+    return uuid.uuid4().hex
+
+
+class Submission(models.Model):
+    """One submission to the scheduler of one cluster. Who moves its state: `lifecycle.move`."""
+
+    State = JobState
+    LIVE = JOB_LIVE
+    FINAL = JOB_FINAL
+    NEXT = JOB_NEXT
+
+    uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="%(class)ss")
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PLANNED)
+    reason = models.CharField(max_length=40, blank=True)
+    message = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=1)
+    scheduler_id = models.CharField(max_length=100, blank=True)
+    scheduler_state = models.CharField(max_length=200, blank=True)
+    directory = models.CharField(max_length=700, blank=True)
+    script = models.TextField(blank=True)
+    journal_offset = models.PositiveBigIntegerField(default=0)
+    exit_code = models.IntegerField(null=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    submitted_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True, help_text="When it had left the queue.")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def name(self) -> str:
+        """What the scheduler knows it by: unique per attempt, so that it can be found again."""
+        return f"tare-{self.uid}-{self.attempt}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in self.FINAL
