@@ -8,6 +8,8 @@ Kind = Literal[
     "host key",  # the host is not the one that was pinned
     "key refused",  # our key does not open the account
     "passphrase",  # missing or wrong
+    "certificate",  # of another key, expired, or not valid yet
+    "forced command",  # what our key may do there leaves this out
     "time-out",  # no answer in time
     "sessions",  # too many sessions at once
     "disk full",  # no space or quota left on the cluster

@@ -3,9 +3,10 @@
 import socket
 from collections.abc import Iterator
 
-from runners.errors import TryAgain
+from runners.errors import Kind, TryAgain
 from runners.preflight.checks import Check
-from runners.transports.keys import fingerprint, fingerprint_of, load_private_key
+from runners.transports.certificates import parse_certificate
+from runners.transports.keys import fingerprint, fingerprint_of, load_private_key, public_line
 from runners.transports.ssh import SSH, SSHAddress, open_socket
 
 AREA = "Connection"
@@ -19,9 +20,27 @@ CURES = {
     "compare the fingerprint with the one that the centre publishes, and pin it.",
     "Private key": "Hand in the key again, whole, with its BEGIN and END lines, under Credentials.",
     "Passphrase": "Hand in the key again together with its passphrase, under Credentials.",
+    "Certificate": "Ask your centre for a new certificate of this key, and hand it in under "
+    "Credentials.",
     "Jump host": "Ask the jump host's administrators whether it may forward to this host.",
 }
-STEPS = ("Private key", "Passphrase", "Host name", "Port", "SSH", "Host key", "Log-in")
+STEPS = (
+    "Private key",
+    "Passphrase",
+    "Certificate",
+    "Host name",
+    "Port",
+    "SSH",
+    "Host key",
+    "Log-in",
+)
+# Where the kind of an error names the step.
+NAMED: dict[Kind, str] = {
+    "passphrase": "Passphrase",
+    "certificate": "Certificate",
+    "host name": "Host name",
+    "host key": "Host key",
+}
 
 
 def log_in(transport: SSH) -> list[Check]:
@@ -48,7 +67,7 @@ def _steps(hop: SSH, area: str) -> Iterator[Check]:
     failed = ""
     problem: TryAgain | None = None
     try:
-        load_private_key(address.private_key, address.passphrase)
+        address.key()  # before anything is sent
         hop.connection()
     except TryAgain as caught:
         problem, failed = caught, _which(hop, caught)
@@ -73,15 +92,11 @@ def _steps(hop: SSH, area: str) -> Iterator[Check]:
 def _which(hop: SSH, problem: TryAgain) -> str:
     """The step that failed. What the error leaves open, one more look at the port decides."""
     address = hop.address
-    if problem.kind == "passphrase":
-        return "Passphrase"
-    if problem.kind == "host name":
-        return "Host name"
-    if problem.kind == "host key":
-        return "Host key"
+    if problem.kind in NAMED:
+        return NAMED[problem.kind]
     if problem.kind == "key refused":
         try:
-            load_private_key(address.private_key, address.passphrase)
+            address.key()
         except TryAgain:
             return "Private key"
         return "Log-in"
@@ -101,6 +116,8 @@ def _well(step: str, address: SSHAddress) -> str | None:
         return f"A whole {key.get_name()} key, {fingerprint_of(key)}."
     if step == "Passphrase":
         return "Opens the key." if address.passphrase else None
+    if step == "Certificate":
+        return _certificate(address)
     if step == "Host name":
         numbers = _numbers(address.host)
         said = "An address; no name to look up." if numbers == address.host else f"It is {numbers}."
@@ -114,6 +131,13 @@ def _well(step: str, address: SSHAddress) -> str | None:
     return f"User {address.user} is let in."
 
 
+def _certificate(address: SSHAddress) -> str | None:
+    if not address.certificate:
+        return None
+    found = parse_certificate(address.certificate)
+    return f"Of this key, signed by {found.ca_fingerprint}, {found.dates}."
+
+
 def _numbers(host: str) -> str:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -124,9 +148,21 @@ def _numbers(host: str) -> str:
 
 def _install(address: SSHAddress) -> str:
     """Servers do not tell a wrong user from a key that they do not know."""
-    key = load_private_key(address.private_key, address.passphrase)
-    line = f"{key.get_name()} {key.get_base64()} tare"
+    said = (
+        f"The server does not say whether the user or the key is wrong. Either there is no user "
+        f"{address.user}, or "
+    )
+    if address.certificate:
+        found = parse_certificate(address.certificate)
+        accounts = ", ".join(found.principals) or "any account"
+        return (
+            f"{said}the server does not trust the authority {found.ca_fingerprint} that signed the "
+            f"certificate (TrustedUserCAKeys of sshd_config, or a cert-authority line in "
+            f"~/.ssh/authorized_keys), or the certificate does not name this account: it names "
+            f"{accounts}."
+        )
+    line = public_line(address.key(), "tare")
     return (
-        f"Either there is no user {address.user}, or its ~/.ssh/authorized_keys lacks this key, or "
-        f"its folder may be written by others. The line to install: {line}"
+        f"{said}its ~/.ssh/authorized_keys lacks this key, or its folder may be written by others. "
+        f"The line to install: {line}"
     )

@@ -1,7 +1,8 @@
 """Ways to reach a machine."""
 
 from runners.transports.base import Completed, Transport
-from runners.transports.keys import fingerprint, load_private_key
+from runners.transports.certificates import Certificate, parse_certificate
+from runners.transports.keys import fingerprint, load_private_key, public_line
 from runners.transports.local import Local
 from runners.transports.ssh import SSH, SSHAddress, scan_host_key
 
@@ -10,11 +11,14 @@ TRANSPORTS: dict[str, type[Transport]] = {"ssh": SSH, "local": Local}
 __all__ = [
     "SSH",
     "TRANSPORTS",
+    "Certificate",
     "Completed",
     "Local",
     "SSHAddress",
     "Transport",
     "fingerprint",
     "load_private_key",
+    "parse_certificate",
+    "public_line",
     "scan_host_key",
 ]

@@ -1,16 +1,32 @@
-"""Keys as people hand them over: text in, keys and fingerprints out."""
+"""Keys as people hand them over: text in, keys, fingerprints and plain words out.
+
+No message repeats any part of what was handed in: it may be a secret, pasted into the wrong field.
+"""
 
 import base64
+import binascii
 import contextlib
 import hashlib
 import io
+import re
+import struct
 
 import paramiko
-from paramiko.ssh_exception import PasswordRequiredException, SSHException
+from paramiko.ssh_exception import SSHException
 
 from runners.errors import TryAgain
 
 KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+# paramiko asserts that the two halves of a key agree.
+BAD_KEY = (SSHException, ValueError, IndexError, TypeError, struct.error, AssertionError)
+
+BEGIN = re.compile(r"^-----BEGIN ([A-Z0-9 ]+)-----$", re.MULTILINE)
+PUBLIC_LINE = re.compile(r"^(ssh-|ecdsa-sha2-|sk-)\S+ +AAAA", re.MULTILINE)
+MAGIC = b"openssh-key-v1\0"
+CIPHERS = ("none", "aes256-ctr", "aes256-cbc")  # that paramiko opens
+
+CONVERT = "Convert a copy of the file with: ssh-keygen -p -f FILE"
+WANTED = "An ed25519, ECDSA or RSA key in OpenSSH's format is wanted"
 
 
 def fingerprint(public_key: str) -> str:
@@ -29,32 +45,145 @@ def parse_public_key(text: str) -> paramiko.PKey:
     raise ValueError("This is no ed25519, ECDSA or RSA public key.")
 
 
-def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
-    """The ed25519, ECDSA or RSA key in the text of a key file. Raises TryAgain, without secrets."""
-    for key_class in KEY_CLASSES:
-        with contextlib.suppress(SSHException, ValueError, IndexError, TypeError):
-            return key_class.from_private_key(io.StringIO(text), passphrase or None)
-    if not _is_encrypted(text):
-        raise TryAgain(
-            "The private key cannot be read: it is damaged or neither ed25519, ECDSA nor RSA.",
-            kind="key refused",
-        )
-    if passphrase:
-        raise TryAgain("The passphrase does not open the private key.", kind="passphrase")
-    raise TryAgain("The private key needs a passphrase, and none is stored.", kind="passphrase")
-
-
-def _is_encrypted(text: str) -> bool:
-    for key_class in KEY_CLASSES:
-        try:
-            key_class.from_private_key(io.StringIO(text))
-        except PasswordRequiredException:
-            return True
-        except (SSHException, ValueError, IndexError, TypeError):
-            continue
-    return False
-
-
 def fingerprint_of(key: paramiko.PKey) -> str:
-    digest = hashlib.sha256(key.asbytes()).digest()
-    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+    return digest_of(key.asbytes())
+
+
+def digest_of(blob: bytes) -> str:
+    """The fingerprint of a public key as it travels."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def public_line(key: paramiko.PKey, comment: str = "") -> str:
+    """The public half, as a line of authorized_keys has it."""
+    return f"{key.get_name()} {key.get_base64()} {comment}".strip()
+
+
+def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
+    """The ed25519, ECDSA or RSA key in the text of a key file.
+
+    Raises TryAgain, whose words say what the text is instead, and never show any of it.
+    """
+    text = "\n".join(line.strip() for line in text.lstrip("\ufeff").strip().splitlines())
+    kind = _kind(text)
+    is_encrypted = _is_encrypted_openssh(text) if kind == "OPENSSH" else "ENCRYPTED" in text
+    if is_encrypted and not passphrase:
+        raise TryAgain(
+            "The private key needs a passphrase, and none was given with it.", kind="passphrase"
+        )
+    for key_class in KEY_CLASSES:
+        with contextlib.suppress(*BAD_KEY):
+            return key_class.from_private_key(io.StringIO(text + "\n"), passphrase or None)
+    if is_encrypted:
+        raise TryAgain("The passphrase does not open the private key.", kind="passphrase")
+    raise _bad(f"The private key is damaged: not every character of it is here. {WANTED}.")
+
+
+def _kind(text: str) -> str:
+    """What stands between BEGIN and PRIVATE KEY. Raises TryAgain if this is no private key."""
+    if not text:
+        raise _bad("No private key was given.")
+    if text.startswith("PuTTY-User-Key-File"):
+        raise _bad(
+            "This is a PuTTY key (.ppk). In PuTTYgen, Conversions, Export OpenSSH key makes the "
+            "file that is wanted."
+        )
+    found = BEGIN.search(text)
+    label = found[1] if found else ""
+    if not label.endswith("PRIVATE KEY"):
+        raise _bad(_instead(text, label))
+    kind = label.removesuffix("PRIVATE KEY").strip()
+    if kind == "DSA":
+        raise _bad(f"This is a DSA key, which SSH servers no longer accept. {WANTED}.")
+    if kind in ("", "ENCRYPTED"):
+        raise _bad(f"This private key is in PKCS#8 format. {WANTED}. {CONVERT}")
+    if kind not in ("OPENSSH", "RSA", "EC"):
+        raise _bad(f"This is a private key of another kind. {WANTED}.")
+    if f"-----END {label}-----" not in text:
+        raise _bad(
+            f"The private key is cut off: its last line, -----END {label}-----, is missing. "
+            "Hand in the whole file."
+        )
+    return kind
+
+
+def _instead(text: str, label: str) -> str:
+    """What a text is that is no private key."""
+    if PUBLIC_LINE.search(text):
+        if "-cert-v01@openssh.com" in text:
+            return "This is an SSH certificate, not the private key that it belongs to."
+        return (
+            "This is the public half of a key. The private key is the file of the same name "
+            "without .pub."
+        )
+    if "PUBLIC KEY" in label:
+        return f"This is the public half of a key, not the private key. {WANTED}."
+    if "CERTIFICATE" in label:
+        return f"This is a certificate as web servers have it (X.509), and no SSH key. {WANTED}."
+    return (
+        "This text is no private key: a line -----BEGIN ... PRIVATE KEY----- is missing. "
+        f"{WANTED}, with its BEGIN and END lines."
+    )
+
+
+def _is_encrypted_openssh(text: str) -> bool:
+    """Whether a passphrase opens it. TryAgain if it is cut off, or one that cannot be used."""
+    inside = text.partition("OPENSSH PRIVATE KEY-----")[2].partition("-----END")[0]
+    try:
+        content = Reader(base64.b64decode("".join(inside.split()), validate=True))
+        if content.take(len(MAGIC)) != MAGIC:
+            raise ValueError
+        cipher = content.string().decode()
+        content.string()  # how the passphrase becomes a key
+        content.string()
+        keys = content.number(4)
+        name = Reader(content.string()).string().decode()
+        content.string()
+    except (ValueError, binascii.Error):
+        raise _bad(
+            "The private key is cut off or damaged: not every character of it is here. Hand in "
+            "the whole file, with its BEGIN and END lines."
+        ) from None
+    if name == "ssh-dss":
+        raise _bad(f"This is a DSA key, which SSH servers no longer accept. {WANTED}.")
+    if name.startswith("sk-"):
+        raise _bad(
+            "This key needs a touch of its security key each time, which nobody is there "
+            f"to give. {WANTED}."
+        )
+    if keys != 1:
+        raise _bad("This file holds several keys: hand in one.")
+    if cipher not in CIPHERS:
+        raise _bad(
+            "The private key is encrypted in a way that Tare does not read. Encrypt a copy of it "
+            "anew with: ssh-keygen -p -Z aes256-ctr -f FILE"
+        )
+    return cipher != "none"
+
+
+class Reader:
+    """The fields of SSH's binary format, one after the other. ValueError where they end early."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        self.at += size
+        if self.at > len(self.content):
+            raise ValueError("cut off")
+        return self.content[self.at - size : self.at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size))
+
+    def string(self) -> bytes:
+        return self.take(self.number(4))
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.at >= len(self.content)
+
+
+def _bad(words: str) -> TryAgain:
+    return TryAgain(words, kind="key refused")

@@ -21,6 +21,7 @@ from paramiko.ssh_exception import (
 
 from runners.errors import TryAgain
 from runners.transports.base import STDERR_LIMIT, Completed, Transport, collected, collector
+from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
@@ -37,9 +38,15 @@ class SSHAddress:
     private_key: str = field(repr=False)  # the text of the file
     passphrase: str = field(default="", repr=False)
     jump: "SSHAddress | None" = None  # the host through which this one is reached
+    certificate: str = field(default="", repr=False)  # of the key, "ssh-...-cert-v01@... AAAA..."
 
     def __str__(self) -> str:
         return f"{self.host} port {self.port}"
+
+    def key(self) -> paramiko.PKey:
+        """What opens the account. Raises TryAgain, in words without secrets."""
+        key = load_private_key(self.private_key, self.passphrase)
+        return with_certificate(key, self.certificate) if self.certificate else key
 
 
 class SSH(Transport):
@@ -135,7 +142,7 @@ class SSH(Transport):
 
     def _connect(self) -> paramiko.SSHClient:
         address = self.address
-        key = load_private_key(address.private_key, address.passphrase)
+        key = address.key()
         try:
             expected = parse_public_key(address.host_key)
         except ValueError as error:

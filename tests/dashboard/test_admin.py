@@ -76,7 +76,7 @@ def test_a_key_that_a_browser_mangled_is_mended(as_admin: Client) -> None:
     ("fields", "words"),
     [
         ({}, "A credential is its key"),
-        ({"private_key": "ssh-rsa AAAA"}, "cannot be read"),
+        ({"private_key": "ssh-rsa AAAA"}, "the public half of a key"),
         ({"private_key": private_key("x")}, "needs a passphrase"),
         ({"private_key": private_key("x"), "passphrase": "wrong"}, "does not open"),
     ],

@@ -46,6 +46,13 @@ def make_key(path: Path, *options: str, passphrase: str = "") -> str:
     return path.read_text()
 
 
+def sign(authority: Path, key: Path, *options: str) -> str:
+    """The certificate of a key by an authority, both files of `make_key`."""
+    command = ["ssh-keygen", "-q", "-s", authority, "-I", "Tare's test", *options, f"{key}.pub"]
+    subprocess.run(command, check=True)
+    return key.with_name(f"{key.name}-cert.pub").read_text()
+
+
 @dataclass(frozen=True)
 class Server:
     """An sshd of our own, and how to log in to it as whoever runs the tests."""
@@ -56,6 +63,11 @@ class Server:
     def authorize(self, public_key: str) -> None:
         with (self.directory / "authorized_keys").open("a") as file:
             file.write(public_key)
+
+    def trust(self, authority: str) -> None:
+        """Let in whoever has a certificate of this authority, given as its public key."""
+        with (self.directory / "authorized_keys").open("a") as file:
+            file.write(f"cert-authority {authority}")
 
     def but(self, **changes: object) -> SSHAddress:
         return replace(self.address, **changes)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from runners.preflight.checks import worst
 from runners.preflight.login import log_in
 from runners.transports import fingerprint
-from tests.runners.sshd import free_port, make_key
+from tests.runners.sshd import free_port, make_key, serve, sign
 
 
 @pytest.fixture
@@ -119,3 +119,59 @@ def test_a_jump_host_that_is_down_is_told_and_nothing_behind_it_is_tried(server,
 def test_a_host_that_the_jump_host_does_not_reach_is_told(server, steps):
     check = red(steps(server.but(port=free_port(), jump=server.address)))
     assert (check.area, check.name) == ("Connection", "Jump host")
+
+
+def test_a_certificate_is_a_step_of_its_own(server, steps, tmp_path):
+    make_key(tmp_path / "authority")
+    private = make_key(tmp_path / "key")
+    named = sign(tmp_path / "authority", tmp_path / "key", "-n", server.address.user)
+    check = red(steps(server.but(private_key=private, certificate=named)))
+    assert check.name == "Log-in"
+    assert "does not trust the authority SHA256:" in check.cure
+    server.trust((tmp_path / "authority.pub").read_text())
+    found = steps(server.but(private_key=private, certificate=named))
+    assert worst(found.values()) == "ok"
+    assert "signed by SHA256:" in found["Certificate"].found
+    other = sign(tmp_path / "authority", tmp_path / "key", "-n", "somebody-else")
+    check = red(steps(server.but(private_key=private, certificate=other)))
+    assert "it names somebody-else" in check.cure
+    late = sign(tmp_path / "authority", tmp_path / "key", "-V", "20200101:20200102")
+    check = red(steps(server.but(private_key=private, certificate=late)))
+    assert (check.name, "has expired" in check.found) == ("Certificate", True)
+
+
+@pytest.fixture
+def gateway(tmp_path):
+    """A second server of its own, with its own keys."""
+    (tmp_path / "gateway").mkdir()
+    with serve(tmp_path / "gateway") as server:
+        yield server
+
+
+def test_two_hops_are_made_and_each_is_told(server, gateway, steps):
+    inner = server.but(jump=gateway.address)
+    behind = server.but(jump=inner)
+    found = steps(behind)
+    assert worst(found.values()) == "ok"
+    for hop in (gateway.address, inner):
+        name = f"Connection, jump host 127.0.0.1 port {hop.port}: Log-in"
+        assert found[name].outcome == "ok"
+    down = server.but(jump=server.but(port=free_port(), jump=gateway.address))
+    check = red(steps(down))
+    assert check.name == "Jump host"
+    assert f"port {down.jump.port}" in check.area
+    assert f"The jump host 127.0.0.1 port {gateway.address.port} does not reach" in check.found
+
+
+def test_a_changed_key_of_the_first_hop_is_refused_with_both_fingerprints(
+    server, gateway, steps, tmp_path
+):
+    make_key(tmp_path / "other")
+    other = (tmp_path / "other.pub").read_text()
+    middle = server.but(jump=gateway.but(host_key=other))
+    found = steps(server.but(jump=middle))
+    check = red(found)
+    assert (check.name, f"port {gateway.address.port}" in check.area) == ("Host key", True)
+    assert fingerprint(other) in check.found
+    assert fingerprint(gateway.address.host_key) in check.found
+    assert list(found.values())[-1].outcome == "not applicable"

@@ -1,0 +1,177 @@
+"""User certificates of OpenSSH: what one says, and whether it is any use with a key now.
+
+The format is PROTOCOL.certkeys of OpenSSH. A server decides by itself whom it lets in; what can be
+known before is said before.
+"""
+
+import base64
+import binascii
+import contextlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import paramiko
+from paramiko.ssh_exception import SSHException
+
+from runners.errors import TryAgain
+from runners.transports.keys import KEY_CLASSES, Reader, digest_of
+
+SUFFIX = "-cert-v01@openssh.com"
+# How many fields the public key has that stands in a certificate of this kind.
+PUBLIC_FIELDS = {"ssh-ed25519": 1, "ssh-rsa": 2, "ecdsa-sha2-nistp256": 2}
+PUBLIC_FIELDS |= {"ecdsa-sha2-nistp384": 2, "ecdsa-sha2-nistp521": 2}
+OF_A_USER = 1
+DAMAGED = "The certificate is cut off or damaged: hand in the whole file."
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a certificate says. Nothing of it is secret."""
+
+    key_id: str
+    serial: int
+    principals: tuple[str, ...]  # accounts; none: any
+    valid_from: datetime | None  # None: always was
+    valid_to: datetime | None  # None: for ever
+    ca_fingerprint: str
+    key_fingerprint: str  # of the key that it belongs to
+    forced_command: str  # which the server runs instead of any other; empty: none
+    blob: bytes = field(repr=False)
+
+    def problem(self, key: paramiko.PKey, now: datetime | None = None) -> str:
+        """Why it is no use with this key now, in a sentence; empty if it may be."""
+        now = now or datetime.now(UTC)
+        if digest_of(key.asbytes()) != self.key_fingerprint:
+            return (
+                f"The certificate belongs to another key: to {self.key_fingerprint}, and this one "
+                f"is {digest_of(key.asbytes())}."
+            )
+        if self.valid_from and now < self.valid_from:
+            return f"The certificate is not valid yet: {self.dates}, and it is {_day(now)}."
+        if self.valid_to and now >= self.valid_to:
+            return f"The certificate has expired: {self.dates}, and it is {_day(now)}."
+        return ""
+
+    @property
+    def dates(self) -> str:
+        return (
+            f"valid from {_day(self.valid_from) if self.valid_from else 'always'} "
+            f"to {_day(self.valid_to) if self.valid_to else 'for ever'}"
+        )
+
+
+def parse_certificate(text: str) -> Certificate:
+    """The certificate in the text of a `-cert.pub` file. ValueError says what it is instead."""
+    words = text.split()
+    if not words:
+        raise ValueError("No certificate was given.")
+    if "PRIVATE KEY" in text:
+        raise ValueError("This is a private key, not a certificate. Nothing of it was kept.")
+    kind = words[0].removesuffix(SUFFIX)
+    if kind not in PUBLIC_FIELDS:
+        raise ValueError(
+            "This is no SSH certificate: the file ends in -cert.pub, and its text begins with "
+            f"ssh-ed25519{SUFFIX} or the like."
+        )
+    if kind == words[0]:
+        raise ValueError("This is a public key that nobody has signed: -cert.pub is wanted.")
+    try:
+        return _read(kind, base64.b64decode(words[1], validate=True))
+    except (ValueError, IndexError, binascii.Error, OverflowError) as problem:
+        if isinstance(problem, _Unusable):
+            raise
+        raise ValueError(DAMAGED) from None
+
+
+def with_certificate(key: paramiko.PKey, text: str) -> paramiko.PKey:
+    """The key, showing its certificate to servers. TryAgain if that is no use now."""
+    try:
+        certificate = parse_certificate(text)
+        problem = certificate.problem(key)
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        raise TryAgain(problem, kind="certificate")
+    key.load_certificate(paramiko.Message(certificate.blob))
+    return key
+
+
+class _Unusable(ValueError):
+    """A whole certificate that Tare has no use for."""
+
+
+def _read(kind: str, blob: bytes) -> Certificate:
+    content = Reader(blob)
+    if content.string().decode() != kind + SUFFIX:
+        raise ValueError
+    content.string()  # nonce
+    began = content.at
+    for _ in range(PUBLIC_FIELDS[kind]):
+        content.string()
+    public = _string(kind.encode()) + blob[began : content.at]
+    serial, role = content.number(8), content.number(4)
+    key_id = content.string().decode(errors="replace")
+    principals = tuple(name.decode(errors="replace") for name in _strings(content.string()))
+    valid_from, valid_to = content.number(8), content.number(8)
+    critical = dict(_pairs(content.string()))
+    content.string()  # extensions
+    content.string()  # reserved
+    authority = content.string()
+    signed = blob[: content.at]
+    signature = content.string()
+    if not content.is_at_end or not _is_signed(signed, authority, signature):
+        raise ValueError
+    if role != OF_A_USER:
+        raise _Unusable("This is the certificate of a host; one of a user is wanted.")
+    return Certificate(
+        key_id=key_id,
+        serial=serial,
+        principals=principals,
+        valid_from=_moment(valid_from) if valid_from else None,
+        valid_to=_moment(valid_to),
+        ca_fingerprint=digest_of(authority),
+        key_fingerprint=digest_of(public),
+        forced_command=_forced(critical),
+        blob=blob,
+    )
+
+
+def _forced(critical: dict[bytes, bytes]) -> str:
+    command = critical.get(b"force-command")
+    return Reader(command).string().decode(errors="replace") if command else ""
+
+
+def _is_signed(signed: bytes, authority: bytes, signature: bytes) -> bool:
+    """Whether the authority's key made this; true where Tare does not know that kind of key."""
+    for key_class in KEY_CLASSES:
+        with contextlib.suppress(SSHException, ValueError, IndexError):
+            key = key_class(data=authority)
+            return bool(key.verify_ssh_sig(signed, paramiko.Message(signature)))
+    return True
+
+
+def _strings(packed: bytes) -> list[bytes]:
+    content, found = Reader(packed), []
+    while not content.is_at_end:
+        found.append(content.string())
+    return found
+
+
+def _pairs(packed: bytes) -> list[tuple[bytes, bytes]]:
+    strings = _strings(packed)
+    return list(zip(strings[::2], strings[1::2], strict=True))
+
+
+def _string(content: bytes) -> bytes:
+    return len(content).to_bytes(4) + content
+
+
+def _moment(seconds: int) -> datetime | None:
+    """None for what lies after the end of any calendar, such as OpenSSH's "for ever"."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(seconds, tz=UTC)
+    return None
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
