@@ -15,7 +15,7 @@ from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
-from experiments.models import Event, Experiment, Job, Run, User
+from experiments.models import Chore, Event, Experiment, Job, Run, User
 
 
 class NotLaunchable(Exception):
@@ -39,10 +39,13 @@ def record(
     Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
 
 
-def move(row: Job | Run, to: str, *, why: str = "", by: User | None = None, **columns: Any) -> bool:
+def move(
+    row: Job | Run | Chore, to: str, *, why: str = "", by: User | None = None, **columns: Any
+) -> bool:
     """Move `row` to the state `to` and write the event; False: somebody was faster, stop.
 
     `columns` change in the same statement. A way that NEXT does not know is a ValueError.
+    Chores have no events: each is asked for once, and its own columns tell all of it.
     """
     if to not in row.NEXT[row.state]:
         raise ValueError(f"{row} cannot go from {row.state} to {to}.")
@@ -51,14 +54,15 @@ def move(row: Job | Run, to: str, *, why: str = "", by: User | None = None, **co
         rows = type(row)._default_manager.filter(pk=row.pk, state=before)
         if not rows.update(state=to, **columns):
             return False
-        record(
-            row.experiment,
-            f"{before} → {to}",
-            job=row if isinstance(row, Job) else row.job,
-            run=row if isinstance(row, Run) else None,
-            why=why,
-            by=by,
-        )
+        if not isinstance(row, Chore):
+            record(
+                row.experiment,
+                f"{before} → {to}",
+                job=row if isinstance(row, Job) else row.job,
+                run=row if isinstance(row, Run) else None,
+                why=why,
+                by=by,
+            )
     for name, value in {"state": to, **columns}.items():
         setattr(row, name, value)
     return True

@@ -21,6 +21,12 @@ done
 """
 
 
+# The end of a file, as much as a page shows of it.
+TAIL = """[ ! -e "$1" ] || exec tail -c "$2" "$1"
+"""
+TAIL_BYTES = 8000
+
+
 class Runner:
     """Every method is one remote command, or two; all raise TryAgain when nobody answers."""
 
@@ -70,6 +76,11 @@ class Runner:
                 raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
             grown[directories[len(directories) - left // 2]] = content
         return grown
+
+    def tail(self, path: str) -> str:
+        """The end of a text file that is being written; empty if there is none."""
+        done = self.transport.run(["sh", "-c", TAIL, "tail", path, str(TAIL_BYTES)])
+        return done.stdout.decode(errors="replace").replace("\0", "")
 
     def collect(self, directory: str) -> dict[str, bytes]:
         """All that a job left, in one transfer. FileNotFoundError if its directory is gone."""

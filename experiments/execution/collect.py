@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
+from experiments.execution.chores import keep_chore
+from experiments.execution.journals import journalled, moment, times
 from experiments.lifecycle import end_runs, move
-from experiments.models import Job, Measurement, Run, Series, Snapshot
+from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
 from experiments.steady import note
 from runners.errors import Refused
 from runners.records import Record, RunRecord, name_failure, read_record
@@ -21,28 +22,37 @@ from runners.workloads import WORKLOADS, Result, SanityError
 FILES_MAY_BE_LATE = timedelta(seconds=30)
 
 
-def collect(job: Job, runner: Runner) -> None:
-    """Fetch the job's directory and end the job, unless its last files may still appear."""
+def collect(row: Job | Chore, runner: Runner) -> None:
+    """Fetch what was left and end the job or chore, unless its last files may still appear."""
+    ending = _ending(row, runner)
+    if ending is None:
+        return
+    if isinstance(row, Job):
+        _keep(row, *ending)
+    else:
+        keep_chore(row, *ending)
+
+
+def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
+    """The record, and why it is a failure in one word and in many; None: look again later."""
     try:
-        files = runner.collect(job.directory)
+        files = runner.collect(row.directory)
     except FileNotFoundError:
         files = {}
     except Refused as refusal:  # more than one transfer is meant to hold
-        _keep(job, read_record({}), "too large", str(refusal))
-        return
+        return read_record({}), "too large", str(refusal)
     record = read_record(files)
     if record.exit_code == 0:
-        _keep(job, record, "", "")
-        return
-    word = runner.last_words([job.scheduler_id]).get(job.scheduler_id)
+        return record, "", ""
+    word = runner.last_words([row.scheduler_id]).get(row.scheduler_id)
     reason, message = name_failure(record, word)
-    if reason == "lost" and not job.cancel_requested_at and _files_may_be_late(job):
-        return
-    _keep(job, record, reason, f"{message}. Its files are in {job.directory} on {job.cluster}.")
+    if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
+        return None
+    return record, reason, f"{message}. Its files are in {row.directory} on {row.cluster}."
 
 
-def _files_may_be_late(job: Job) -> bool:
-    return job.gone_at is not None and timezone.now() - job.gone_at < FILES_MAY_BE_LATE
+def _files_may_be_late(row: Job | Chore) -> bool:
+    return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
 
 def _keep(job: Job, record: Record, reason: str, message: str) -> None:
@@ -69,8 +79,7 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             reason=reason,
             message=message,
             exit_code=record.exit_code,
-            started_at=_moment(_journalled(record, "job started").get("time")) or job.started_at,
-            ended_at=_moment(_journalled(record, "job ended").get("time")) or timezone.now(),
+            **times(job, record),
         )
 
 
@@ -78,7 +87,7 @@ def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:
     """Whether the run ended by itself, rather than being cut off together with its job."""
     if found.failure:
         return True
-    terminated = _journalled(record, "terminated").get("time", math.inf)
+    terminated = journalled(record, "terminated").get("time", math.inf)
     return found.exit_code is not None and found.ended is not None and found.ended < terminated
 
 
@@ -98,9 +107,9 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         reason=reason,
         message=message,
         exit_code=found.exit_code,
-        node=str(_journalled(record, "run began", run.uid).get("node", "")),
-        began_at=_moment(found.began),
-        ended_at=_moment(found.ended) or timezone.now(),
+        node=str(journalled(record, "run began", run.uid).get("node", "")),
+        began_at=moment(found.began),
+        ended_at=moment(found.ended) or timezone.now(),
         command=found.command,
         output_tail=found.output_tail,
         snapshot=Snapshot.objects.keep(snapshot),
@@ -136,18 +145,3 @@ def _outcome(
     except SanityError as error:
         return Run.State.FAILED, "not sane", str(error), None
     return Run.State.SUCCEEDED, "", "", result
-
-
-def _journalled(record: Record, event: str, uid: str | None = None) -> dict[str, Any]:
-    """Return the journal's last line about `event` (of run `uid`), or an empty one."""
-    lines = [
-        line
-        for line in record.journal
-        if line.get("event") == event and (uid is None or line.get("run") == uid)
-    ]
-    return lines[-1] if lines else {}
-
-
-def _moment(seconds: Any) -> datetime | None:
-    is_time = isinstance(seconds, int | float)
-    return datetime.fromtimestamp(seconds, tz=UTC) if is_time else None

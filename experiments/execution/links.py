@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments import rules
 from experiments.design import Scale
-from experiments.models import Cluster, Job, Partition
+from experiments.models import Chore, Cluster, Job, Partition
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.runner import Runner
@@ -33,7 +33,8 @@ def connect(cluster: Cluster) -> Iterator[Runner]:
         transport.close()
         raise
     finally:
-        if not Job.objects.filter(cluster=cluster, state__in=Job.LIVE).exists():
+        live = {"cluster": cluster, "state__in": Job.LIVE}
+        if not (Job.objects.filter(**live).exists() or Chore.objects.filter(**live).exists()):
             transport.close()
 
 
@@ -100,9 +101,13 @@ def job_spec(job: Job) -> JobSpec:
         directory=job.directory or job_directory(job),
         runs=runs,
         resources=_resources(job, len(runs)),
-        setup_lines=tuple(line for line in job.cluster.setup_lines.splitlines() if line.strip()),
+        setup_lines=lines_of(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
     )
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if line.strip())
 
 
 def environment(spec: dict[str, Any]) -> EnvironmentSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from experiments.execution.links import environment, on_partition, ssh_address
+from experiments.execution.links import environment, lines_of, on_partition, ssh_address
 from experiments.freeze import environment_spec
 from experiments.models import (
     CheckReport,
@@ -76,16 +76,12 @@ def site(cluster: Cluster) -> Site:
     """Return what the catalogue says of a cluster."""
     return Site(
         work_directory=cluster.work_directory,
-        setup_lines=_lines(cluster.setup_lines),
+        setup_lines=lines_of(cluster.setup_lines),
         partitions=tuple(_partition(row) for row in cluster.partitions.all()),
         runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
         environments=tuple(_to_start(cluster)),
         is_measuring=cluster.jobs.filter(state__in=Job.LIVE).exists(),
     )
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(line for line in text.splitlines() if line.strip())
 
 
 def _partition(row: Partition) -> PartitionSpec:
@@ -99,7 +95,7 @@ def _runtime(row: Runtime) -> RuntimeSpec:
         kind=row.kind,
         executable=row.executable,
         version=row.version,
-        setup_lines=_lines(row.setup_lines),
+        setup_lines=lines_of(row.setup_lines),
     )
 
 
@@ -135,7 +131,7 @@ def _to_start(cluster: Cluster) -> list[EnvironmentSpec]:
                     options=tuple(runtime.options),
                     image_format=image.format,
                     image_path=image.path,
-                    setup_lines=_lines(runtime.setup_lines),
+                    setup_lines=lines_of(runtime.setup_lines),
                 )
     return list(chosen.values())
 

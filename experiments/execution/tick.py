@@ -7,18 +7,29 @@ that dies anywhere is finished by the next one.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from textwrap import shorten
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from experiments.execution.chores import (
+    NotPossible,
+    chore_directory,
+    chore_handle,
+    chore_spec,
+    end_unsent,
+    is_due,
+)
 from experiments.execution.collect import collect
+from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
 from experiments.execution.links import connect, job_directory, job_spec
 from experiments.lifecycle import end_runs, move, record
-from experiments.models import Cluster, Credential, Job, Run
+from experiments.models import Chore, Cluster, Credential, Job, Run
 from runners.errors import Refused, TryAgain
+from runners.jobs import JobSpec
 from runners.records import parse_journal
 from runners.runner import Runner
 from runners.scripts import render
@@ -75,108 +86,135 @@ def _jobs(held: Lease, *states: str) -> QuerySet[Job]:
     )
 
 
+def _chores(held: Lease, *states: str) -> QuerySet[Chore]:
+    return (
+        Chore.objects.filter(cluster=held.cluster, state__in=states)
+        .select_related("cluster", "partition", "staged_image__image")
+        .order_by("pk")
+    )
+
+
+def _both(held: Lease, *states: str) -> list[Job | Chore]:
+    """Chores first: experiments wait for them, and they are short."""
+    return [*_chores(held, *states), *_jobs(held, *states)]
+
+
+def _handle(row: Job | Chore) -> JobSpec:
+    return job_spec(row) if isinstance(row, Job) else chore_handle(row)
+
+
+def _spec(row: Job | Chore) -> JobSpec:
+    return job_spec(row) if isinstance(row, Job) else chore_spec(row)
+
+
 def _poll(held: Lease, runner: Runner) -> None:
-    """Ask the scheduler once for all live jobs, then read what they wrote since last time."""
-    jobs = list(_jobs(held, Job.State.QUEUED, Job.State.RUNNING))
-    if not jobs:
+    """Ask the scheduler once for all that is live, then read what it wrote since last time."""
+    rows = _both(held, Job.State.QUEUED, Job.State.RUNNING)
+    if not rows:
         return
-    doomed = [job.scheduler_id for job in jobs if job.cancel_requested_at]
+    doomed = [row.scheduler_id for row in rows if row.cancel_requested_at]
     if doomed:
         runner.cancel(doomed)
-    statuses = runner.poll([job.scheduler_id for job in jobs])
-    _follow(jobs, runner)
-    for job in jobs:
-        status = statuses.get(job.scheduler_id)
+    statuses = runner.poll([row.scheduler_id for row in rows])
+    _follow(rows, runner)
+    for row in rows:
+        status = statuses.get(row.scheduler_id)
         if status is None:
-            _left_the_queue(job, runner)
+            _left_the_queue(row, runner)
             continue
         words = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
-        if words != job.scheduler_state:
-            Job.objects.filter(pk=job.pk).update(scheduler_state=words)
-        if status.state == "running" and job.state == Job.State.QUEUED:
-            move(job, Job.State.RUNNING, why=words, started_at=timezone.now())
+        if words != row.scheduler_state:
+            type(row)._default_manager.filter(pk=row.pk).update(scheduler_state=words)
+        if status.state == "running" and row.state == Job.State.QUEUED:
+            move(row, Job.State.RUNNING, why=words, started_at=timezone.now())
 
 
-def _left_the_queue(job: Job, runner: Runner) -> None:
+def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
     """Absence proves nothing: the files decide, unless a twin of this job holds them."""
-    owner = runner.find(job_spec(job))
-    if owner and owner != job.scheduler_id:
-        Job.objects.filter(pk=job.pk).update(scheduler_id=owner)
-        record(job.experiment, "adopted", job=job, why=f"{owner} instead of {job.scheduler_id}")
+    owner = runner.find(_handle(row))
+    if owner and owner != row.scheduler_id:
+        type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
+        if isinstance(row, Job):
+            words = f"{owner} instead of {row.scheduler_id}"
+            record(row.experiment, "adopted", job=row, why=words)
         return
-    move(job, Job.State.COLLECTING, why="has left the queue", gone_at=timezone.now())
+    move(row, Job.State.COLLECTING, why="has left the queue", gone_at=timezone.now())
 
 
-def _follow(jobs: list[Job], runner: Runner) -> None:
-    """Read the journals of all live jobs in one call and move the runs they speak of."""
-    offsets = {job.directory: job.journal_offset for job in jobs}
+def _follow(rows: list[Job | Chore], runner: Runner) -> None:
+    """Read the journals of all that is live in one call and tell what they speak of."""
+    offsets = {row.directory: row.journal_offset for row in rows}
     for directory, news in runner.journals(offsets).items():
-        job = next(job for job in jobs if job.directory == directory)
+        row = next(row for row in rows if row.directory == directory)
         lines, consumed = parse_journal(news)
         if not lines:
             continue
-        runs = {run.uid: run for run in job.runs.all()}
-        for line in lines:
-            run = runs.get(str(line.get("run")))
-            if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
-                began = datetime.fromtimestamp(
-                    float(line["time"]), tz=timezone.get_default_timezone()
-                )
-                move(run, Run.State.RUNNING, began_at=began, node=str(line.get("node", "")))
+        if isinstance(row, Job):
+            follow_runs(row, lines)
+        else:
+            follow_steps(row, lines, runner.tail(f"{row.directory}/output.txt"))
         offset = offsets[directory] + consumed
-        Job.objects.filter(pk=job.pk).update(journal_offset=offset)
+        type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
 
 
 def _collect(held: Lease, runner: Runner) -> None:
-    jobs = list(_jobs(held, Job.State.COLLECTING))
-    for job in jobs:
+    for row in _both(held, Job.State.COLLECTING):
         held.renew()
-        collect(job, runner)
+        collect(row, runner)
 
 
 def _recover(held: Lease, runner: Runner) -> None:
-    """A job caught between send and answer: adopt it if the cluster has it, else send it."""
-    for job in _jobs(held, Job.State.SUBMITTING):
+    """What was caught between send and answer: adopt it if the cluster has it, else send it."""
+    for row in _both(held, Job.State.SUBMITTING):
         held.renew()
-        known = runner.find(job_spec(job))
+        known = runner.find(_handle(row))
         if known:
             move(
-                job,
+                row,
                 Job.State.QUEUED,
                 why=f"found again as {known}",
                 scheduler_id=known,
-                submitted_at=job.submitted_at or timezone.now(),
+                submitted_at=row.submitted_at or timezone.now(),
             )
-        elif job.cancel_requested_at:
-            move(job, Job.State.CANCELLED, why="cancelled before it was sent")
-            end_runs(job, Run.State.CANCELLED, reason="cancelled")
+        elif row.cancel_requested_at:
+            _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
         else:
-            _send(job, runner)
+            _send(row, runner)
 
 
 def _submit(held: Lease, runner: Runner) -> None:
-    """Send planned jobs, within the cluster's limit, in the plan's order."""
-    free = held.cluster.max_live_jobs - _jobs(held, *Job.LIVE).count()
+    """Send what is planned, within the cluster's limit, in the plan's order."""
+    live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
+    free = held.cluster.max_live_jobs - live
     planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")
-    for job in planned[: max(free, 0)]:
+    chores = [chore for chore in _chores(held, Job.State.PLANNED) if is_due(chore)]
+    for row in [*chores, *planned[: max(free, 0)]][: max(free, 0)]:
         held.renew()
         try:
-            script = render(job_spec(job), runner.scheduler)
+            spec = replace(_spec(row), directory=_directory(row))
+            script = render(spec, runner.scheduler)
         except ValueError as error:  # what cannot be said safely in a script is not sent
-            _refuse(job, f"The job script cannot be written: {error}.")
+            _refuse(row, f"The job script cannot be written: {error}.")
             continue
-        if move(job, Job.State.SUBMITTING, script=script, directory=job_directory(job)):
-            _send(job, runner)
+        except NotPossible as problem:
+            _refuse(row, str(problem))
+            continue
+        if move(row, Job.State.SUBMITTING, script=script, directory=spec.directory):
+            _send(row, runner)
 
 
-def _send(job: Job, runner: Runner) -> None:
+def _directory(row: Job | Chore) -> str:
+    return job_directory(row) if isinstance(row, Job) else chore_directory(row)
+
+
+def _send(row: Job | Chore, runner: Runner) -> None:
     try:
-        scheduler_id = runner.submit(job_spec(job))
-    except Refused as refusal:
-        _refuse(job, str(refusal))
+        scheduler_id = runner.submit(_spec(row))
+    except (Refused, NotPossible) as refusal:
+        _refuse(row, str(refusal))
         return
     move(
-        job,
+        row,
         Job.State.QUEUED,
         why=f"the scheduler calls it {scheduler_id}",
         scheduler_id=scheduler_id,
@@ -184,11 +222,22 @@ def _send(job: Job, runner: Runner) -> None:
     )
 
 
-def _refuse(job: Job, words: str) -> None:
-    """End a job that nobody will run, with the words of whoever refused it."""
+def _refuse(row: Job | Chore, words: str) -> None:
+    """End what nobody will run, with the words of whoever refused it."""
+    _end_unsent(row, "refused", words, Job.State.FAILED)
+
+
+def _end_unsent(row: Job | Chore, reason: str, words: str, to: str) -> None:
+    if isinstance(row, Chore):
+        end_unsent(row, reason, words, to=to)
+        return
+    if to == Job.State.CANCELLED:
+        move(row, to, why=words)
+        end_runs(row, Run.State.CANCELLED, reason=reason)
+        return
     now = timezone.now()
-    if move(job, Job.State.FAILED, why=words, reason="refused", message=words, ended_at=now):
-        end_runs(job, Run.State.FAILED, reason="not submitted", message=words)
+    if move(row, to, why=words, reason=reason, message=words, ended_at=now):
+        end_runs(row, Run.State.FAILED, reason="not submitted", message=words)
 
 
 def _back_off(cluster: Cluster, error: TryAgain) -> None:

@@ -1,0 +1,55 @@
+"""What a record's journal says, in our words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils import timezone
+
+from experiments.lifecycle import move
+from experiments.models import Chore, Job, Run
+from runners.records import Record
+
+
+def journalled(record: Record, event: str, uid: str | None = None) -> dict[str, Any]:
+    """Return the journal's last line about `event` (of run `uid`), or an empty one."""
+    lines = [
+        line
+        for line in record.journal
+        if line.get("event") == event and (uid is None or line.get("run") == uid)
+    ]
+    return lines[-1] if lines else {}
+
+
+def moment(seconds: Any) -> datetime | None:
+    is_time = isinstance(seconds, int | float)
+    return datetime.fromtimestamp(seconds, tz=UTC) if is_time else None
+
+
+def times(row: Job | Chore, record: Record) -> dict[str, datetime | None]:
+    """When it started and ended, by the node's clock where that has written it down."""
+    return {
+        "started_at": moment(journalled(record, "job started").get("time")) or row.started_at,
+        "ended_at": moment(journalled(record, "job ended").get("time")) or timezone.now(),
+    }
+
+
+def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
+    """Move the runs of which the journal says that they have begun."""
+    runs = {run.uid: run for run in job.runs.all()}
+    for line in lines:
+        run = runs.get(str(line.get("run")))
+        if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
+            began = moment(float(line["time"]))
+            move(run, Run.State.RUNNING, began_at=began, node=str(line.get("node", "")))
+
+
+def follow_steps(chore: Chore, lines: list[dict[str, Any]], output_tail: str) -> None:
+    """Write down which step a chore has come to, and what it printed last."""
+    steps = [line for line in lines if line.get("event") == "step"]
+    columns: dict[str, Any] = {"output_tail": output_tail}
+    if steps:
+        last = steps[-1]
+        columns |= {"doing": last["doing"][:300], "step": last["number"], "steps": last["of"]}
+    Chore.objects.filter(pk=chore.pk).update(**columns)
