@@ -27,7 +27,7 @@ def moment(seconds: Any) -> datetime | None:
     return datetime.fromtimestamp(seconds, tz=UTC) if is_time else None
 
 
-def times(row: Job | Chore, record: Record) -> dict[str, datetime | None]:
+def times(row: Job | Chore, record: Record) -> dict[str, Any]:
     """When it started and ended, by the node's clock where that has written it down."""
     return {
         "started_at": moment(journalled(record, "job started").get("time")) or row.started_at,

@@ -187,8 +187,11 @@ def _submit(held: Lease, runner: Runner) -> None:
     live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
     free = held.cluster.max_live_jobs - live
     planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")
-    chores = [chore for chore in _chores(held, Job.State.PLANNED) if is_due(chore)]
-    for row in [*chores, *planned[: max(free, 0)]][: max(free, 0)]:
+    rows: list[Job | Chore] = [
+        *(chore for chore in _chores(held, Chore.State.PLANNED) if is_due(chore)),
+        *planned[: max(free, 0)],
+    ]
+    for row in rows[: max(free, 0)]:
         held.renew()
         try:
             spec = replace(_spec(row), directory=_directory(row))
