@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},
     "experiments.design": {"numpy"},
     "experiments.snapshots": set(),
+    "experiments.parity": set(),
     "experiments.imports": {"experiments.imports"},
     "experiments.models": {
         "experiments.models",
