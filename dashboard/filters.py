@@ -61,12 +61,16 @@ class Filter(forms.Form):
         if "cluster" in self.fields and request.user.is_authenticated:
             clusters = Cluster.objects.visible_to(request.user)
             self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
+        self.furnish()
         for field in self.fields.values():
             field.required = False
             field.widget.attrs["class"] = (
                 "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
             )
         self.is_valid()
+
+    def furnish(self) -> None:
+        """Give fields the choices that only rows can tell, before the address is judged."""
 
     @property
     def is_active(self) -> bool:

@@ -12,7 +12,9 @@ from django.contrib.auth.hashers import make_password
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
+    Arrival,
     CheckReport,
+    Chore,
     Cluster,
     Credential,
     Environment,
@@ -120,6 +122,32 @@ class StagedImageFactory(DjangoModelFactory[StagedImage]):
     cluster = factory.SubFactory(ClusterFactory)
     format = "sif"
     path = "/images/tensorflow.sif"
+
+
+class ArrivalFactory(DjangoModelFactory[Arrival]):
+    """An image that is being fetched from a registry."""
+
+    class Meta:
+        model = Arrival
+
+    kind = Arrival.Kind.REGISTRY
+    reference = factory.Sequence(lambda n: f"docker://registry.example.org/tensorflow:{n}")
+    state = Arrival.State.UNDER_WAY
+    owner = factory.SubFactory(UserFactory)
+
+
+class ChoreFactory(DjangoModelFactory[Chore]):
+    """A form that is being made; another subject by naming it."""
+
+    class Meta:
+        model = Chore
+
+    kind = Chore.Kind.STAGE
+    staged_image = factory.SubFactory(StagedImageFactory)
+    image = factory.LazyAttribute(lambda chore: chore.staged_image and chore.staged_image.image)
+    cluster = factory.LazyAttribute(lambda chore: chore.staged_image.cluster)
+    state = Chore.State.RUNNING
+    owner = factory.SubFactory(UserFactory)
 
 
 class EnvironmentFactory(DjangoModelFactory[Environment]):

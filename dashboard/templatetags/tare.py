@@ -45,6 +45,7 @@ STATES = {
     "submitting": "clock",
     "queued": "clock",
     "staging": "play",
+    "removing": "play",
     "running": "play",
     "collecting": "down",
     "succeeded": "circle",
@@ -55,6 +56,7 @@ STATES = {
     "no": "x",
     "cancelled": "square",
     "excluded": "struck",
+    "removed": "struck",
 }
 # What a check found, as the state whose look it has.
 OUTCOMES = {"ok": "yes", "warning": "cancelled", "failed": "no", "not applicable": "planned"}

@@ -5,65 +5,85 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Prefetch
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from dashboard.filters import Listing, WordFilter, listing
+from dashboard.filters import WordFilter, listing
+from dashboard.image_filters import ImageFilter
 from dashboard.requests import Request
 from dashboard.workload_forms import KindForm, WorkloadForm
-from experiments.models import Cluster, Environment, Image, Workload
+from experiments.image_search import packages_found
+from experiments.models import Arrival, Cluster, Environment, Image, StagedImage, Workload
+from experiments.permissions import may_add
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
+NOT_LISTED = ("packages", "facts", "recipe")
+"""Columns of an image that no list needs; the first two are large."""
 
 
 @require_GET
 def catalogue(request: Request) -> HttpResponse:
+    """One part of the catalogue; its fragment is what is on its way there."""
     tab = request.GET.get("tab", TABS[0])
-    filters = WordFilter(request)
-    context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0], "filter": filters}
-    rows = {"images": _images, "workloads": _workloads, "environments": _environments}
-    context["launchable"] = WORKLOADS
+    context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0]}
     context["preparing"] = Cluster.objects.exclude(preparing="")
-    context["listing"] = rows[context["tab"]](request, filters.words)
-    return render(request, "catalogue/index.html", context)
+    context["may_add_images"] = may_add(request.user, Image)
+    if context["tab"] == "images":
+        arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
+        context["arrivals"] = list(arrivals.defer("lock", "recipe"))
+        context["arriving"] = any(not row.is_over for row in context["arrivals"])
+    if not request.htmx:
+        parts = {"images": _images, "workloads": _workloads, "environments": _environments}
+        context |= parts[context["tab"]](request)
+    return render(request, "catalogue/index.html" + ("#arrivals" if request.htmx else ""), context)
 
 
-def _images(request: Request, words: str) -> Listing:
-    rows = Image.objects.filter(Q(reference__icontains=words) | Q(digest__icontains=words))
-    sorts = {"reference": "reference", "size": "size_bytes", "created": "created_at"}
-    found = rows.prefetch_related("staged__cluster")
-    return listing(request, found, sorts=sorts, default="reference")
-
-
-def _workloads(request: Request, words: str) -> Listing:
-    visible = Workload.objects.visible_to(request.user)
-    rows = visible.filter(name__icontains=words).select_related("owner")
-    sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
-    return listing(request, rows, sorts=sorts, default="name")
-
-
-def _environments(request: Request, words: str) -> Listing:
+def _images(request: Request) -> dict[str, Any]:
     clusters = Cluster.objects.visible_to(request.user)
-    rows = Environment.objects.filter(name__icontains=words, cluster__in=clusters).select_related(
-        "cluster", "runtime", "staged_image__image"
-    )
+    asked = ImageFilter(request, Image.objects.all(), clusters)
+    here = StagedImage.objects.exclude(state=StagedImage.State.REMOVED).filter(cluster__in=clusters)
+    staged = Prefetch("staged", here.select_related("cluster"))
+    rows = asked.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
+    sorts = {
+        "reference": "reference",
+        "python": "python_version",
+        "framework": "framework",
+        "cuda": "cuda_version",
+        "size": "size_bytes",
+        "created": "created_at",
+    }
+    found = listing(request, rows, sorts=sorts, default="reference")
+    packages = packages_found(found.page, asked.words) if asked.words else {}
+    return {"listing": found, "filter": asked, "packages_found": packages}
+
+
+def _workloads(request: Request) -> dict[str, Any]:
+    asked = WordFilter(request)
+    visible = Workload.objects.visible_to(request.user)
+    rows = visible.filter(name__icontains=asked.words).select_related("owner")
+    sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
+    found = listing(request, rows, sorts=sorts, default="name")
+    return {"listing": found, "filter": asked, "launchable": WORKLOADS}
+
+
+def _environments(request: Request) -> dict[str, Any]:
+    asked = WordFilter(request)
+    clusters = Cluster.objects.visible_to(request.user)
+    rows = Environment.objects.filter(name__icontains=asked.words, cluster__in=clusters)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
-    return listing(request, rows, sorts=sorts, default="name")
-
-
-@require_GET
-def image(request: Request, pk: int) -> HttpResponse:
-    """An image's passport: what it is, what is in it, and where it lies."""
-    row = get_object_or_404(Image.objects.select_related("owner"), pk=pk)
-    staged = row.staged.select_related("cluster").annotate(users=Count("environments"))
-    packages = sorted(row.packages.items())
-    return render(
-        request, "catalogue/image.html", {"image": row, "staged": staged, "packages": packages}
+    found = listing(
+        request,
+        rows.select_related("cluster", "runtime", "staged_image__image").defer(
+            *(f"staged_image__image__{name}" for name in NOT_LISTED)
+        ),
+        sorts=sorts,
+        default="name",
     )
+    return {"listing": found, "filter": asked}
 
 
 @require_http_methods(["GET", "POST"])

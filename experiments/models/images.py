@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
+from django.urls import reverse
 
 from experiments.models.cluster import Cluster
 from runners.runtimes import RUNTIMES
+
+if TYPE_CHECKING:
+    from experiments.models.user import User
 
 # An image's own bytes, as they came: what every other form on a cluster is made from.
 ARCHIVE = "archive"
@@ -63,6 +69,9 @@ class Image(models.Model):
 
     def __str__(self) -> str:
         return self.reference
+
+    def get_absolute_url(self) -> str:
+        return reverse("image", args=[self.pk])
 
     @property
     def short_digest(self) -> str:
@@ -125,6 +134,13 @@ class StagedImage(models.Model):
         return min(100, 100 * self.sent_bytes // self.size_bytes)
 
 
+class ArrivalQuerySet(models.QuerySet["Arrival"]):
+    def told_to(self, user: User) -> ArrivalQuerySet:
+        """Return what `user` asked for and has not put aside yet; site administrators see all."""
+        rows = self.filter(dismissed_at=None)
+        return rows if user.is_superuser else rows.filter(owner=user)
+
+
 class Arrival(models.Model):
     """An image on its way into the catalogue: what a person asked to add, and what came of it."""
 
@@ -170,12 +186,21 @@ class Arrival(models.Model):
     )
     asked_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
+    dismissed_at = models.DateTimeField(
+        null=True, editable=False, help_text="When its owner had read what came of it."
+    )
+
+    objects = ArrivalQuerySet.as_manager()
 
     class Meta:
         ordering = ["-asked_at", "-pk"]
 
     def __str__(self) -> str:
         return self.title or self.reference
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in (self.State.DONE, self.State.FAILED)
 
     @property
     def percent(self) -> int | None:

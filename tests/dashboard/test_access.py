@@ -65,6 +65,7 @@ ELSEWHERE = {
     "logout",
     "run",
     "image",
+    "arrival_dismiss",
     "cluster",
     "cluster_check",
     "host_key_fetch",
