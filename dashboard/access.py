@@ -1,4 +1,4 @@
-"""Who may read and who may change an experiment or a published table."""
+"""Permissions at the door of the pages: each refusal says why, and which role is needed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,35 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
 from dashboard.requests import OpenRequest
 from experiments.models import Experiment, PublishedTable
+from experiments.permissions import why_not_add, why_not_change
 
 View = Callable[..., HttpResponseBase]
+
+
+def require(why_not: str) -> None:
+    """Refuse, in the words that `experiments.permissions` has for it; "" lets pass."""
+    if why_not:
+        raise PermissionDenied(why_not)
+
+
+def for_makers_of(model: type[Model]) -> Callable[[View], View]:
+    """Let a view be seen by those alone whose role makes such rows."""
+
+    def decorated(view: View) -> View:
+        @wraps(view)
+        def checked(request: OpenRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            require(why_not_add(request.user, model))
+            return view(request, *args, **kwargs)
+
+        return checked
+
+    return decorated
 
 
 def by_link(view: View) -> View:
@@ -46,8 +68,7 @@ def readable(request: OpenRequest, pk: int) -> Experiment:
 def editable(request: OpenRequest, pk: int) -> Experiment:
     """Raises Http404 for what the reader may not see, PermissionDenied for what is not theirs."""
     experiment = readable(request, pk)
-    if not Experiment.objects.editable_by(request.user).filter(pk=pk).exists():
-        raise PermissionDenied
+    require(why_not_change(request.user, experiment))
     return experiment
 
 
@@ -59,6 +80,5 @@ def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
 def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
     """Raises as `editable` does."""
     row = readable_table(request, pk)
-    if not PublishedTable.objects.editable_by(request.user).filter(pk=pk).exists():
-        raise PermissionDenied
+    require(why_not_change(request.user, row))
     return row

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
 from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
 
@@ -18,7 +17,6 @@ from experiments import rules
 from experiments.design import Scale
 from experiments.models import (
     Cluster,
-    Credential,
     Environment,
     Experiment,
     Partition,
@@ -26,6 +24,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.rules import Forecast
+from experiments.sharing import Sharing
 from experiments.statistics.looks import MOST_LOOKS
 from runners.workloads import WORKLOADS
 
@@ -120,13 +119,7 @@ def look_choices() -> list[tuple[int, str]]:
     return [(1, "one, at the end"), *((looks, str(looks)) for looks in range(2, MOST_LOOKS + 1))]
 
 
-def clusters_for(user: User) -> QuerySet[Cluster]:
-    """Return the clusters in service whose key, if they have one, `user` may use."""
-    keys = Credential.objects.usable_by(user)
-    return Cluster.objects.filter(Q(credential=None) | Q(credential__in=keys), enabled=True)
-
-
-class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """An experiment's definition. The cluster decides which partitions and environments show."""
 
     scales = ScalesField(
@@ -168,8 +161,10 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             "warm_up",
             "cooldown_seconds",
             "visibility",
+            "groups",
         )
         widgets: ClassVar = {
+            "groups": forms.CheckboxSelectMultiple,
             "workloads": forms.CheckboxSelectMultiple,
             "environments": forms.CheckboxSelectMultiple,
             "baseline": forms.RadioSelect,
@@ -179,7 +174,6 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         labels: ClassVar = {
             "warm_up": "Warm-up",
             "cooldown_seconds": "Cool-down between runs",
-            "visibility": "Readers",
         }
         help_texts: ClassVar = {
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
@@ -194,16 +188,16 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
-        self._choose("cluster").queryset = clusters_for(user)
+        self._choose("cluster").queryset = Cluster.objects.usable_by(user)
+        self.share_as(user)
         self.chosen_cluster = self._chosen_cluster(user)
-        environments = Environment.objects.filter(cluster=self.chosen_cluster).select_related(
-            "runtime", "staged_image__image"
-        )
+        there = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
+        environments = there.select_related("runtime", "staged_image__image")
         self._choose("environments").queryset = environments
         self._choose("baseline").queryset = environments
         self._choose("baseline").empty_label = None
         self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
-        self._choose("workloads").queryset = Workload.objects.launchable()
+        self._choose("workloads").queryset = Workload.objects.visible_to(user).launchable()
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         self.forecast: Forecast | None = None
@@ -214,7 +208,7 @@ class ExperimentForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def _chosen_cluster(self, user: User) -> Cluster | None:
         """Return the cluster asked for, else the draft's, else the one used last."""
-        usable = clusters_for(user)
+        usable = Cluster.objects.usable_by(user)
         asked = (self.data if self.is_bound else self.initial).get("cluster")
         if asked is not None:
             return usable.filter(pk=asked).first() if str(asked).isdigit() else None

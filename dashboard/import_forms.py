@@ -76,7 +76,7 @@ class ImportForm(Styled, forms.Form):
     )
     visibility = forms.ChoiceField(
         label="Readers",
-        choices=Experiment.Visibility.choices,
+        choices=[one for one in Experiment.Visibility.choices if one[0] != "groups"],
         initial=Experiment.Visibility.PRIVATE,
     )
     environment = forms.IntegerField(required=False, widget=forms.HiddenInput)

@@ -12,7 +12,8 @@ from django.core.exceptions import ValidationError
 
 from dashboard.forms import PercentField, Styled
 from experiments.comparisons.tables import MOST_BYTES, Preview, as_kept, preview, reading_of
-from experiments.models import PublishedTable
+from experiments.models import PublishedTable, User
+from experiments.sharing import Sharing
 from experiments.statistics.columns import ROLES, Reading
 from experiments.statistics.printed import TableError
 from experiments.statistics.sheets import text_of
@@ -51,7 +52,7 @@ TOO_LARGE = (
 )
 
 
-class TableForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """Reads the table as soon as there is a text; `preview` says what came of it."""
 
     text = forms.CharField(
@@ -87,15 +88,16 @@ class TableForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = PublishedTable
-        fields = ("question", "source", "text", "baseline", "margin", "visibility")
-        labels: ClassVar = {"visibility": "Readers"}
+        fields = ("question", "source", "text", "baseline", "margin", "visibility", "groups")
+        widgets: ClassVar = {"groups": forms.CheckboxSelectMultiple}
         help_texts: ClassVar = {
             "question": "Empty: it is made from the environments.",
             "source": "Where it was published: a citation, or a link.",
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.share_as(user)
         self.fields["question"].required = False
         self.fields["text"].validators = []  # what is no text is told better when it is read
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]

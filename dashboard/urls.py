@@ -15,6 +15,7 @@ from dashboard.views import (
     images,
     imports,
     overview,
+    readers,
     robustness,
     runs,
     steps,
@@ -37,7 +38,6 @@ urlpatterns = [
     path("experiments/<int:pk>/clone/", drafts.clone, name="experiment_clone"),
     path("experiments/<int:pk>/cancel/", experiments.cancel, name="experiment_cancel"),
     path("experiments/<int:pk>/stop/", experiments.stop, name="experiment_stop"),
-    path("experiments/<int:pk>/readers/", experiments.readers, name="experiment_readers"),
     path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison/steps/", steps.steps, name="comparison_steps"),
     path("experiments/<int:pk>/comparison/robustness/", robustness.robustness, name="robustness"),
@@ -69,5 +69,6 @@ urlpatterns = [
     path("clusters/<int:pk>/check/", clusters.check, name="cluster_check"),
     path("clusters/<int:pk>/host-key/", clusters.fetch_host_key, name="host_key_fetch"),
     path("host-keys/<int:pk>/pin/", clusters.pin_host_key, name="host_key_pin"),
+    path("readers/<slug:kind>/<int:pk>/", readers.readers, name="readers"),
     path("admin/", admin.site.urls),
 ]

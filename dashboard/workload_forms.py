@@ -7,24 +7,28 @@ from typing import Any, ClassVar
 from django import forms
 
 from dashboard.forms import Styled
-from experiments.models import Workload
+from experiments.models import User, Workload
+from experiments.sharing import Sharing
 from runners.workloads import WORKLOADS, Parameter, ParameterError
 
 
-class WorkloadForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """A workload of one kind: its fields are the kind's own parameters."""
 
     class Meta:
         model = Workload
-        fields = ("name", "time_limit_seconds")
+        fields = ("name", "time_limit_seconds", "visibility", "groups")
+        widgets: ClassVar = {"groups": forms.CheckboxSelectMultiple}
         labels: ClassVar = {"time_limit_seconds": "Time limit"}
 
-    def __init__(self, *args: Any, kind: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kind: str, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.share_as(user)
         self.kind = WORKLOADS[kind]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
         for parameter in self.kind.parameters:
             self.fields[parameter.name] = _parameter_field(parameter)
+        self.order_fields(["name", *(one.name for one in self.kind.parameters)])
         self.dress()
 
     def clean(self) -> dict[str, Any]:

@@ -48,6 +48,12 @@ class Owned(admin.ModelAdmin):  # type: ignore[type-arg]
 
     readonly_fields: ClassVar[Any] = ("owner",)
 
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field and db_field.name == "visibility":
+            field.label, field.required = "Readers", False  # the model knows the usual ones
+        return field
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
             obj.owner = request.user

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Model
 from django.utils import timezone
 
 from experiments import rules
@@ -16,6 +17,7 @@ from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
 from experiments.models import Chore, Event, Experiment, Job, Run, User
+from experiments.permissions import why_not_use
 
 
 class NotLaunchable(Exception):
@@ -88,10 +90,10 @@ def launch(experiment: Experiment, by: User) -> None:
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
-    if not experiment.cluster.usable_by(by):
-        problems.setdefault("cluster", []).append(
-            f"{experiment.cluster} is not in service, or its key is not yours to use."
-        )
+    for name, rows in _needed(experiment).items():
+        for row in rows:
+            if why_not := why_not_use(by, row):
+                problems.setdefault(name, []).append(why_not)
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()
@@ -110,6 +112,15 @@ def launch(experiment: Experiment, by: User) -> None:
             setattr(experiment, name, value)
         _create_jobs(experiment, plan)
         record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+
+
+def _needed(experiment: Experiment) -> dict[str, list[Model]]:
+    """What whoever launches must be allowed to use, by the field that names it."""
+    return {
+        "cluster": [experiment.cluster],
+        "workloads": [*experiment.workloads.all()],
+        "environments": [*experiment.environments.all()],
+    }
 
 
 def discard(experiment: Experiment) -> bool:

@@ -7,10 +7,15 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
 
 from experiments.models import (
+    Arrival,
+    Chore,
     Cluster,
     Credential,
     Environment,
@@ -24,8 +29,10 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.models.visibility import SharedInside, Visibility, shared_with_groups_of
 
 Somebody = User | AnonymousUser
+Row = TypeVar("Row", bound=models.Model)
 
 MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
@@ -34,6 +41,8 @@ MAKERS: dict[type[models.Model], Role] = {
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,
     StagedImage: Role.RESEARCHER,
+    Arrival: Role.RESEARCHER,
+    Chore: Role.RESEARCHER,
     Cluster: Role.CLUSTER_ADMINISTRATOR,
     Partition: Role.CLUSTER_ADMINISTRATOR,
     Runtime: Role.CLUSTER_ADMINISTRATOR,
@@ -54,11 +63,12 @@ def may_add(user: Somebody, model: type[models.Model]) -> bool:
 
 def may_change(user: Somebody, row: models.Model) -> bool:
     """Whether `user` may change or delete `row`."""
-    return not why_not_change(user, row)
+    return changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
 
 
 def may_use(user: Somebody, row: models.Model) -> bool:
-    """Whether `user` may send jobs to a cluster, or have Tare log in with a credential."""
+    """Whether `user` may send jobs to a cluster, log in with a credential, or plan runs with a
+    workload, an environment or an image."""
     return not why_not_use(user, row)
 
 
@@ -76,6 +86,16 @@ def may_set_roles(user: Somebody) -> bool:
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
 
+def groups_to_share_with(user: Somebody, row: models.Model) -> models.QuerySet[Group]:
+    """Return the groups that `user` may open `row` to: their own, and those it is open to."""
+    if is_at_least(user, Role.SITE_ADMINISTRATOR):
+        return Group.objects.order_by("name")
+    known = models.Q(user=user.pk)
+    if row.pk is not None:
+        known |= models.Q(pk__in=row.groups.values("pk"))  # type: ignore[attr-defined]
+    return Group.objects.filter(known).distinct().order_by("name")
+
+
 def why_not_add(user: Somebody, model: type[models.Model]) -> str:
     role = MAKERS.get(model)
     if role is None:
@@ -90,7 +110,7 @@ def why_not_change(user: Somebody, row: models.Model) -> str:
         return f"{_plural(model)} are written by Tare alone."
     if not is_at_least(user, role):
         return _needs(user, role, f"To change {_article(model)}")
-    if _changes(user, row):
+    if may_change(user, row):
         return ""
     owner = getattr(row, "owner", None)
     whose = f" It is {owner}’s." if owner else ""
@@ -98,29 +118,59 @@ def why_not_change(user: Somebody, row: models.Model) -> str:
 
 
 def why_not_use(user: Somebody, row: models.Model) -> str:
-    name = type(row)._meta.verbose_name
-    if not isinstance(row, Cluster | Credential):
-        return f"There is no rule for who may use a {name}."
+    kind = f"{type(row)._meta.verbose_name}"
     if not isinstance(user, User) or not user.is_at_least(Role.RESEARCHER):
-        return _needs(user, Role.RESEARCHER, f"To use a {name}")
+        return _needs(user, Role.RESEARCHER, f"To use {_a(kind)}")
+    if isinstance(row, Cluster):
+        usable = row.usable_by(user)
+        return "" if usable else f"{row} is not in service, or its key is not yours to use."
     if isinstance(row, Credential):
         usable = Credential.objects.usable_by(user).filter(pk=row.pk).exists()
-        return "" if usable else f"The credential {row} is not yours to use."
-    usable = row.usable_by(user)
-    return "" if usable else f"{row} is not in service, or its key is not yours to use."
+    else:
+        usable = isinstance(row, SharedInside) and _reads(user, row)
+    return "" if usable else f"The {kind} {row} is not yours to use."
 
 
-def _changes(user: Somebody, row: models.Model) -> bool:
-    """Whose role is enough: is this row theirs?"""
-    if is_at_least(user, Role.SITE_ADMINISTRATOR):
-        return True
-    if isinstance(row, Partition | Runtime):
-        return _changes(user, row.cluster)
-    if isinstance(row, StagedImage):
-        return row.image.owner_id == user.pk or may_change(user, row.cluster)
-    if isinstance(row, Environment) and may_change(user, row.cluster):
-        return True
-    return getattr(row, "owner_id", None) == user.pk
+def _reads(user: User, row: models.Model) -> bool:
+    rows: Any = type(row)._default_manager
+    return bool(rows.visible_to(user).filter(pk=row.pk).exists())
+
+
+def changeable(user: Somebody, rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
+    """Return those of `rows` that `user` may change or delete. One query for a whole list."""
+    role = MAKERS.get(rows.model)
+    if role is None or not is_at_least(user, role):
+        return rows.none()
+    return rows if is_at_least(user, Role.SITE_ADMINISTRATOR) else rows.filter(_theirs(user, rows))
+
+
+def changeable_among(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
+    """Return the keys of those rows of one page, all of one model, that `user` may change."""
+    shown = list(rows)
+    if not shown:
+        return set()
+    found = type(shown[0])._default_manager.filter(pk__in=[row.pk for row in shown])
+    return set(changeable(user, found).values_list("pk", flat=True))
+
+
+def _theirs(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
+    """Whose role is enough: which rows are theirs?"""
+    model = rows.model
+    if model in (User, Group):
+        return models.Q(pk__in=[])
+    if model is Cluster:
+        shared = ~models.Q(visibility=Visibility.PRIVATE) & shared_with_groups_of(user, model)
+        return models.Q(owner=user.pk) | shared
+    if model is Credential:
+        return models.Q(owner=user.pk) | shared_with_groups_of(user, model)
+    there = models.Q(cluster__in=changeable(user, Cluster.objects.all()).values("pk"))
+    if model in (Partition, Runtime):
+        return there
+    if model is StagedImage:
+        return models.Q(image__owner=user.pk) | there
+    if model in (Environment, Chore):
+        return models.Q(owner=user.pk) | there
+    return models.Q(owner=user.pk)
 
 
 def _needs(user: Somebody, role: Role, what: str) -> str:

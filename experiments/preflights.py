@@ -35,15 +35,13 @@ class NotPinned(Exception):
     """The key was not pinned; the message says why."""
 
 
-def may_check(cluster: Cluster, user: User) -> bool:
-    """Administrators, and whoever may send jobs there; nobody where only logs come from."""
-    may = permissions.may_change(user, cluster) or permissions.may_use(user, cluster)
-    return may and not cluster.recorded
-
-
-def may_pin(cluster: Cluster, user: User) -> bool:
-    """Whoever may change the cluster: its key is a part of it."""
-    return permissions.may_change(user, cluster)
+def why_not_check(cluster: Cluster, user: User) -> str:
+    """Whoever may change it may, and who may send jobs there; nobody where only logs come from."""
+    if cluster.recorded:
+        return f"{cluster} is known from imported logs: nobody logs in there."
+    if permissions.may_change(user, cluster):
+        return ""
+    return permissions.why_not_use(user, cluster)
 
 
 def ask_for_check(cluster: Cluster, by: User | None) -> CheckReport:

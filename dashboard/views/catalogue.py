@@ -11,13 +11,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
+from dashboard.access import for_makers_of
 from dashboard.filters import WordFilter, listing
 from dashboard.image_filters import ImageFilter
 from dashboard.requests import Request
 from dashboard.workload_forms import KindForm, WorkloadForm
 from experiments.image_search import packages_found
 from experiments.models import Arrival, Cluster, Environment, Image, StagedImage, Workload
-from experiments.permissions import may_add
+from experiments.permissions import changeable_among, may_add
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
@@ -30,7 +31,7 @@ def catalogue(request: Request) -> HttpResponse:
     """One part of the catalogue; its fragment is what is on its way there."""
     tab = request.GET.get("tab", TABS[0])
     context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0]}
-    context["preparing"] = Cluster.objects.exclude(preparing="")
+    context["preparing"] = Cluster.objects.visible_to(request.user).exclude(preparing="")
     context["may_add_images"] = may_add(request.user, Image)
     if context["tab"] == "images":
         arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
@@ -39,12 +40,13 @@ def catalogue(request: Request) -> HttpResponse:
     if not request.htmx:
         parts = {"images": _images, "workloads": _workloads, "environments": _environments}
         context |= parts[context["tab"]](request)
+        context["changeable"] = changeable_among(request.user, context["listing"].page)
     return render(request, "catalogue/index.html" + ("#arrivals" if request.htmx else ""), context)
 
 
 def _images(request: Request) -> dict[str, Any]:
     clusters = Cluster.objects.visible_to(request.user)
-    asked = ImageFilter(request, Image.objects.all(), clusters)
+    asked = ImageFilter(request, Image.objects.visible_to(request.user), clusters)
     here = StagedImage.objects.exclude(state=StagedImage.State.REMOVED).filter(cluster__in=clusters)
     staged = Prefetch("staged", here.select_related("cluster"))
     rows = asked.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
@@ -72,8 +74,7 @@ def _workloads(request: Request) -> dict[str, Any]:
 
 def _environments(request: Request) -> dict[str, Any]:
     asked = WordFilter(request)
-    clusters = Cluster.objects.visible_to(request.user)
-    rows = Environment.objects.filter(name__icontains=asked.words, cluster__in=clusters)
+    rows = Environment.objects.visible_to(request.user).filter(name__icontains=asked.words)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
     found = listing(
         request,
@@ -86,12 +87,15 @@ def _environments(request: Request) -> dict[str, Any]:
     return {"listing": found, "filter": asked}
 
 
+@for_makers_of(Workload)
 @require_http_methods(["GET", "POST"])
 def workload_new(request: Request) -> HttpResponse:
     """Choose a kind, then fill in that kind's own parameters."""
     kind = request.GET.get("kind", next(iter(WORKLOADS)))
     kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
-    form = WorkloadForm(request.POST or None, instance=Workload(owner=request.user), kind=kind)
+    form = WorkloadForm(
+        request.POST or None, instance=Workload(owner=request.user), kind=kind, user=request.user
+    )
     if request.method == "POST" and form.is_valid():
         workload = form.save()
         messages.success(request, f"{workload} is in the catalogue.")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.access import require
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
 from experiments import preflights
 from experiments.models import Cluster, Experiment, HostKey, Job
 from experiments.models.checks import fingerprint_of
+from experiments.permissions import may_change, why_not_change
 from experiments.tasks import ring_for
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
@@ -55,8 +56,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "findings": preflights.findings(row),
         "host_key": preflights.host_key(row),
         "pinned": fingerprint_of(row.host_key),
-        "may_check": preflights.may_check(row, request.user),
-        "may_pin": preflights.may_pin(row, request.user),
+        "may_check": not preflights.why_not_check(row, request.user),
+        "may_pin": may_change(request.user, row),
     }
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
@@ -66,8 +67,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
 def check(request: Request, pk: int) -> HttpResponse:
     """Ask for a check. A worker makes it; the page shows it when it is there."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
-    if not preflights.may_check(row, request.user):
-        raise PermissionDenied
+    require(preflights.why_not_check(row, request.user))
     ring_for(preflights.ask_for_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
 
@@ -76,8 +76,7 @@ def check(request: Request, pk: int) -> HttpResponse:
 def fetch_host_key(request: Request, pk: int) -> HttpResponse:
     """Ask for the key that the host shows, for a person to compare."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
-    if not preflights.may_pin(row, request.user):
-        raise PermissionDenied
+    require(why_not_change(request.user, row))
     ring_for(preflights.ask_for_host_key(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#host-key")
 
@@ -85,9 +84,9 @@ def fetch_host_key(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def pin_host_key(request: Request, pk: int) -> HttpResponse:
     """Trust a key that was shown by its fingerprint, and compared."""
-    row = get_object_or_404(HostKey.objects.select_related("cluster"), pk=pk)
-    if not preflights.may_pin(row.cluster, request.user):
-        raise PermissionDenied
+    seen = HostKey.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
+    row = get_object_or_404(seen.select_related("cluster"), pk=pk)
+    require(why_not_change(request.user, row.cluster))
     try:
         preflights.pin(row, request.user)
     except preflights.NotPinned as problem:

@@ -21,6 +21,7 @@ from experiments.comparisons.companions import worth_asking
 from experiments.comparisons.scales import scalings
 from experiments.comparisons.tables import compare_published
 from experiments.models import Experiment, PublishedTable
+from experiments.permissions import may_change
 from experiments.statistics.printed import TableError
 from experiments.statistics.scaling import Batch
 
@@ -89,7 +90,7 @@ def table(request: OpenRequest, pk: int) -> HttpResponse:
     row = readable_table(request, pk)
     context: dict[str, Any] = {
         "table": row,
-        "can_edit": PublishedTable.objects.editable_by(request.user).filter(pk=pk).exists(),
+        "can_edit": may_change(request.user, row),
     }
     try:
         found = compare_published(row)

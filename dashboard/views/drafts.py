@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access import editable, readable
+from dashboard.access import editable, for_makers_of, readable
 from dashboard.forms import ExperimentForm, typed
 from dashboard.requests import Request
 from experiments import lifecycle
@@ -32,6 +32,7 @@ COPIED = (
 )
 
 
+@for_makers_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
     return _form(request, Experiment(owner=request.user))
@@ -109,6 +110,7 @@ def _draft(request: Request, pk: int) -> Experiment:
     return experiment
 
 
+@for_makers_of(Experiment)
 @require_POST
 def clone(request: Request, pk: int) -> HttpResponse:
     """Make a draft of one's own with the same definition."""

@@ -19,6 +19,7 @@ from experiments import lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
+from experiments.permissions import may_change
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")
@@ -73,10 +74,9 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tally": cells.tally,
         "seconds_left": cells.tally.seconds_left(row.launched_at, timezone.now()),
         "failed": _failed(row)[:FAILURES_SHOWN],
-        "can_edit": Experiment.objects.editable_by(request.user).filter(pk=pk).exists(),
+        "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
-        "visibilities": Experiment.Visibility.choices,
     }
     context |= _tab(request, row, context["tab"])
     if cells.tally.succeeded and any(stage.judgements):
@@ -127,18 +127,6 @@ def stop(request: Request, pk: int) -> HttpResponse:
         messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
     else:
         messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
-    return redirect(row)
-
-
-@require_POST
-def readers(request: Request, pk: int) -> HttpResponse:
-    """Decide who may read an experiment: also after launch, a referee's link for one."""
-    row = editable(request, pk)
-    if (visibility := request.POST.get("visibility")) in Experiment.Visibility.values:
-        Experiment.objects.filter(pk=pk).update(visibility=visibility)
-        lifecycle.record(row, "readers changed", why=visibility, by=request.user)
-        words = dict(Experiment.Visibility.choices)[visibility]
-        messages.success(request, f"Readers of this experiment: {words}.")
     return redirect(row)
 
 

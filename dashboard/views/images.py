@@ -9,14 +9,15 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.requests import Request
-from experiments.models import Arrival, Image
+from experiments.models import Arrival, Cluster, Image
 
 
 @require_GET
 def image(request: Request, pk: int) -> HttpResponse:
     """An image's passport: what it is, what is in it, and where it lies."""
-    row = get_object_or_404(Image.objects.select_related("owner"), pk=pk)
-    staged = row.staged.select_related("cluster").annotate(users=Count("environments"))
+    row = get_object_or_404(Image.objects.visible_to(request.user).select_related("owner"), pk=pk)
+    seen = row.staged.filter(cluster__in=Cluster.objects.visible_to(request.user))
+    staged = seen.select_related("cluster").annotate(users=Count("environments"))
     packages = sorted(row.packages.items())
     return render(
         request, "catalogue/image.html", {"image": row, "staged": staged, "packages": packages}

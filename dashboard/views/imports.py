@@ -9,13 +9,16 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from dashboard.access import for_makers_of
 from dashboard.import_forms import FAILURES_SHOWN, ImportForm
 from dashboard.requests import Request
 from dashboard.uploads import was_too_large
 from experiments.importing import AlreadyImported
 from experiments.imports import ImportProblem
+from experiments.models import Experiment
 
 
+@for_makers_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def logs(request: Request) -> HttpResponse:
     """Show what is in an archive, and store it when asked to; nothing is kept in between."""

@@ -25,7 +25,7 @@ FOUND = 20
 def overview(request: Request) -> HttpResponse:
     """What the last experiments said, what runs now, and how the clusters are."""
     visible = Experiment.objects.visible_to(request.user)
-    clusters = list(Cluster.objects.filter(enabled=True))
+    clusters = list(Cluster.objects.visible_to(request.user).filter(enabled=True))
     context: dict[str, Any] = {
         "alive": list(_progress(visible.alive())[:ALIVE]),
         "clusters": clusters,

@@ -15,6 +15,7 @@ from dashboard.marks import marks
 from dashboard.requests import OpenRequest, Request
 from experiments import lifecycle
 from experiments.models import Experiment, Run
+from experiments.permissions import may_change
 
 SORTS = {
     "began": "began_at",
@@ -54,7 +55,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "phases": phases(row),
         "traces": traces(row, mark),
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
-        "can_edit": Experiment.objects.editable_by(request.user).filter(pk=row.experiment_id),
+        "can_edit": may_change(request.user, row.experiment),
     }
     fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
     return render(request, f"runs/detail.html{fragment}", context)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access import editable_table
+from dashboard.access import editable_table, for_makers_of
 from dashboard.requests import Request
 from dashboard.table_forms import TOO_LARGE, TableForm
 from experiments.comparisons.tables import MOST_BYTES
@@ -25,6 +25,7 @@ CHUNK = 1 << 16
 
 # Django's check of the token reads the whole request, so its size is looked at before that.
 @csrf_exempt
+@for_makers_of(PublishedTable)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
     if _too_large(request):
@@ -51,8 +52,8 @@ def delete(request: Request, pk: int) -> HttpResponse:
 def _form(request: Request, row: PublishedTable) -> HttpResponse:
     """Show, preview or keep; whoever has not seen what was read is shown it first."""
     if request.method == "GET":
-        return _page(request, TableForm(instance=row))
-    form = TableForm(request.POST, request.FILES, instance=row)
+        return _page(request, TableForm(instance=row, user=request.user))
+    form = TableForm(request.POST, request.FILES, instance=row, user=request.user)
     valid = form.is_valid()
     if valid and request.POST.get("action") == "save" and "baseline" in request.POST:
         return redirect(form.save())
@@ -79,7 +80,7 @@ def _too_large(request: HttpRequest) -> bool:
 
 
 def _refused(request: Request) -> HttpResponse:
-    form = TableForm(instance=PublishedTable(owner=request.user))
+    form = TableForm(instance=PublishedTable(owner=request.user), user=request.user)
     form.unreadable = TOO_LARGE
     # htmx shows nothing of an answer that says 413.
     answer = _page(request, form, "#preview" if request.htmx else "")

@@ -12,9 +12,12 @@ from django.db import models
 
 from experiments.models.cluster import Cluster, Runtime
 from experiments.models.images import StagedImage
+from experiments.models.visibility import SharedInside, SharedQuerySet
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
     from experiments.models.user import User
 
 
@@ -39,7 +42,14 @@ def are_texts(values: Any) -> None:
         raise ValidationError('This is to be a list of texts, such as ["--nv"].')
 
 
-class Environment(models.Model):
+class EnvironmentQuerySet(SharedQuerySet["Environment"]):
+    def visible_to(self, user: User | AnonymousUser) -> EnvironmentQuerySet:
+        """Leave out what is on machines that `user` does not see."""
+        clusters = Cluster.objects.visible_to(user)
+        return super().visible_to(user).filter(cluster__in=clusters.values("pk"))
+
+
+class Environment(SharedInside):
     """Where a program finds its software. No runtime and no image: bare metal."""
 
     name = models.CharField(max_length=100)
@@ -83,6 +93,8 @@ class Environment(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="environments"
     )
 
+    objects = EnvironmentQuerySet.as_manager()
+
     class Meta:
         ordering = ["cluster", "name"]
         constraints = [
@@ -111,22 +123,17 @@ class Environment(models.Model):
         return self.runtime.kind if self.runtime else "bare_metal"
 
 
-class WorkloadQuerySet(models.QuerySet["Workload"]):
+class WorkloadQuerySet(SharedQuerySet["Workload"]):
     def launchable(self) -> WorkloadQuerySet:
         """Leave out what is only known from imported logs."""
         return self.filter(kind__in=WORKLOADS)
 
-    def visible_to(self, user: User) -> WorkloadQuerySet:
+    def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
         """Leave out what somebody's imported logs brought that others may not read."""
-        if user.is_superuser:
-            return self
-        shown = models.Q(kind__in=WORKLOADS) | models.Q(owner=user)
-        # A subquery, so that counts annotated later are not multiplied by a join.
-        shared = self.filter(experiments__visibility__in=("members", "public"))
-        return self.filter(shown | models.Q(pk__in=shared.values("pk")))
+        return self.filter(self.shown_to_readers(user, recorded=~models.Q(kind__in=WORKLOADS)))
 
 
-class Workload(models.Model):
+class Workload(SharedInside):
     """A program with parameters."""
 
     name = models.CharField(max_length=100, unique=True)

@@ -9,12 +9,19 @@ from django.contrib.auth.models import Group
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
+from experiments.models.visibility import (
+    SharedInside,
+    SharedQuerySet,
+    shared_with_groups_of,
+)
 from experiments.secrets import SecretField
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.transports import TRANSPORTS
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
     from experiments.models.user import User
 
 
@@ -41,9 +48,13 @@ class CredentialQuerySet(models.QuerySet["Credential"]):
     def usable_by(self, user: User) -> CredentialQuerySet:
         if user.is_superuser:
             return self
+        # A subquery, so that counts annotated later are not multiplied by a join.
+        named = Credential.users.through._default_manager.filter(user=user)
         return self.filter(
-            models.Q(owner=user) | models.Q(users=user) | models.Q(groups__user=user)
-        ).distinct()
+            models.Q(owner=user)
+            | models.Q(pk__in=named.values("credential_id"))
+            | shared_with_groups_of(user, Credential)
+        )
 
 
 class Credential(models.Model):
@@ -73,18 +84,19 @@ class Credential(models.Model):
         return self.name
 
 
-class ClusterQuerySet(models.QuerySet["Cluster"]):
-    def visible_to(self, user: User) -> ClusterQuerySet:
+class ClusterQuerySet(SharedQuerySet["Cluster"]):
+    def visible_to(self, user: User | AnonymousUser) -> ClusterQuerySet:
         """Leave out the machines of logs that somebody has imported for themselves."""
-        if user.is_superuser:
-            return self
-        shown = models.Q(recorded=False) | models.Q(owner=user)
-        # A subquery, so that counts annotated later are not multiplied by a join.
-        shared = self.filter(experiments__visibility__in=("members", "public"))
-        return self.filter(shown | models.Q(pk__in=shared.values("pk")))
+        return self.filter(self.shown_to_readers(user, recorded=models.Q(recorded=True)))
+
+    def usable_by(self, user: User) -> ClusterQuerySet:
+        """Return those where `user` may send jobs: in service, seen, and the key is theirs."""
+        keys = Credential.objects.usable_by(user).values("pk")
+        opened = models.Q(credential=None) | models.Q(credential__in=keys)
+        return self.visible_to(user).filter(opened, enabled=True)
 
 
-class Cluster(models.Model):
+class Cluster(SharedInside):
     """A machine with a login node; the tick visits it under a lease.
 
     A *recorded* one is only known from imported logs: nobody logs in, nothing is launched there.
@@ -160,11 +172,8 @@ class Cluster(models.Model):
         return self.name
 
     def usable_by(self, user: User) -> bool:
-        """Whether `user` may send jobs here: the cluster is in service and its key is theirs."""
-        keys = Credential.objects.usable_by(user)
-        return self.enabled and (
-            self.credential_id is None or keys.filter(pk=self.credential_id).exists()
-        )
+        """Whether `user` may send jobs here."""
+        return Cluster.objects.usable_by(user).filter(pk=self.pk).exists()
 
     @property
     def reachable(self) -> bool | None:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
-from experiments.models.visibility import OwnedQuerySet, Visibility
+from experiments.models.visibility import Shared, SharedQuerySet
 
 MOST_LOOKS = 5
 """At the data, as many as `statistics.looks` has levels for."""
@@ -24,7 +24,7 @@ def default_scales() -> list[str]:
     return ["1x1"]
 
 
-class ExperimentQuerySet(OwnedQuerySet["Experiment"]):
+class ExperimentQuerySet(SharedQuerySet["Experiment"]):
     def dated(self) -> ExperimentQuerySet:
         """Annotate `since_when`, to be sorted by: launched, or its logs imported."""
         return self.annotate(since_when=Coalesce("launched_at", "imported_at"))
@@ -58,7 +58,7 @@ class ExperimentQuerySet(OwnedQuerySet["Experiment"]):
         )
 
 
-class Experiment(models.Model):
+class Experiment(Shared):
     """Editable until it is launched; then its plan is frozen and hashed.
 
     An imported one has runs that somebody else has made: it is never launched.
@@ -71,8 +71,6 @@ class Experiment(models.Model):
     class WarmUp(models.TextChoices):
         FIXED = "fixed", "fixed: the first steps of each run, as many as the workload's burn-in"
         FOUND = "found", "found: up to where each run settles, by change points"
-
-    Visibility = Visibility
 
     question = models.CharField(max_length=300)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="experiments")
@@ -105,9 +103,6 @@ class Experiment(models.Model):
     )
     warm_up = models.CharField(max_length=10, choices=WarmUp.choices, default=WarmUp.FIXED)
     cooldown_seconds = models.PositiveIntegerField(default=0)
-    visibility = models.CharField(
-        max_length=10, choices=Visibility.choices, default=Visibility.MEMBERS
-    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="experiments"
     )

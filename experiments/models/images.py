@@ -10,6 +10,7 @@ from django.db import models
 from django.urls import reverse
 
 from experiments.models.cluster import Cluster
+from experiments.models.visibility import SharedInside, SharedQuerySet
 from runners.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def format_choices() -> list[tuple[str, str]]:
 is_digest = RegexValidator(r"^sha256:[0-9a-f]{64}$", "A digest is sha256: and 64 hex digits.")
 
 
-class Image(models.Model):
+class Image(SharedInside):
     """A container image, known by its digest. A tag is only a label.
 
     The digest is that of an OCI manifest; of a SIF file or a root file system's tarball, which
@@ -63,6 +64,8 @@ class Image(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="images"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = SharedQuerySet["Image"].as_manager()
 
     class Meta:
         ordering = ["reference"]

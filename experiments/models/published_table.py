@@ -6,13 +6,11 @@ from django.conf import settings
 from django.db import models
 from django.urls import reverse
 
-from experiments.models.visibility import OwnedQuerySet, Visibility
+from experiments.models.visibility import Shared, SharedQuerySet
 
 
-class PublishedTable(models.Model):
+class PublishedTable(Shared):
     """The text of the table and what a person said about its columns. No number is stored."""
-
-    Visibility = Visibility
 
     question = models.CharField(max_length=300)
     source = models.CharField(
@@ -26,15 +24,12 @@ class PublishedTable(models.Model):
     )
     baseline = models.CharField(max_length=200)
     margin = models.FloatField(default=0.02)
-    visibility = models.CharField(
-        max_length=10, choices=Visibility.choices, default=Visibility.MEMBERS
-    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="published_tables"
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = OwnedQuerySet["PublishedTable"].as_manager()
+    objects = SharedQuerySet["PublishedTable"].as_manager()
 
     class Meta:
         ordering = ["-created_at"]

@@ -1,10 +1,13 @@
-"""Who may read and who may change what a person made: the same rules for everything that is."""
+"""Who may read what a person made: the same rules for everything that is.
+
+Who may change it and who may use it is said in `experiments.permissions`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
 
 if TYPE_CHECKING:
@@ -15,24 +18,85 @@ Row = TypeVar("Row", bound=models.Model)
 
 class Visibility(models.TextChoices):
     PRIVATE = "private", "only me"
+    GROUPS = "groups", "my groups"
     MEMBERS = "members", "everybody who can log in"
     PUBLIC = "public", "everybody with the link"
 
 
-class OwnedQuerySet(models.QuerySet[Row]):
-    """Rows with an `owner` and a `visibility`."""
+def readers_inside() -> list[tuple[str, str]]:
+    """Return the choices for what nobody reads without logging in."""
+    return [choice for choice in Visibility.choices if choice[0] != Visibility.PUBLIC]
+
+
+def shared_with_groups_of(user: User | AnonymousUser, model: type[models.Model]) -> models.Q:
+    """Return the rule for rows that name a group of `user`."""
+    # A subquery, so that counts annotated later are not multiplied by a join.
+    groups: Any = model._meta.get_field("groups")
+    named = groups.remote_field.through._default_manager.filter(group__user=user.pk)
+    return models.Q(pk__in=named.values(groups.m2m_column_name()))
+
+
+class SharedQuerySet(models.QuerySet[Row]):
+    """Rows with an `owner`, a `visibility`, and the `groups` that it means."""
 
     def visible_to(self, user: User | AnonymousUser) -> Self:
         """Return what `user` may read: anonymous readers follow links to what is public."""
+        return self.filter(self.shown_to(user))
+
+    def shown_to(self, user: User | AnonymousUser) -> models.Q:
+        """Return the rule itself, to be joined with others."""
         public = models.Q(visibility=Visibility.PUBLIC)
         if not user.is_authenticated:
-            return self.filter(public)
+            return public
         if user.is_superuser:
-            return self
+            return ~models.Q(pk__in=[])
         members = models.Q(visibility=Visibility.MEMBERS)
-        return self.filter(public | members | models.Q(owner=user))
+        theirs = models.Q(visibility=Visibility.GROUPS) & shared_with_groups_of(user, self.model)
+        return public | members | models.Q(owner=user.pk) | theirs
 
-    def editable_by(self, user: User | AnonymousUser) -> Self:
-        if not user.is_authenticated:
-            return self.none()
-        return self if user.is_superuser else self.filter(owner=user)
+    def shown_to_readers(self, user: User | AnonymousUser, *, recorded: models.Q) -> models.Q:
+        """Return the rule for rows of which some, the `recorded`, came with imported logs.
+
+        Those show to whoever may read an experiment with those logs.
+        """
+        if user.is_superuser:
+            return self.shown_to(user)
+        experiments: Any = self.model._meta.get_field("experiments").related_model
+        read = experiments.objects.visible_to(user)
+        # A subquery, so that counts annotated later are not multiplied by a join.
+        with_logs = self.filter(experiments__in=read.values("pk")).values("pk")
+        mine = models.Q(owner=user.pk)
+        return (~recorded & self.shown_to(user)) | (recorded & (mine | models.Q(pk__in=with_logs)))
+
+
+class Shared(models.Model):
+    """What a person made, and who else may read it."""
+
+    Visibility = Visibility
+
+    visibility = models.CharField(
+        max_length=10, choices=Visibility.choices, default=Visibility.MEMBERS
+    )
+    groups = models.ManyToManyField(
+        Group, blank=True, related_name="+", help_text="The groups that are meant by my groups."
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def readers(self) -> str:
+        """Who may read it, in words."""
+        if self.visibility == Visibility.GROUPS:
+            names = ", ".join(group.name for group in self.groups.all())
+            return f"group {names}" if names else "no group yet"
+        return str(Visibility(self.visibility).label)
+
+
+class SharedInside(Shared):
+    """The same, for what nobody reads without logging in."""
+
+    visibility = models.CharField(max_length=10, choices=readers_inside, default=Visibility.MEMBERS)
+
+    class Meta:
+        abstract = True

@@ -56,7 +56,6 @@ ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",
     "experiment_stop",
-    "experiment_readers",
     "experiment_delete",
 )
 ELSEWHERE = {
@@ -76,6 +75,7 @@ ELSEWHERE = {
     "job_retry",
     "table_edit",
     "table_delete",
+    "readers",
 }
 
 

@@ -202,12 +202,12 @@ def test_the_owner_opens_a_launched_experiment_to_referees(
 ) -> None:
     referee = people.client("anonymous")
     assert referee.get(results.get_absolute_url()).status_code == 302
-    as_owner.post(reverse("experiment_readers", args=[results.pk]), {"visibility": "public"})
+    as_owner.post(reverse("readers", args=["experiment", results.pk]), {"visibility": "public"})
     page = referee.get(results.get_absolute_url()).content.decode()
     assert results.question in page
     for word in ("Clone", "Cancel", "Edit", "/catalogue/", "/clusters/"):
         assert word not in page
-    as_owner.post(reverse("experiment_readers", args=[results.pk]), {"visibility": "everybody!"})
+    as_owner.post(reverse("readers", args=["experiment", results.pk]), {"visibility": "everybody!"})
     results.refresh_from_db()
     assert results.visibility == "public"
 

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--visibility",
             default=Experiment.Visibility.PRIVATE,
-            choices=Experiment.Visibility.values,
+            choices=[one for one in Experiment.Visibility.values if one != "groups"],
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,0 +1,35 @@
+"""What the reader of a page may do: a button that they may not press is not shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.apps import apps
+from django.db.models import Model
+
+from experiments import permissions
+
+register = template.Library()
+
+
+@register.filter
+def may_add(user: Any, name: str) -> bool:
+    """`{% if user|may_add:"cluster" %}`"""
+    return permissions.may_add(user, apps.get_model("experiments", name))
+
+
+@register.filter
+def may_change(user: Any, row: Model) -> bool:
+    """`{% if user|may_change:cluster %}`"""
+    return permissions.may_change(user, row)
+
+
+@register.filter
+def may_administer(user: Any) -> bool:
+    return permissions.may_administer(user)
+
+
+@register.filter
+def may_see_audit(user: Any) -> bool:
+    return permissions.may_see_audit(user)
