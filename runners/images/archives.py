@@ -1,0 +1,336 @@
+"""Files that people call images: what they are, their digest, and what is in them.
+
+Read as a stream, in constant memory but for the names: nothing is unpacked to a disk. `identify` is
+quick, `about` reads everything and holds it to every digest. All refusals are Refused, in words.
+"""
+
+import contextlib
+import hashlib
+import os
+import struct
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Literal
+
+from runners.errors import Refused
+from runners.payload import inventory, layers, pack, survey
+from runners.payload.layers import BadImage, Blob, Layer, Node
+
+CHUNK = 1 << 20  # bytes
+Kind = Literal["oci", "docker", "rootfs", "sif"]
+Count = Callable[[int], None]  # is told how many bytes more have been read
+
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+OTHERS = (  # what people send instead of an image
+    (b"<", "a web page: the download was perhaps refused with an error or a log-in form"),
+    (b"{", "JSON: perhaps a registry's answer instead of the image"),
+    (b"hsqs", "a squashfs file, which says nothing of itself: send the archive that it came from"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x7fELF", "a program"),
+    (b"BZh", "compressed by bzip2: unpack it first"),
+    (b"#!", "a script"),
+)
+SIF_MAGIC = b"SIF_MAGIC\0"
+SIF_ARCHITECTURES = {b"01": "386", b"02": "amd64", b"04": "arm64", b"06": "ppc64le", b"10": "s390x"}
+SIF_HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
+
+
+@dataclass(frozen=True)
+class About:
+    """What an image is known by, and what is in it."""
+
+    kind: Kind
+    digest: str  # "sha256:...": of an OCI manifest, else of the file
+    size: int  # bytes of the file
+    architecture: str = ""
+    variables: tuple[str, ...] = ()  # NAME=value, of the image's configuration
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""
+    # As runners/payload/survey.py writes it. Empty for SIF files: their squashfs is not read here.
+    survey: Mapping[str, Any] = field(default_factory=dict)
+
+
+def identify(path: Path) -> Kind:
+    """What a file is, from its first bytes and, of an archive, its names. Raises Refused."""
+    with _refused(path), path.open("rb") as file:
+        head = file.read(512)
+        if not head:
+            raise BadImage("it is empty")
+        if SIF_MAGIC in head[:64]:
+            _sif(file)
+            return "sif"
+        if any(head.startswith(magic) for magic in COMPRESSED):
+            return _kind_of_names(_first_names(file))
+        if head[257:262] != b"ustar":
+            raise BadImage(_instead(head))
+        archive = layers.Archive(file)
+        return _kind_of_names(archive.members)
+
+
+def about(path: Path, *, architecture: str = "amd64", count: Count | None = None) -> About:
+    """Read the whole file and hold it to its digests. Raises Refused.
+
+    `count` is told the bytes as they are read. docker-archives have no manifest, and so no digest
+    that a registry would know: make an OCI archive of them first (`to_oci`).
+    """
+    kind = identify(path)
+    size = path.stat().st_size
+    with _refused(path), path.open("rb") as file:
+        if kind == "sif":
+            its = _sif(file)
+            if its != architecture:
+                raise BadImage(f"it is for {its}, not for {architecture}")
+            return About(kind, _digest(file, count), size, its)
+        if kind == "rootfs":
+            layer = Layer(Blob(0, size, ""), "")
+            surveyed = _survey(file, [layer], count)
+            return About(kind, _digest(file, None), size, _machine(surveyed), survey=surveyed)
+        manifest = layers.Archive(file).manifest(architecture)
+        config = manifest.config.get("config") or {}
+        return About(
+            kind=kind,
+            digest=manifest.digest,
+            size=size,
+            architecture=architecture,
+            variables=tuple(config.get("Env") or ()),
+            labels={str(k): str(v) for k, v in (config.get("Labels") or {}).items()},
+            created=str(manifest.config.get("created") or ""),
+            survey=_survey(file, manifest.layers, count),
+        )
+
+
+def to_oci(source: Path, target: Path, *, architecture: str = "amd64") -> str:
+    """Make an OCI archive of one image of an OCI or docker-archive; its digest. Raises Refused.
+
+    An OCI image keeps its digest. Whatever else the archive holds is left behind, so that nobody
+    chooses another one. `target` is there when it is whole; compressed archives are unpacked.
+    """
+    partial = target.with_name(f"{target.name}.part")
+    try:
+        with _refused(source), _bare(source, partial) as file:
+            archive = layers.Archive(file)
+            manifest = archive.manifest(architecture)
+            with partial.open("wb") as made:
+                digest = _rewrite(file, archive, manifest, made)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return digest
+
+
+def _rewrite(
+    file: BinaryIO, archive: layers.Archive, manifest: layers.Manifest, made: BinaryIO
+) -> str:
+    file.seek(manifest.config_blob.offset)
+    config = file.read(manifest.config_blob.size)
+    writer = pack.Writer(made)
+    described = []
+    for layer in manifest.layers:
+        blob = layer.blob
+        if not blob.sha256:  # docker-archives say the digest of the unpacked layer only
+            blob = blob._replace(sha256=layers.Stream(file, blob).finish())
+        file.seek(blob.offset)
+        described.append(
+            {
+                "mediaType": _layer_type(file.read(8)),
+                "digest": f"sha256:{blob.sha256}",
+                "size": blob.size,
+            }
+        )
+        stream = layers.Stream(file, blob)
+        writer.add_blob(blob.sha256, blob.size, stream)
+        stream.finish()
+    if manifest.digest:
+        content = archive.read(f"blobs/sha256/{manifest.digest[7:]}", manifest.digest)
+    else:
+        about_config = {
+            "mediaType": pack.CONFIG,
+            "digest": f"sha256:{manifest.config_blob.sha256}",
+            "size": len(config),
+        }
+        content = pack.as_bytes(
+            {
+                "schemaVersion": 2,
+                "mediaType": pack.MANIFEST,
+                "config": about_config,
+                "layers": described,
+            }
+        )
+    return writer.finish(content, config)
+
+
+def _layer_type(magic: bytes) -> str:
+    found = [name for start, name in COMPRESSED.items() if magic.startswith(start)]
+    return f"{pack.LAYER}+{found[0]}" if found else pack.LAYER
+
+
+def _survey(file: BinaryIO, found: list[Layer], count: Count | None) -> dict[str, Any]:
+    """The same survey as of a folder that the layers were unpacked to."""
+    tree = layers.Tree(survey.Entry(survey.FOLDER, 0o755, 0, ""))
+    kept: dict[str, bytes] = {}  # what facts need, by the sha256 of the content
+    sizes: list[int] = [0]
+    buffer = memoryview(bytearray(CHUNK))
+
+    def take(path: str, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
+        if tree.whiteout(path):
+            return
+        if member.isdir():
+            entry = survey.Entry(survey.FOLDER, member.mode, 0, "")
+            tree.put(path, Node.folder(tree.layer, entry))
+        elif member.issym():
+            entry = survey.Entry(survey.LINK, 0, 0, member.linkname)
+            tree.put(path, Node(tree.layer, entry, member.linkname))
+        elif member.islnk():
+            source = tree.find(layers.plain(member.linkname))
+            if source is None or source.children is not None:
+                raise BadImage(f"{path!r} is a hard link to {member.linkname!r}, which is no file")
+            tree.put(path, Node(tree.layer, source.value, source.link))
+        elif content is not None:
+            digest, size = hashlib.sha256(), 0
+            whole = bytearray() if inventory.wanted(path, member.size) else None
+            while length := content.readinto(buffer):  # type: ignore[attr-defined]
+                digest.update(buffer[:length])
+                size += length
+                if whole is not None:
+                    whole += buffer[:length]
+            if whole is not None:
+                kept[f"{path}\0{digest.hexdigest()}"] = inventory.essence(path, bytes(whole))
+            entry = survey.Entry(survey.FILE, member.mode, size, digest.hexdigest())
+            tree.put(path, Node(tree.layer, entry))
+        elif tree.find(path):  # a device or a pipe: nothing, but what was there before is gone
+            tree.put(path, Node(tree.layer, None))
+
+    for number, layer in enumerate(found, start=1):
+        tree.layer = number
+        layers.read_layer(file, layer, take, count, sizes)
+    return _report(tree, kept)
+
+
+def _report(tree: layers.Tree, kept: Mapping[str, bytes]) -> dict[str, Any]:
+    entries: dict[str, survey.Entry] = {}
+    contents: dict[str, bytes] = {}
+    exclusions: list[tuple[str, str]] = []
+    unreadable: list[str] = []
+    hidden: set[str] = set()  # folders into which no survey looks
+    for path, node in tree.walk():
+        entry = node.value
+        if path.rpartition("/")[0] in hidden or entry is None:
+            hidden.add(path)
+        elif path in survey.EXCLUDED:
+            exclusions.append((path, survey.EXCLUDED[path]))
+            hidden.add(path)
+        elif not survey.is_closed(entry.kind, entry.mode):
+            entries[path] = entry
+            if content := kept.get(f"{path}\0{entry.content}"):
+                contents[path] = content
+        else:
+            unreadable.append(path)
+            hidden.add(path)
+            if entry.kind == survey.FILE:
+                entries[path] = entry._replace(content=survey.CLOSED)
+    return survey.report(entries, contents, exclusions, unreadable)
+
+
+def _sif(file: BinaryIO) -> str:
+    """The architecture of a SIF file that is whole, as registries name it."""
+    file.seek(0)
+    head = file.read(SIF_HEADER.size)
+    if len(head) < SIF_HEADER.size:
+        raise BadImage("it is a SIF file that is cut off")
+    fields = SIF_HEADER.unpack(head)
+    magic, architecture = fields[1], fields[3].rstrip(b"\0")
+    # Descriptors: free, total, offset, size; then the data's offset and size.
+    data_end = fields[11] + fields[12]
+    if magic != SIF_MAGIC or os.fstat(file.fileno()).st_size < data_end:
+        raise BadImage("it is a SIF file that is cut off")
+    return SIF_ARCHITECTURES.get(architecture, f"the unknown architecture {architecture!r}")
+
+
+def _first_names(file: BinaryIO) -> list[str]:
+    """Names at the beginning of a compressed archive."""
+    file.seek(0)
+    magic = file.read(8)
+    file.seek(0)
+    names: list[str] = []
+    with layers.unpacked(file, magic) as bare:
+        try:
+            with tarfile.open(fileobj=bare, mode="r|") as tar:
+                for member in tar:
+                    names.append(layers.plain(member.name))
+                    if len(names) == 200:
+                        break
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise BadImage(f"what is compressed is no tar archive, or cut off ({error})") from None
+    return names
+
+
+def _kind_of_names(names: Any) -> Kind:
+    if "oci-layout" in names or "index.json" in names:
+        return "oci"
+    if "manifest.json" in names:
+        return "docker"
+    tops = {name.partition("/")[0] for name in names}
+    if len(tops & {"bin", "etc", "lib", "usr", "opt", "sbin", "var"}) >= 2:
+        return "rootfs"
+    raise BadImage(
+        "it is a tar archive with neither an image's manifest nor a root file system in it "
+        f"(its first names: {', '.join(sorted(tops)[:5]) or 'none'})"
+    )
+
+
+def _instead(head: bytes) -> str:
+    start = head.lstrip()
+    for magic, words in OTHERS:
+        if start.startswith(magic):
+            return f"it is {words}"
+    return "it is no image: neither a tar archive nor a SIF file"
+
+
+@contextlib.contextmanager
+def _bare(source: Path, beside: Path) -> Iterator[BinaryIO]:
+    """The archive without compression around all of it; unpacked beside the target if need be."""
+    with source.open("rb") as file:
+        magic = file.read(8)
+        file.seek(0)
+        if not any(magic.startswith(start) for start in COMPRESSED):
+            yield file
+            return
+        unpacked = beside.with_name(f"{beside.name}.tar")
+        try:
+            with layers.unpacked(file, magic) as bare, unpacked.open("w+b") as made:
+                reader = layers.Unpacked(bare, source.stat().st_size, [0])
+                while chunk := reader.read(CHUNK):
+                    made.write(chunk)
+                made.flush()
+                yield made
+        finally:
+            unpacked.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Say why a file is refused, and which one."""
+    try:
+        yield
+    except BadImage as error:
+        words = str(error).rstrip(".")
+        raise Refused(f"{path.name} is refused: {words[:1].lower()}{words[1:]}.") from None
+    except (EOFError, tarfile.TarError) as error:
+        raise Refused(f"{path.name} is refused: it is cut off or damaged ({error}).") from None
+
+
+def _digest(file: BinaryIO, count: Count | None) -> str:
+    file.seek(0)
+    total = hashlib.sha256()
+    while chunk := file.read(CHUNK):
+        total.update(chunk)
+        if count:
+            count(len(chunk))
+    return f"sha256:{total.hexdigest()}"
+
+
+def _machine(surveyed: Mapping[str, Any]) -> str:
+    found = str(surveyed["system"]["architecture"])
+    return pack.ARCHITECTURES.get(found, found)

@@ -1,0 +1,113 @@
+"""What staging has a shell do. Constants: whatever differs is an argument."""
+
+# WORK COMMAND...: what it makes is in WORK, which is cleared away unless it ends well.
+BESIDE = """umask 022
+work=$1
+shift
+clean() {
+    chmod -R u+rwX "$work" 2>/dev/null
+    rm -rf "$work"
+}
+mkdir -p "$work" || exit
+trap clean EXIT
+trap 'exit 143' TERM INT
+export TMPDIR="$work" APPTAINER_TMPDIR="$work" APPTAINER_CACHEDIR="$work/cache"
+export SINGULARITY_TMPDIR="$work" SINGULARITY_CACHEDIR="$work/cache"
+"$@" || exit
+trap - EXIT
+"""
+
+# WORK MADE PLACE: what was there before leaves with the rest of WORK.
+PUT = """work=$1 made=$2 place=$3
+[ -e "$made" ] || exit
+if [ -e "$place" ]; then mv -T "$place" "$work/before" || exit; fi
+mv -T "$made" "$place" || exit
+chmod -R u+rwX "$work" 2>/dev/null
+rm -rf "$work"
+"""
+
+# PLACE
+REMOVE = """for each in "$1" "$1.part"; do
+    [ -e "$each" ] || continue
+    chmod -R u+rwX "$each" 2>/dev/null
+    rm -rf "$each" || exit
+done
+"""
+
+# EXECUTABLE MADE CONTENT: zstd packs and unpacks several times faster, where it can be asked for.
+BUILD_SIF = """if "$0" build --help | grep -q -e --mksquashfs-args; then
+    exec "$0" build --mksquashfs-args '-comp zstd -Xcompression-level 3' "$1" "$2"
+fi
+exec "$0" build "$1" "$2"
+"""
+
+# MKSQUASHFS ROOT MADE
+SQUASH = """set -- "$1" "$2" -noappend -no-progress -quiet -no-xattrs -all-root
+if "$0" -help 2>&1 | grep -q zstd; then set -- "$@" -comp zstd -Xcompression-level 3; fi
+exec "$0" "$@"
+"""
+
+# ARCHIVE FOLDER
+UNTAR = """mkdir -p "$2" || exit
+tar -x --no-same-owner --exclude='dev/*' --exclude='./dev/*' -C "$2" -f "$1" || exit
+exec chmod -R u+rwX "$2"
+"""
+
+# EXECUTABLE ARCHIVE NAME MODE: a store of its own for the image, which nobody needs afterwards.
+_UDOCKER = """umask 022
+udocker=$0 archive=$1 name=$2 mode=$3
+store=$(mktemp -d "$PWD/udocker.XXXXXX") || exit
+made="$name-part"
+clean() {
+    "$udocker" inspect -p "$made" >/dev/null 2>&1 && "$udocker" -q rm -f "$made"
+    chmod -R u+rwX "$store" 2>/dev/null
+    rm -rf "$store"
+}
+trap clean EXIT
+trap 'exit 143' TERM INT
+"$udocker" inspect -p "$made" >/dev/null 2>&1 && "$udocker" -q rm -f "$made"
+export UDOCKER_REPOS="$store/repos" UDOCKER_LAYERS="$store/layers" UDOCKER_TMP="$store"
+mkdir -p "$UDOCKER_REPOS" "$UDOCKER_LAYERS"
+@have@
+"$udocker" -q create --name="$made" "$image" || exit
+"$udocker" -q setup --execmode="$mode" "$made" || exit
+if "$udocker" inspect -p "$name" >/dev/null 2>&1; then "$udocker" -q rm -f "$name" || exit; fi
+"$udocker" -q rename "$made" "$name"
+"""
+UDOCKER_LOAD = _UDOCKER.replace(
+    "@have@",
+    """"$udocker" -q load -i "$archive" tare/image || exit
+image=$("$udocker" -q images | grep -o '^tare/image:[^ ]*')
+[ -n "$image" ] || { echo "udocker finds no image in the archive."; exit 1; }""",
+)
+UDOCKER_IMPORT = _UDOCKER.replace(
+    "@have@",
+    """image=tare/image:rootfs
+"$udocker" -q import "$archive" "$image" || exit""",
+)
+
+# EXECUTABLE NAME
+UDOCKER_REMOVE = """for name in "$1-part" "$1"; do
+    if "$0" inspect -p "$name" >/dev/null 2>&1; then "$0" -q rm -f "$name" || exit; fi
+done
+"""
+
+# EXECUTABLE ARCHIVE NAME. The copy of the layers for the user's numbers is made by the first
+# container, which is never started: no run shall wait for it.
+PODMAN_LOAD = """id=$("$0" pull --quiet "oci-archive:$1") || exit
+"$0" tag "$id" "$2" || exit
+container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
+exec "$0" rm "$container"
+"""
+PODMAN_IMPORT = """"$0" import --quiet "$1" "$2" || exit
+container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
+exec "$0" rm "$container"
+"""
+
+# EXECUTABLE NAME
+PODMAN_REMOVE = """"$0" image exists "$1" || exit 0
+exec "$0" rmi --force "$1"
+"""
+DOCKER_REMOVE = """"$0" image inspect "$1" >/dev/null 2>&1 || exit 0
+exec "$0" rmi "$1"
+"""

@@ -1,0 +1,337 @@
+"""What a root folder holds: `python3 survey.py ROOT --output FILE [--exclude PATH]...`.
+
+Walks ROOT once and writes JSON: the tree's hash, and facts that files tell (see inventory.py).
+Nothing of what it finds is imported or executed, and nothing but FILE is written.
+
+The tree's hash is the sha256 of sorted lines, one for each file, link and folder that leads to one:
+path, type, mode, size, sha256 of the content (of a link: where it points). Every form of the same
+image has the same hash, so it holds what all of them can keep:
+
+- owners and times: not at all; of modes who may execute and whether others may read (`MODE`)
+- a hard link is a file; pipes, sockets and devices are nothing
+- empty folders are nothing: runtimes make them, to mount things there
+- what not everybody may read is known by its path alone: not every form lets the user read it
+- what runtimes put over or into an image is left out (`EXCLUDED`), and so are mounts
+
+Fields: schema, tree, files, bytes, parts (the hash of each folder at the top, to say where two
+trees differ), exclusions (path and reason of all that was there and left out), unreadable (paths),
+and those of inventory.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+if not __package__:
+    # Started as a file. As a package, none of our names can shadow a library's.
+    sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
+
+from . import inventory
+
+SCHEMA = 1
+CHUNK = 1 << 20  # bytes
+THREADS = 4
+FILE, LINK, FOLDER = "file", "link", "folder"
+CLOSED = "closed"  # stands for the hash of what not everybody may read
+# Staging may take away set-uid and the right to write, and give the owner the right to read.
+MODE = {FILE: 0o155, LINK: 0, FOLDER: 0o055}
+# Path -> why no form of an image can be held to it.
+EXCLUDED: Dict[str, str] = {
+    "proc": "the kernel's",
+    "sys": "the kernel's",
+    "dev": "the node's devices",
+    "run": "the node's",
+    "tmp": "the node's or the run's own",
+    "var/tmp": "the node's or the run's own",
+    "home": "home directories are put there",
+    "root": "home directories are put there",
+    "lib/modules": "udocker binds the node's kernel modules",
+    "usr/lib/modules": "udocker binds the node's kernel modules",
+    "etc/passwd": "runtimes add the user",
+    "etc/group": "runtimes add the user's groups",
+    "etc/hosts": "runtimes bind the node's",
+    "etc/hostname": "runtimes bind the node's",
+    "etc/host.conf": "udocker binds the node's",
+    "etc/resolv.conf": "runtimes bind the node's",
+    "etc/localtime": "Apptainer binds the node's",
+    "usr/share/zoneinfo": "Apptainer binds the node's, where /etc/localtime leads there",
+    "etc/machine-id": "Charliecloud binds the node's",
+    "etc/mtab": "runtimes link it to the kernel's list of mounts",
+    "etc/udev/devices": "udocker leaves it out",
+    ".singularity.d": "Apptainer's own",
+    "singularity": "Apptainer's own",
+    "environment": "Apptainer's own",
+    ".exec": "Apptainer's own",
+    ".run": "Apptainer's own",
+    ".shell": "Apptainer's own",
+    ".test": "Apptainer's own",
+    "ch": "Charliecloud's own",
+    ".bind_host_files": "udocker's own",
+    ".udocker": "udocker's own",
+    ".dockerenv": "Docker's own",
+    "lost+found": "the file system's own",
+}
+
+
+class Entry(NamedTuple):
+    """One name in the tree. `content` is a file's sha256 (hex, or CLOSED), or a link's target."""
+
+    kind: str
+    mode: int
+    size: int
+    content: str
+
+
+Progress = Callable[[int, int, int, int], None]  # files, bytes, of files, of bytes
+
+
+def tree_hash(entries: Mapping[str, Entry]) -> str:
+    """ "sha256:..." of entries by their paths below the root, 'usr/bin/env'."""
+    leading = set()
+    for path, entry in entries.items():
+        while entry.kind != FOLDER and "/" in path:
+            path = path.rpartition("/")[0]
+            if path in leading:
+                break
+            leading.add(path)
+    total = hashlib.sha256()
+    for name, path in sorted((encoded(path), path) for path in entries):
+        entry = entries[path]
+        if entry.kind != FOLDER or path in leading:
+            mode = entry.mode & MODE[entry.kind]
+            size = entry.size if entry.kind == FILE and entry.content != CLOSED else 0
+            about = "\0%s\0%o\0%d\0%s\n" % (entry.kind, mode, size, entry.content)
+            total.update(name + encoded(about))
+    return "sha256:" + total.hexdigest()
+
+
+def parts(entries: Mapping[str, Entry]) -> Dict[str, str]:
+    """The hash of what lies below each name at the top."""
+    found: Dict[str, Dict[str, Entry]] = {}
+    for path, entry in entries.items():
+        found.setdefault(path.partition("/")[0], {})[path] = entry
+    hashes = {name: tree_hash(below) for name, below in sorted(found.items())}
+    return {name: value for name, value in hashes.items() if value != tree_hash({})}
+
+
+def is_closed(kind: str, mode: int) -> bool:
+    """Whether not everybody may read it, so that some form hides it from the user."""
+    return bool((kind == FILE and not mode & 0o004) or (kind == FOLDER and mode & 0o005 != 0o005))
+
+
+def report(
+    entries: Mapping[str, Entry],
+    contents: Mapping[str, bytes],
+    exclusions: Iterable[Tuple[str, str]],
+    unreadable: Iterable[str],
+) -> Dict[str, Any]:
+    """The survey, from what a folder or an archive holds."""
+    files = [entry for entry in entries.values() if entry.kind == FILE]
+    return {
+        "schema": SCHEMA,
+        "tree": tree_hash(entries),
+        "files": len(files),
+        "bytes": sum(entry.size for entry in files),
+        "parts": parts(entries),
+        "exclusions": [{"path": path, "reason": why} for path, why in sorted(exclusions)],
+        "unreadable": sorted(unreadable),
+        **inventory.facts(set(entries), contents),
+    }
+
+
+def survey(
+    root: str, exclude: Iterable[str] = (), progress: Optional[Progress] = None
+) -> Dict[str, Any]:
+    """The survey of a folder; `exclude` are absolute paths as seen from its inside."""
+    walk = Walk(root, exclude)
+    walk.look()
+    walk.read(progress or (lambda *numbers: None))
+    return report(walk.entries, walk.contents, walk.exclusions.items(), walk.unreadable)
+
+
+class Walk:
+    """One look at a folder: first every name, then every content."""
+
+    def __init__(self, root: str, exclude: Iterable[str]) -> None:
+        self.root = os.path.abspath(root)
+        self.excluded = dict(EXCLUDED)
+        self.excluded.update((path.strip("/"), "a bind of this job") for path in exclude)
+        self.entries: Dict[str, Entry] = {}
+        self.contents: Dict[str, bytes] = {}
+        self.exclusions: Dict[str, str] = {}
+        self.unreadable: List[str] = []
+        self.files: List[Tuple[str, int]] = []
+        self.mounts, self.devices = self.find_mounts()
+
+    def path(self, name: str) -> bytes:
+        return os.path.join(encoded(self.root), encoded(name)) if name else encoded(self.root)
+
+    def find_mounts(self) -> Tuple[set, set]:  # type: ignore[type-arg]
+        """Names below the root where something else is mounted, and the devices that are its own.
+
+        An image may itself be mounted in parts (Singularity's underlay): each part comes from its
+        own place below one folder. PRoot shows the node's mounts: what stands there is not them.
+        """
+        rows = []
+        for line in lines_of("/proc/self/mountinfo"):
+            fields = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line).split(" ")
+            place = os.path.relpath(fields[4], self.root)
+            if place != ".." and not place.startswith("../"):
+                place = "" if place == "." else place
+                try:
+                    device = os.lstat(self.path(place)).st_dev
+                except OSError:
+                    continue
+                if fields[2] == "%d:%d" % (os.major(device), os.minor(device)):
+                    rows.append((place, device, fields[3].rstrip("/")))
+        own, mounts, devices = "", set(), {os.stat(self.root).st_dev}
+        for place, _, source in rows:
+            if place == "" or (place == "usr" and source.endswith("/usr")):
+                own = source[: len(source) - len(place)].rstrip("/")
+        for place, device, source in rows:
+            if place and source != own + "/" + place:
+                mounts.add(place)
+            else:
+                devices.add(device)
+        return mounts, devices
+
+    def look(self) -> None:
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                with os.scandir(self.path(folder)) as found:
+                    children = [(one.name.decode("utf-8", "surrogateescape"), one) for one in found]
+            except OSError:
+                self.unreadable.append(folder or "/")
+                continue
+            for name, child in children:
+                path = folder + "/" + name if folder else name
+                if path in self.excluded or path in self.mounts:
+                    self.exclusions[path] = self.excluded.get(path, "something else is mounted")
+                elif self.add(path, child.stat(follow_symlinks=False)):
+                    folders.append(path)
+
+    def add(self, path: str, about: os.stat_result) -> bool:
+        """Note what is there; whether to look into it."""
+        if stat.S_ISLNK(about.st_mode):
+            target = os.readlink(self.path(path)).decode("utf-8", "surrogateescape")
+            self.entries[path] = Entry(LINK, 0, 0, target)
+        elif stat.S_ISREG(about.st_mode):
+            closed = is_closed(FILE, about.st_mode)
+            self.entries[path] = Entry(FILE, about.st_mode, about.st_size, CLOSED)
+            if closed:
+                self.unreadable.append(path)
+            else:
+                self.files.append((path, about.st_size))
+        elif stat.S_ISDIR(about.st_mode):
+            if about.st_dev not in self.devices:
+                self.exclusions[path] = "something else is mounted"
+            elif is_closed(FOLDER, about.st_mode):
+                self.unreadable.append(path)
+            else:
+                self.entries[path] = Entry(FOLDER, about.st_mode, 0, "")
+                return True
+        return False
+
+    def read(self, progress: Progress) -> None:
+        """Hash the files, in threads: hashing and reading let others run."""
+        of_bytes = sum(size for _, size in self.files)
+        waiting = sorted(self.files, key=lambda one: one[1])  # the largest are taken first
+        done = [[0, 0] for _ in range(THREADS)]
+
+        def work(mine: List[int]) -> None:
+            buffer = memoryview(bytearray(CHUNK))
+            while True:
+                try:
+                    path, size = waiting.pop()
+                except IndexError:
+                    return
+                self.hash_file(path, size, buffer)
+                mine[0] += 1
+                mine[1] += size
+
+        threads = [threading.Thread(target=work, args=(mine,), daemon=True) for mine in done]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(1)
+                now = [sum(column) for column in zip(*done)]
+                progress(now[0], now[1], len(self.files), of_bytes)
+
+    def hash_file(self, path: str, size: int, buffer: memoryview) -> None:
+        total, length = hashlib.sha256(), 0
+        kept = bytearray() if inventory.wanted(path, size) else None
+        try:
+            handle = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(handle, "rb", buffering=0) as file:
+                while True:
+                    count = file.readinto(buffer)
+                    if not count:
+                        break
+                    total.update(buffer[:count])
+                    length += count
+                    if kept is not None:
+                        kept += buffer[:count]
+                    if count < len(buffer) and length >= size:
+                        break
+        except OSError:
+            self.unreadable.append(path)
+            return
+        # The mode stays, and the size is that of what was read.
+        self.entries[path] = self.entries[path]._replace(size=length, content=total.hexdigest())
+        if kept is not None:
+            self.contents[path] = inventory.essence(path, bytes(kept))
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def lines_of(path: str) -> List[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def write_json(path: str, value: Any) -> None:
+    """Wholly or not at all."""
+    with open(path + ".part", "w", encoding="ascii") as file:
+        json.dump(value, file, indent=1, sort_keys=True)
+    os.replace(path + ".part", path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("root")
+    parser.add_argument("--output", required=True, help="where the JSON goes")
+    parser.add_argument("--exclude", action="append", default=[], metavar="PATH")
+    parser.add_argument("--progress", metavar="FILE", help="rewritten each second")
+    options = parser.parse_args()
+    if not os.path.isdir(options.root):
+        print("There is no folder %s to survey." % options.root, file=sys.stderr)
+        return 2
+
+    def progress(files: int, size: int, of_files: int, of_bytes: int) -> None:
+        if options.progress:
+            numbers = {"files": files, "bytes": size, "of_files": of_files, "of_bytes": of_bytes}
+            write_json(options.progress, dict(numbers, time=time.time()))
+
+    write_json(options.output, survey(options.root, options.exclude, progress))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
