@@ -42,6 +42,7 @@ def methods(comparison: Comparison) -> list[str]:
 def _(comparison: ExperimentComparison) -> list[str]:
     return [
         " ".join((_measured(comparison), _design(comparison))),
+        *_software(comparison),
         *_warm_up(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
@@ -140,6 +141,24 @@ def _design(comparison: ExperimentComparison) -> str:
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
+
+
+def _software(comparison: ExperimentComparison) -> Iterator[str]:
+    """What was known of the software before the launch, of each environment once."""
+    said = {
+        pair.environment: " ".join(
+            (
+                pair.software,
+                *(pair.reasons[i] for i, s in enumerate(pair.stamps) if s == Stamp.WAIVED),
+            )
+        )
+        for pair in comparison.pairs
+        if pair.software
+    }
+    if len(set(said.values())) == 1 and len(said) > 1:
+        yield f"All environments: {next(iter(said.values()))}"
+    elif said:
+        yield " ".join(f"{name}: {words}" for name, words in said.items())
 
 
 def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:

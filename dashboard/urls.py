@@ -18,6 +18,7 @@ from dashboard.views import (
     readers,
     robustness,
     runs,
+    software,
     steps,
     tables,
 )
@@ -38,6 +39,9 @@ urlpatterns = [
     path("experiments/<int:pk>/clone/", drafts.clone, name="experiment_clone"),
     path("experiments/<int:pk>/cancel/", experiments.cancel, name="experiment_cancel"),
     path("experiments/<int:pk>/stop/", experiments.stop, name="experiment_stop"),
+    path("experiments/<int:pk>/software/", software.software, name="experiment_software"),
+    path("experiments/<int:pk>/software/look/", software.look, name="experiment_look"),
+    path("experiments/<int:pk>/software/waive/", software.waive, name="experiment_waive"),
     path("experiments/<int:pk>/comparison/", comparisons.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison/steps/", steps.steps, name="comparison_steps"),
     path("experiments/<int:pk>/comparison/robustness/", robustness.robustness, name="robustness"),

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from experiments import rules
+from experiments import passports, rules
 from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
@@ -90,6 +90,9 @@ def launch(experiment: Experiment, by: User) -> None:
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
+    parity = passports.passports(experiment)
+    if unwaived := passports.refusals(parity):
+        problems.setdefault("environments", []).extend(unwaived)
     for name, rows in _needed(experiment).items():
         for row in rows:
             if why_not := why_not_use(by, row):
@@ -97,7 +100,7 @@ def launch(experiment: Experiment, by: User) -> None:
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()
-    plan = definition(experiment, seed)
+    plan = definition(experiment, seed) | {"parity": passports.frozen(parity)}
     frozen: dict[str, Any] = {
         "order_seed": seed,
         "plan": plan,

@@ -60,7 +60,7 @@ PLACES = re.compile(
     r"--?(prefix|exec[-_]prefix|.*dir|build|host|target|with-ensurepip|with-wheel-pkg-dir"
     r"|program-suffix|cache-file|srcdir|with-openssl)(=.*)?"
 )
-MAPS = re.compile(r"-f(file|debug|macro)-prefix-map=\S+")
+FOLDERS = re.compile(r"-f(file|debug|macro)-prefix-map=\S+|(-[LI]|-Wl,-rpath[,=]|-isystem ?)/\S*")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,10 @@ class Difference:
     """On the baseline."""
     there: str
     grade: Grade
+
+    @property
+    def effect(self) -> str:
+        return GRADES[self.grade]
 
     @property
     def words(self) -> str:
@@ -158,8 +162,8 @@ def _flags(text: str) -> set[str]:
         words = shlex.split(text)
     except ValueError:
         words = text.split()
-    kept = [" ".join(MAPS.sub("", word).split()) for word in words]
-    return {word for word in kept if word and not PLACES.fullmatch(word)}
+    kept = [" ".join(FOLDERS.sub("", word).split()) for word in words]
+    return {word for word in kept if word and not word.endswith("=") and not PLACES.fullmatch(word)}
 
 
 def _text(value: Any) -> str:

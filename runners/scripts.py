@@ -8,9 +8,10 @@ as quoted text and evaluated in the run that needs them, so that an error in one
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
-from runners.jobs import JobSpec, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
 from runners.payload import payload_files
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
@@ -90,15 +91,7 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
     program = WORKLOADS[run.workload].argv(
         environment.python, f"{job.directory}/payload", directory
     )
-    variables = {
-        "TARE_RUN": directory,  # how the script finds what the run leaves behind
-        "HOME": directory,
-        "LANG": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        **dict(environment.variables),
-    }
-    words = _words([f"{name}={value}" for name, value in variables.items()])
+    words = _words(_settings(environment, directory))
     chosen = "" if runtime.numbers_gpus else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
@@ -117,6 +110,30 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
         ]
     )
+
+
+def behind_the_wall(
+    environment: EnvironmentSpec, directory: str, program: Sequence[str]
+) -> list[str]:
+    """What starts `program` in this environment without any GPU, as a run's program is started.
+
+    `directory` is bound, is where it starts and is its home.
+    """
+    wall = RUNTIMES[environment.runtime]().wrap(Inside(environment, directory, binds=(directory,)))
+    return [*wall, "/usr/bin/env", *_settings(environment, directory), *program]
+
+
+def _settings(environment: EnvironmentSpec, directory: str) -> list[str]:
+    """The variables of a program that starts in `directory`, as `env` takes them."""
+    variables = {
+        "TARE_RUN": directory,  # how the script finds what the run leaves behind
+        "HOME": directory,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        **dict(environment.variables),
+    }
+    return [f"{name}={value}" for name, value in variables.items()]
 
 
 def _chore(job: JobSpec) -> str:

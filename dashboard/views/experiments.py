@@ -15,10 +15,12 @@ from dashboard.access import by_link, editable, readable
 from dashboard.filters import ExperimentFilter, listing
 from dashboard.matrix import matrix
 from dashboard.requests import OpenRequest, Request
+from dashboard.views.software import known
 from experiments import lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
+from experiments.passports import kept, known_before
 from experiments.permissions import may_change
 from experiments.tasks import ring
 
@@ -79,6 +81,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tabs": tabs,
     }
     context |= _tab(request, row, context["tab"])
+    context |= known(row)
     if cells.tally.succeeded and any(stage.judgements):
         context["comparison"] = compare_experiment(row)
     template = "experiments/detail.html" + ("#live" if request.htmx else "")
@@ -101,7 +104,11 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
-        return {"listing": listing(request, jobs, sorts={"block": "block"}, default="block")}
+        parity = [
+            (name, found | {"known": known_before(found)}) for name, found in kept(row).items()
+        ]
+        planned = listing(request, jobs, sorts={"block": "block"}, default="block")
+        return {"listing": planned, "parity": parity}
     events = row.events.select_related("actor", "job", "run")
     return {"listing": listing(request, events, sorts={"at": "at"}, default="-at")}
 

@@ -176,7 +176,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
             row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
         elif not {"ci", "ci95", "ci90"}.isdisjoint(name.split("_")):
             row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
-        elif name in {"claim", "evidence"}:
+        elif name in {"claim", "evidence"} or (name == "software" and not value):
             continue
         elif isinstance(value, tuple):
             row[name] = "; ".join(map(str, value))

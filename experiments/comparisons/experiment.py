@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from experiments import snapshots
+from experiments import passports, snapshots
 from experiments.comparisons.comparison import Comparison, Group, is_decided
 from experiments.comparisons.stages import Judgement, Stage, stage_of
 from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
@@ -81,6 +81,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     starts = warm_ups(experiment, workloads, metrics, environments)
     samples = _samples(experiment, metrics, starts)
     differences = _differences(experiment)
+    parity = passports.kept(experiment)
     groups = [
         _group(
             experiment,
@@ -91,6 +92,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             samples.get((workload.pk, scale), []),
             differences.get((workload.pk, scale), {}),
             starts.get((workload.pk, scale)),
+            parity,
             tried_again=(workload.pk, scale) in again,
         )
         for workload in workloads
@@ -166,6 +168,7 @@ def _group(
     samples: list[Sample],
     differences: Mapping[str, list[str]],
     starts: WarmUps | None,
+    parity: Mapping[str, Mapping[str, Any]],
     *,
     tried_again: bool,
 ) -> Group:
@@ -204,6 +207,7 @@ def _group(
         return Group(cell, metric, samples, [], str(error), starts)
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
+    pairs = [_with_software(pair, parity.get(pair.environment)) for pair in pairs]
     return Group(cell, metric, samples, pairs, warm_ups=starts)
 
 
@@ -232,6 +236,15 @@ def _with_later(pair: Pair, look: Look, now: Pair) -> Pair:
         return pair
     look = replace(look, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
     return replace(pair, look=look)
+
+
+def _with_software(pair: Pair, parity: Mapping[str, Any] | None) -> Pair:
+    """With what the plan keeps of the passport: what was waived stays beside the verdict."""
+    if parity is None:
+        return pair
+    pair = replace(pair, software=passports.known_before(parity))
+    why = passports.why_waived(parity)
+    return _stamped(pair, Stamp.WAIVED, why) if why else pair
 
 
 def _stamped(pair: Pair, stamp: Stamp, reason: str) -> Pair:

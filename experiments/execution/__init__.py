@@ -1,5 +1,6 @@
 """Where rows meet runners: the only package that imports both."""
 
+import experiments.execution.environments  # noqa: F401  (its kinds of chores)
 from experiments.execution.lease import LeaseLost
 from experiments.execution.links import connect, partition_problem
 from experiments.execution.preflight import check, fetch_host_key

@@ -7,6 +7,7 @@ from experiments.models.chore import Chore
 from experiments.models.cluster import Cluster, Credential, Partition, Runtime
 from experiments.models.experiment import Experiment
 from experiments.models.images import Arrival, Image, StagedImage
+from experiments.models.parity import EnvironmentSurvey, Waiver
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, Series, Snapshot
 from experiments.models.run import Event, Job, Run
@@ -20,6 +21,7 @@ __all__ = [
     "Cluster",
     "Credential",
     "Environment",
+    "EnvironmentSurvey",
     "Event",
     "Experiment",
     "HostKey",
@@ -35,5 +37,6 @@ __all__ = [
     "Snapshot",
     "StagedImage",
     "User",
+    "Waiver",
     "Workload",
 ]

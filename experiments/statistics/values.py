@@ -36,6 +36,7 @@ class Stamp(StrEnum):
     ORDER_UNKNOWN = "ORDER OF RUNS UNKNOWN"
     STOPPED_EARLY = "STOPPED EARLY"
     TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
+    WAIVED = "DIFFERENCES WAIVED"
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ class Pair:
     p_equivalence_holm: float | None = None
     look: Look | None = None
     """Which of several planned looks gave the verdict; None where one was planned."""
+    software: str = ""
+    """What was known before the launch of both sides' software; "" where nobody kept that."""
 
     @property
     def alpha(self) -> float:

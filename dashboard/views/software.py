@@ -1,0 +1,85 @@
+"""The parity passport on a draft's page: look into environments, waive differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access import by_link, editable, readable
+from dashboard.requests import OpenRequest, Request
+from experiments import passports
+from experiments.models import Experiment
+from experiments.permissions import may_change
+from experiments.tasks import ring
+
+
+@by_link
+@require_GET
+def software(request: OpenRequest, pk: int) -> HttpResponse:
+    """The passport alone, which asks for itself again while somebody looks; else the whole page."""
+    row = readable(request, pk)
+    if not request.htmx:
+        return redirect(_there(row))
+    context = {"experiment": row, "can_edit": may_change(request.user, row)}
+    return render(request, "experiments/software.html", context | known(row))
+
+
+def known(row: Experiment) -> dict[str, Any]:
+    """Return what the passport's template shows of a draft; nothing of what has been launched."""
+    found = passports.passports(row) if row.is_draft else []
+    unknown = [sight for passport in found for sight in passport.unknown]
+    looking = any(sight.under_way for sight in unknown)
+    return {
+        "passports": found,
+        "looking": looking,
+        "may_look": any(not sight.under_way for sight in unknown),
+    }
+
+
+@require_POST
+def look(request: Request, pk: int) -> HttpResponse:
+    """Have the cluster look into every environment whose software is not known."""
+    row = editable(request, pk)
+    unknown = {
+        sight.environment.pk: sight.environment
+        for passport in passports.passports(row)
+        for sight in passport.unknown
+    }
+    try:
+        for environment in unknown.values():
+            passports.ask(environment, request.user, row.partition)
+    except passports.NotAsked as refusal:
+        messages.error(request, f"Nobody looks. {refusal}")
+    ring(row.cluster_id)
+    return redirect(_there(row))
+
+
+@require_POST
+def waive(request: Request, pk: int) -> HttpResponse:
+    """Let the chosen differences of one environment pass, with a reason; or take that back."""
+    row = editable(request, pk)
+    environment = get_object_or_404(row.environments, pk=_number(request.POST.get("environment")))
+    if request.POST.get("action") == "withdraw":
+        passports.withdraw(row, environment)
+        return redirect(_there(row))
+    reason, chosen = request.POST.get("reason", ""), request.POST.getlist("what")
+    if count := passports.waive(row, environment, chosen, reason, request.user):
+        plural = "" if count == 1 else "s"
+        messages.success(request, f"{count} difference{plural} of {environment} waived.")
+    elif not reason.strip():
+        messages.error(request, "Nothing waived: write down why. The reason follows the verdict.")
+    else:
+        messages.error(request, "Nothing waived: no difference was chosen that is there today.")
+    return redirect(_there(row))
+
+
+def _there(row: Experiment) -> str:
+    return f"{row.get_absolute_url()}#software"
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 10 else 0

@@ -1,0 +1,45 @@
+"""The chores that are about environments: looking into one."""
+
+from __future__ import annotations
+
+from experiments import passports
+from experiments.execution.chores import (
+    KINDS,
+    ChoreKind,
+    NotPossible,
+    Work,
+    chore_directory,
+    result_of,
+)
+from experiments.execution.links import environment
+from experiments.freeze import environment_spec
+from experiments.models import Chore
+from runners.records import Record
+from runners.software import look_inside
+
+LOOK_SECONDS = 600
+
+
+class Look(ChoreKind):
+    """Start the environment's own interpreter in it, and read what software it finds."""
+
+    def work(self, chore: Chore) -> Work:
+        row = chore.environment
+        if row is None:
+            raise NotPossible("The environment that was to be looked into is gone.")
+        spec = environment(environment_spec(row))
+        directory = chore.directory or chore_directory(chore)
+        steps = look_inside(spec, directory, passports.fingerprint(row))
+        return Work(steps, setup_lines=spec.setup_lines, seconds=LOOK_SECONDS)
+
+    def finish(self, chore: Chore, problem: str, record: Record) -> str:
+        if problem or chore.environment is None:
+            return problem
+        facts = result_of(record)
+        if facts.get("schema") != 1 or not facts.get("python") or not facts.get("mark"):
+            return "The look ended well, but left nothing that can be read."
+        passports.keep(chore.environment, facts, str(facts["mark"]), chore)
+        return ""
+
+
+KINDS[Chore.Kind.SURVEY] = Look()
