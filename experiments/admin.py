@@ -11,10 +11,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest
-from django.utils.decorators import method_decorator
-from django.views.decorators.debug import sensitive_post_parameters
 
-from experiments.credentials import fingerprint_of, normalised
 from experiments.execution import partition_problem
 from experiments.models import (
     CheckReport,
@@ -73,69 +70,13 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
 
-class WriteOnly(forms.Textarea):
-    """An input that shows nothing: neither what is stored nor what was typed before an error."""
-
-    def format_value(self, value: Any) -> str:
-        return ""
-
-
-class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Secrets go in and never come out: the inputs are empty whatever is stored."""
-
-    private_key = forms.CharField(
-        widget=WriteOnly(attrs={"rows": 8, "autocomplete": "off", "spellcheck": "false"}),
-        required=False,
-        strip=False,
-        help_text="OpenSSH private key (ed25519, ECDSA or RSA). Left empty, the stored one stays.",
-    )
-    passphrase = forms.CharField(
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        required=False,
-        strip=False,
-        help_text="Of this key, if it has one. It is stored with the key and never shown.",
-    )
-
-    class Meta:
-        model = Credential
-        fields = ("name", "user_name", "users", "groups")
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        key, passphrase = cleaned.get("private_key", ""), cleaned.get("passphrase", "")
-        if not key.strip():
-            if self.instance.pk is None:
-                self.add_error("private_key", "A credential is its key: paste it here.")
-            elif passphrase:
-                self.add_error("private_key", "A new passphrase comes with its key.")
-            kept = {name: getattr(self.instance, name) for name in ("private_key", "passphrase")}
-            return cleaned | kept
-        try:
-            self.instance.fingerprint = fingerprint_of(normalised(key), passphrase)
-        except ValueError as problem:
-            self.add_error("private_key", str(problem))
-            return cleaned
-        return cleaned | {"private_key": normalised(key)}
-
-
 @admin.register(Credential)
-@method_decorator(sensitive_post_parameters("private_key", "passphrase"), name="changeform_view")
-class CredentialAdmin(Owned):
-    form = CredentialForm
-    fields = (
-        "name",
-        "user_name",
-        "private_key",
-        "passphrase",
-        "fingerprint",
-        "users",
-        "groups",
-        "owner",
-        "last_used_at",
-    )
-    readonly_fields: ClassVar[Any] = ("fingerprint", "owner", "last_used_at")
-    filter_horizontal = ("users", "groups")
-    list_display = ("name", "user_name", "fingerprint", "owner", "last_used_at")
+class CredentialAdmin(ReadOnly):
+    """A list only: keys are handed in, shared, rotated and deleted on their own pages."""
+
+    fields = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at", "created_at")
+    list_display = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at")
+    list_select_related = ("owner",)
 
 
 class OptionLines(forms.CharField):
@@ -241,6 +182,12 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if cleaned.get("transport") == "ssh" and not cleaned.get("host"):
             self.add_error("host", "SSH needs a host to log in to.")
+        jump = cleaned.get("jump_host")
+        if jump is not None and self.instance.pk and self.instance in jump.way():
+            circle = " → ".join(str(hop) for hop in [*jump.way(), self.instance])
+            self.add_error("jump_host", f"The way would lead in a circle: {circle}.")
+        elif jump is not None and jump.transport != "ssh":
+            self.add_error("jump_host", f"{jump} is this machine itself: nobody jumps over it.")
         if self.instance.recorded and (cleaned.get("enabled") or cleaned.get("host")):
             self.add_error("enabled", "This machine is known from imported logs only.")
         return cleaned

@@ -10,7 +10,7 @@ from django.db import close_old_connections, transaction
 from redis.exceptions import RedisError
 
 from experiments import execution
-from experiments.models import CheckReport, HostKey
+from experiments.models import CheckReport, ConnectionTest, HostKey
 
 
 def tick(cluster_pk: int) -> str:
@@ -32,15 +32,24 @@ def fetch_host_key(pk: int) -> str:
     return execution.fetch_host_key(pk)
 
 
+def test_connection(pk: int) -> str:
+    close_old_connections()
+    return execution.test_connection(pk)
+
+
 def ring(cluster_pk: int) -> None:
     """Ask for a tick once the transaction is done. Without Redis the clock comes round anyway."""
     transaction.on_commit(partial(_enqueue, tick, cluster_pk))
 
 
-def ring_for(row: CheckReport | HostKey) -> None:
+def ring_for(row: CheckReport | HostKey | ConnectionTest) -> None:
     """Ask for the visit that somebody has written down; the clock asks again if this is lost."""
-    task = check if isinstance(row, CheckReport) else fetch_host_key
-    transaction.on_commit(partial(_enqueue, task, row.pk))
+    tasks: dict[type, Callable[[int], str]] = {
+        CheckReport: check,
+        HostKey: fetch_host_key,
+        ConnectionTest: test_connection,
+    }
+    transaction.on_commit(partial(_enqueue, tasks[type(row)], row.pk))
 
 
 def _enqueue(task: Callable[[int], str], pk: int) -> None:

@@ -172,7 +172,9 @@ def test_promise_5_a_secret_is_on_no_page_in_no_export_and_in_no_dump(
     measured: Experiment, administrator: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret, phrase = "-----BEGIN OPENSSH PRIVATE KEY----- nobody sees this", "nor this phrase"
-    credential = CredentialFactory(private_key=secret, passphrase=phrase)
+    credential = CredentialFactory(
+        private_key=secret, passphrase=phrase, next_private_key=f"{secret} either"
+    )
     measured.cluster.credential = credential
     measured.cluster.save()
     dump = io.StringIO()
@@ -184,6 +186,8 @@ def test_promise_5_a_secret_is_on_no_page_in_no_export_and_in_no_dump(
         pk = credential.pk if model == "credential" else measured.cluster.pk
         shown.append(read(administrator, f"admin:experiments_{model}_changelist"))
         shown.append(read(administrator, f"admin:experiments_{model}_change", pk))
+    for name, args in (("credentials", ()), ("credential", (credential.pk,))):
+        shown.append(read(administrator, name, *args))
     for text in shown:
         assert "nobody sees this" not in text
         assert phrase not in text

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access import require
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
-from experiments import preflights
+from experiments import connection_tests, preflights
 from experiments.models import Cluster, Experiment, HostKey, Job
 from experiments.models.checks import fingerprint_of
 from experiments.permissions import may_change, why_not_change
@@ -47,6 +47,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     alive = row.jobs.filter(state__in=Job.LIVE)
     context = {
         "cluster": row,
+        "way": row.way(),
         "live_jobs": alive.count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
         "imported": imported.select_related("owner")[:RECENT],
@@ -54,6 +55,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
             :RECENT
         ],
         "findings": preflights.findings(row),
+        "tests": connection_tests.seen(row.credential, row) if row.credential else None,
         "host_key": preflights.host_key(row),
         "pinned": fingerprint_of(row.host_key),
         "may_check": not preflights.why_not_check(row, request.user),
@@ -70,6 +72,18 @@ def check(request: Request, pk: int) -> HttpResponse:
     require(preflights.why_not_check(row, request.user))
     ring_for(preflights.ask_for_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
+def test_connection(request: Request, pk: int) -> HttpResponse:
+    """Ask for a log-in over every jump host, and nothing else."""
+    row = get_object_or_404(
+        Cluster.objects.visible_to(request.user).exclude(credential=None), pk=pk, transport="ssh"
+    )
+    require(preflights.why_not_check(row, request.user))
+    assert row.credential
+    ring_for(connection_tests.ask(row.credential, request.user, cluster=row))
+    return redirect(reverse("cluster", args=[pk]) + "#connection")
 
 
 @require_POST

@@ -8,9 +8,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from django.utils import timezone
+
 from experiments import rules
 from experiments.design import Scale
-from experiments.models import Chore, Cluster, Job, Partition
+from experiments.models import Chore, Cluster, Credential, Job, Partition
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.runner import Runner
@@ -56,26 +58,48 @@ def _transport_to(cluster: Cluster) -> Transport:
     if transport is None or known != address:
         if transport:
             transport.close()
-        transport = SSH(address)
+        transport = Link(address)
         _kept[cluster.pk] = address, transport
     return transport
 
 
-def ssh_address(cluster: Cluster) -> SSHAddress:
-    """Return where and as whom to log in. The only place where secrets leave their column."""
+def ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> SSHAddress:
+    """Return where and as whom to log in. The only place where secrets leave their column.
+
+    `trying`: the credential whose next key is taken instead of the one in use.
+    """
+    address: SSHAddress | None = None
+    for hop in cluster.way():
+        address = _hop(hop, address, trying)
+    assert address  # a way has at least one machine
+    return address
+
+
+def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -> SSHAddress:
     credential = cluster.credential
     if credential is None or not cluster.host_key:
         missing = "credential" if credential is None else "pinned host key"
         raise TryAgain(f"{cluster} has no {missing} yet.", kind="set-up")
+    is_tried = trying is not None and credential.pk == trying.pk
     return SSHAddress(
         host=cluster.host,
         port=cluster.port,
         user=credential.user_name,
         host_key=cluster.host_key,
-        private_key=credential.private_key.reveal(),
-        passphrase=credential.passphrase.reveal(),
-        jump=ssh_address(cluster.jump_host) if cluster.jump_host else None,
+        private_key=(credential.next_private_key if is_tried else credential.private_key).reveal(),
+        passphrase="" if is_tried else credential.passphrase.reveal(),
+        certificate=credential.next_certificate if is_tried else credential.certificate,
+        owner=credential.pk,
+        jump=jump,
     )
+
+
+class Link(SSH):
+    """A connection with a key of ours, which remembers when it was last used."""
+
+    def logged_in(self) -> None:
+        used = Credential.objects.filter(pk__in=[self.address.owner])
+        used.update(last_used_at=timezone.now())
 
 
 def job_directory(job: Job) -> str:

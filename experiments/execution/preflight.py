@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from experiments.execution.links import environment, lines_of, on_partition, ssh_address
+from experiments.execution.connections import entry_check
+from experiments.execution.links import (
+    Link,
+    environment,
+    lines_of,
+    on_partition,
+    ssh_address,
+)
 from experiments.freeze import environment_spec
 from experiments.models import (
     CheckReport,
     Cluster,
-    Credential,
     Environment,
     HostKey,
     Job,
@@ -22,7 +28,7 @@ from runners.jobs import EnvironmentSpec, Resources
 from runners.preflight import Check, PartitionSpec, RuntimeSpec, Site, preflight, worst
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
-from runners.transports import SSH, Local, scan_host_key
+from runners.transports import Local, scan_host_key
 
 PLACES = ("cluster__credential", "cluster__jump_host")
 
@@ -44,8 +50,6 @@ def check(pk: int) -> str:
     if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
         # The way is open: whatever made the ticks back off is over.
         Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
-        if cluster.credential:
-            Credential.objects.filter(pk=cluster.credential.pk).update(last_used_at=timezone.now())
     return outcome
 
 
@@ -59,15 +63,9 @@ def look(cluster: Cluster) -> list[Check]:
     if cluster.transport == "local":
         return preflight(Local(), scheduler, site(cluster))
     try:
-        transport = SSH(ssh_address(cluster))
+        transport = Link(ssh_address(cluster))
     except TryAgain as problem:
-        cure = (
-            "Choose one under Edit."
-            if cluster.credential is None
-            else "Fetch the host key below, compare its fingerprint with the one that the centre "
-            "publishes, and pin it."
-        )
-        return [Check("Connection", "Entry", "failed", str(problem), cure)]
+        return [entry_check(cluster, problem)]
     with transport:
         return preflight(transport, scheduler, site(cluster))
 
@@ -143,10 +141,8 @@ def fetch_host_key(pk: int) -> str:
     row = HostKey.objects.select_related(*PLACES).get(pk=pk)
     jump = row.cluster.jump_host
     try:
-        key, problem = (
-            scan_host_key(row.host, row.port, jump=ssh_address(jump) if jump else None),
-            "",
-        )
+        way = Link(ssh_address(jump)) if jump else None
+        key, problem = scan_host_key(row.host, row.port, jump=way), ""
     except TryAgain as error:
         key, problem = "", str(error)
     HostKey.objects.filter(pk=pk, ended_at=None).update(

@@ -2,9 +2,9 @@
 
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, Workload
-from experiments.models.checks import CheckReport, HostKey
+from experiments.models.checks import CheckReport, ConnectionTest, HostKey
 from experiments.models.chore import Chore
-from experiments.models.cluster import Cluster, Credential, Partition, Runtime
+from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
 from experiments.models.experiment import Experiment
 from experiments.models.images import Arrival, Image, StagedImage
 from experiments.models.parity import EnvironmentSurvey, Waiver
@@ -19,6 +19,7 @@ __all__ = [
     "CheckReport",
     "Chore",
     "Cluster",
+    "ConnectionTest",
     "Credential",
     "Environment",
     "EnvironmentSurvey",
@@ -28,6 +29,7 @@ __all__ = [
     "Image",
     "Job",
     "Measurement",
+    "Origin",
     "Partition",
     "PublishedTable",
     "Role",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from experiments.models.cluster import Cluster
+from experiments.models.cluster import Cluster, Credential
 from runners.preflight.checks import Check, Outcome
 from runners.transports import fingerprint
 
@@ -82,6 +82,44 @@ class HostKey(Visit):
     @property
     def replaced_fingerprint(self) -> str:
         return fingerprint_of(self.replaced)
+
+
+class ConnectionTest(models.Model):
+    """One try to log in with a credential: on one cluster, or on all that use it."""
+
+    credential = models.ForeignKey(
+        Credential, on_delete=models.CASCADE, related_name="connection_tests"
+    )
+    cluster = models.ForeignKey(
+        Cluster,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="connection_tests",
+        help_text="None: every cluster that uses the credential.",
+    )
+    tried = models.CharField(max_length=100, blank=True, help_text="The key's fingerprint.")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    asked_at = models.DateTimeField(auto_now_add=True)
+    began_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, blank=True, choices=outcome_choices)
+    rows = models.JSONField(default=list)
+    """A dict for each cluster: its `name`, its `pk`, and its `checks`."""
+
+    class Meta:
+        ordering = ["-asked_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["credential"],
+                condition=models.Q(ended_at=None),
+                name="one_connection_test_at_a_time",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"connection test of {self.credential}, {self.asked_at:%Y-%m-%d %H:%M}"
 
 
 def fingerprint_of(key: str) -> str:

@@ -8,6 +8,8 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
+from django.urls import reverse
+from django.utils import timezone
 
 from experiments.models.visibility import (
     SharedInside,
@@ -57,6 +59,13 @@ class CredentialQuerySet(models.QuerySet["Credential"]):
         )
 
 
+class Origin(models.TextChoices):
+    """Where a private key was made."""
+
+    GENERATED = "generated", "made by Tare"
+    IMPORTED = "imported", "handed in"
+
+
 class Credential(models.Model):
     """A key that opens a login node. Write-only: it goes in, and only a transport takes it out."""
 
@@ -65,6 +74,24 @@ class Credential(models.Model):
     private_key = SecretField(help_text="OpenSSH private key (ed25519, ECDSA or RSA).")
     passphrase = SecretField(blank=True, default="")
     fingerprint = models.CharField(max_length=100, blank=True, editable=False)
+    public_key = models.TextField(blank=True, editable=False)
+    origin = models.CharField(max_length=20, choices=Origin.choices, default=Origin.IMPORTED)
+    certificate = models.TextField(blank=True, help_text="Of the key; not secret.")
+    certificate_ends_at = models.DateTimeField(null=True, blank=True, editable=False)
+    key_since = models.DateTimeField(null=True, blank=True, editable=False)
+
+    # What the forced command is told where no cluster says it.
+    forced_command = models.BooleanField(default=False)
+    work_directory = models.CharField(max_length=500, blank=True, validators=[is_work_directory])
+    scheduler = models.CharField(max_length=20, blank=True, choices=scheduler_choices)
+
+    # The pair that is to take the other's place, while it is being tried.
+    next_private_key = SecretField(blank=True, default="")
+    next_public_key = models.TextField(blank=True, editable=False)
+    next_fingerprint = models.CharField(max_length=100, blank=True, editable=False)
+    next_certificate = models.TextField(blank=True)
+    next_since = models.DateTimeField(null=True, blank=True, editable=False)
+
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="credentials"
     )
@@ -82,6 +109,17 @@ class Credential(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("credential", args=[self.pk])
+
+    @property
+    def is_rotating(self) -> bool:
+        return bool(self.next_fingerprint)
+
+    @property
+    def certificate_has_ended(self) -> bool:
+        return self.certificate_ends_at is not None and self.certificate_ends_at <= timezone.now()
 
 
 class ClusterQuerySet(SharedQuerySet["Cluster"]):
@@ -170,6 +208,14 @@ class Cluster(SharedInside):
 
     def __str__(self) -> str:
         return self.name
+
+    def way(self) -> list[Cluster]:
+        """The machines to log in to, from the first jump host to this one. Each only once."""
+        way, at = [self], self.jump_host
+        while at is not None and at not in way:
+            way.insert(0, at)
+            at = at.jump_host
+        return way
 
     def usable_by(self, user: User) -> bool:
         """Whether `user` may send jobs here."""

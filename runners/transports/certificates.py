@@ -40,12 +40,15 @@ class Certificate:
 
     def problem(self, key: paramiko.PKey, now: datetime | None = None) -> str:
         """Why it is no use with this key now, in a sentence; empty if it may be."""
-        now = now or datetime.now(UTC)
         if digest_of(key.asbytes()) != self.key_fingerprint:
             return (
                 f"The certificate belongs to another key: to {self.key_fingerprint}, and this one "
                 f"is {digest_of(key.asbytes())}."
             )
+        return self.expiry(now or datetime.now(UTC))
+
+    def expiry(self, now: datetime) -> str:
+        """Why its dates leave out `now`; empty if they do not."""
         if self.valid_from and now < self.valid_from:
             return f"The certificate is not valid yet: {self.dates}, and it is {_day(now)}."
         if self.valid_to and now >= self.valid_to:

@@ -39,6 +39,7 @@ class SSHAddress:
     passphrase: str = field(default="", repr=False)
     jump: "SSHAddress | None" = None  # the host through which this one is reached
     certificate: str = field(default="", repr=False)  # of the key, "ssh-...-cert-v01@... AAAA..."
+    owner: int | None = None  # what whoever keeps the key calls it
 
     def __str__(self) -> str:
         return f"{self.host} port {self.port}"
@@ -58,7 +59,8 @@ class SSH(Transport):
         self.address = address
         self.connect_timeout = connect_timeout
         self._client: paramiko.SSHClient | None = None
-        self._jump = SSH(address.jump, connect_timeout=connect_timeout) if address.jump else None
+        jump = address.jump
+        self._jump = type(self)(jump, connect_timeout=connect_timeout) if jump else None
 
     def run(
         self,
@@ -170,7 +172,11 @@ class SSH(Transport):
             if self._jump is not None:
                 self._jump.close()
             raise
+        self.logged_in()
         return client
+
+    def logged_in(self) -> None:
+        """Called whenever the account was opened: for whoever keeps count."""
 
     def _socket(self) -> "socket.socket | paramiko.Channel":
         if self._jump is None:
@@ -210,14 +216,15 @@ def open_socket(host: str, port: int, timeout: float) -> socket.socket:
     return connection
 
 
-def scan_host_key(
-    host: str, port: int, timeout: float = 10, *, jump: SSHAddress | None = None
-) -> str:
-    """The public key that a host shows, for a person to compare and pin. Raises TryAgain."""
+def scan_host_key(host: str, port: int, timeout: float = 10, *, jump: SSH | None = None) -> str:
+    """The public key that a host shows, for a person to compare and pin. Raises TryAgain.
+
+    `jump` is closed afterwards.
+    """
     with contextlib.ExitStack() as stack:
         way: socket.socket | paramiko.Channel
         if jump:
-            way = stack.enter_context(SSH(jump, connect_timeout=timeout)).reach(host, port)
+            way = stack.enter_context(jump).reach(host, port)
         else:
             way = open_socket(host, port, timeout)
         transport = stack.enter_context(contextlib.closing(paramiko.Transport(way)))

@@ -79,6 +79,19 @@ ELSEWHERE = {
     "table_edit",
     "table_delete",
     "readers",
+    # tests/dashboard/test_credentials.py
+    "credentials",
+    "credential_new",
+    "credential_import",
+    "credential",
+    "credential_edit",
+    "credential_share",
+    "certificate_add",
+    "credential_test",
+    "credential_rotate",
+    "credential_give_up",
+    "credential_delete",
+    "cluster_connection",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +20,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="The cluster's name in the catalogue.")
+        parser.add_argument(
+            "--connection", action="store_true", help="Only log in, over every jump host."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         cluster = Cluster.objects.filter(name=options["name"], recorded=False).first()
@@ -28,20 +32,27 @@ class Command(BaseCommand):
                 or "none yet"
             )
             raise CommandError(f"No cluster is called {options['name']}. There are: {known}.")
+        began = time.monotonic()
+        if options["connection"] and cluster.transport == "ssh":
+            checks = execution.try_log_in(cluster)
+        else:
+            checks = self._check(cluster)
+        for area, rows in groupby(checks, lambda check: check.area):
+            self.stdout.write(self.style.MIGRATE_HEADING(area))
+            for check in rows:
+                self._say(check)
+        red = sum(check.outcome == "failed" for check in checks)
+        seconds = time.monotonic() - began
+        self.stdout.write(f"{cluster}: {red or 'nothing'} red of {len(checks)}, {seconds:.1f} s")
+        if red:
+            sys.exit(1)
+
+    def _check(self, cluster: Cluster) -> list[Check]:
         report = ask_for_check(cluster, None)
         if execution.check(report.pk) == "begun already":
             raise CommandError("A check of it is under way; try again in a minute.")
         report.refresh_from_db()
-        for area, checks in groupby(report.checks, lambda check: check.area):
-            self.stdout.write(self.style.MIGRATE_HEADING(area))
-            for check in checks:
-                self._say(check)
-        red = sum(check.outcome == "failed" for check in report.checks)
-        self.stdout.write(
-            f"{cluster}: {red or 'nothing'} red of {len(report.checks)}, {report.seconds:.1f} s"
-        )
-        if red:
-            sys.exit(1)
+        return report.checks
 
     def _say(self, check: Check) -> None:
         style = {"failed": self.style.ERROR, "warning": self.style.WARNING}.get(

@@ -13,7 +13,7 @@ from django.db import OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from experiments.models import CheckReport, Cluster, HostKey, Job
+from experiments.models import CheckReport, Cluster, ConnectionTest, HostKey, Job
 from experiments.preflights import LONGEST
 from experiments.tasks import ring, ring_for
 
@@ -61,6 +61,6 @@ def ring_what_waits(again: dict[str, float], now: float) -> None:
     clock = timezone.now()
     asked = {"began_at": None, "ended_at": None, "asked_at__gt": clock - LONGEST}
     late = clock - timedelta(seconds=WAITING_SECONDS)
-    for model in (CheckReport, HostKey):
+    for model in (CheckReport, HostKey, ConnectionTest):
         for row in model._default_manager.filter(asked_at__lt=late, **asked):
             ring_for(row)

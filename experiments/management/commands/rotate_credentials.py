@@ -8,6 +8,11 @@ from django.core.management.base import BaseCommand
 from django.db import transaction
 
 from experiments.models import Credential
+from experiments.secrets import SecretField
+
+SECRETS = [
+    field.name for field in Credential._meta.concrete_fields if isinstance(field, SecretField)
+]
 
 
 class Command(BaseCommand):
@@ -18,5 +23,5 @@ class Command(BaseCommand):
             credentials = list(Credential.objects.select_for_update())
             for credential in credentials:
                 # Reading opens with any key, writing seals with the first.
-                credential.save(update_fields=["private_key", "passphrase"])
+                credential.save(update_fields=SECRETS)
         self.stdout.write(f"{len(credentials)} credentials are encrypted with the first key now.")

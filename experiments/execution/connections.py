@@ -1,0 +1,85 @@
+"""Connection tests: a worker logs in where a person has asked, and says which step fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from experiments.credentials import finish_rotation
+from experiments.execution.links import Link, ssh_address
+from experiments.models import Cluster, ConnectionTest, Credential
+from runners.errors import TryAgain
+from runners.preflight import Check, worst
+from runners.preflight.login import log_in
+
+ENTRY_CURES = {
+    True: "Choose one under Edit.",
+    False: "Fetch its host key, compare its fingerprint with the one that the centre "
+    "publishes, and pin it.",
+}
+GONE = Check(
+    "Connection",
+    "Private key",
+    "failed",
+    "The key that was to be tried was given up or replaced meanwhile.",
+    "Test again.",
+)
+
+
+def test_connection(pk: int) -> str:
+    """Make the test that was asked for, once, and return its outcome.
+
+    When the new key of a rotation opened every cluster, it takes the place of the old one.
+    """
+    if not ConnectionTest.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    test = ConnectionTest.objects.select_related("credential", "owner").get(pk=pk)
+    credential = test.credential
+    is_new = credential.is_rotating and test.tried == credential.next_fingerprint
+    rows: list[dict[str, Any]] = []
+    found: list[Check] = []
+    for cluster in places(test):
+        checks = try_log_in(cluster, trying=credential if is_new else None)
+        found += checks
+        rows.append(
+            {"name": str(cluster), "pk": cluster.pk, "checks": [one.as_json() for one in checks]}
+        )
+    outcome = worst(found)
+    if is_new and outcome != "failed":
+        is_there = finish_rotation(credential.pk, test.tried, test.owner)
+    else:
+        is_there = is_new or test.tried == credential.fingerprint
+    if not is_there:
+        outcome = GONE.outcome
+        rows.append({"name": str(credential), "pk": None, "checks": [GONE.as_json()]})
+    ConnectionTest.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(), outcome=outcome, rows=rows
+    )
+    return outcome
+
+
+def places(test: ConnectionTest) -> list[Cluster]:
+    """Return the clusters to log in to: the one that was named, or all that use the key."""
+    if test.cluster_id:
+        return list(Cluster.objects.filter(pk=test.cluster_id))
+    return list(test.credential.clusters.filter(transport="ssh").order_by("name"))
+
+
+def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Check]:
+    """Log in, over every jump host, and say of each step whether it was made.
+
+    `trying`: the credential whose new key is tried, wherever it is used on the way.
+    """
+    try:
+        link = Link(ssh_address(cluster, trying=trying))
+    except TryAgain as problem:
+        return [entry_check(cluster, problem)]
+    with link:
+        return log_in(link)
+
+
+def entry_check(cluster: Cluster, problem: TryAgain) -> Check:
+    """What is told of a cluster whose own entry, or a jump host's, is not complete."""
+    lacks_key = any(hop.credential_id is None for hop in cluster.way())
+    return Check("Connection", "Entry", "failed", str(problem), ENTRY_CURES[lacks_key])
