@@ -1,10 +1,7 @@
 """Where rows meet runners: the only package that imports both."""
 
-<<<<<<< HEAD
 import experiments.execution.environments  # noqa: F401  (its kinds of chores)
-=======
 from experiments.execution.connections import test_connection, try_log_in
->>>>>>> 866b96e (Give credentials pages of their own: made, handed in, shared, tried and rotated)
 from experiments.execution.lease import LeaseLost
 from experiments.execution.links import connect, partition_problem
 from experiments.execution.preflight import check, fetch_host_key
