@@ -23,7 +23,7 @@ def test_only_the_programs_travel() -> None:
     assert set(payload_files()) == {
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "cnn.py",
         "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
-        "software.py",
+        "software.py", "install.py", "extend.py",
     }  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""Lock files: what pip takes with `--require-hashes`. Pure: text in, packages or problems out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MOST_CHARACTERS = 2_000_000
+
+PIN = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[\w,. -]*\])?\s*"
+    r"==\s*(?P<version>[A-Za-z0-9.!+_-]+)\s*(?:;(?P<marker>[^#]*?))?\s*"
+    r"(?P<hashes>(?:--hash=\w+:[0-9a-fA-F]+\s*)*)$"
+)
+
+
+class LockError(Exception):
+    """The text is no lock; the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Locked:
+    """One line of a lock. A package may come again, with another marker."""
+
+    name: str
+    version: str
+    marker: str = ""
+
+
+def read_lock(text: str) -> list[Locked]:
+    """Return what a lock names. Raises LockError unless every line is pinned and hashed.
+
+    Options are refused: which index there is, is the cluster's matter.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise LockError(f"The lock has {len(text):,} characters; {MOST_CHARACTERS:,} are the most.")
+    if "\0" in text:
+        raise LockError("The lock holds a NUL: it is no text.")
+    found = [_locked(number, line) for number, line in _lines(text)]
+    if not found:
+        raise LockError("The lock names no package.")
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each requirement on one line, with the number of its first one."""
+    began, kept = 0, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = re.sub(r"(^|\s)#.*$", "", line)
+        began = began if kept else number
+        if words.rstrip().endswith("\\"):
+            kept += words.rstrip()[:-1] + " "
+            continue
+        if whole := (kept + words).strip():
+            yield began, whole
+        kept = ""
+    if kept.strip():
+        yield began, kept.strip()
+
+
+def _locked(number: int, line: str) -> Locked:
+    shown = line if len(line) < 80 else f"{line[:77]}..."
+    if line.startswith("-"):
+        raise LockError(
+            f"Line {number} is an option ({shown.split()[0]}): a lock holds packages only. Which "
+            "index is used, the cluster’s set-up lines or pip’s configuration there decide."
+        )
+    if "://" in line or re.match(r"\S+\s*@\s", line):
+        raise LockError(f"Line {number} names an address; a lock holds names and versions.")
+    pin = PIN.fullmatch(line)
+    if pin is None:
+        raise LockError(
+            f"Line {number} is not pinned with ==, or not understood: {shown} A lock with hashes "
+            "is what `uv pip compile --generate-hashes` or `pip-compile --generate-hashes` writes."
+        )
+    if not pin["hashes"]:
+        raise LockError(f"Line {number} has no hash: {shown} Add --hash=sha256:...")
+    name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
+    return Locked(name, pin["version"], (pin["marker"] or "").strip())

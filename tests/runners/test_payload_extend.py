@@ -1,0 +1,90 @@
+"""A base and one more folder are an image, with the same digest for the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from runners.images.archives import about
+from runners.payload import extend, pack, survey
+
+ARCHITECTURE = pack.ARCHITECTURES.get(os.uname().machine, os.uname().machine)
+
+
+def base_folder(at: Path) -> Path:
+    (at / "etc").mkdir(parents=True)
+    (at / "etc" / "os-release").write_text('PRETTY_NAME="Small 1"\n')
+    (at / "usr" / "bin").mkdir(parents=True)
+    (at / "usr" / "bin" / "true").write_bytes(b"\x7fELF")
+    return at
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = base_folder(tmp_path / "base")
+    archive = tmp_path / "base.tar"
+    with archive.open("w+b") as file:
+        config = {"Env": ["PATH=/usr/bin", "LANG=C"], "Cmd": ["/bin/sh"]}
+        pack.write(file, [pack.Source(str(folder))], config, {"kept": "yes"})
+    return archive
+
+
+def made(tmp_path: Path, name: str, base: Path | None, text: str = "1\n") -> dict[str, object]:
+    """What comes of the base with /opt/tare/probe.py in it."""
+    root = base_folder(tmp_path / name)
+    (root / "opt" / "tare").mkdir(parents=True)
+    (root / "opt" / "tare" / "probe.py").write_text(text)
+    result, seen = tmp_path / f"{name}.json", tmp_path / f"{name}.survey"
+    seen.write_text(json.dumps(survey.survey(str(root))))
+    words = [str(root), "opt/tare", "--folder", str(tmp_path), "--result", str(result)]
+    words += ["--survey", str(seen), "--label", "tare.lock=abc"]
+    assert extend.main([*words, *(["--base", str(base)] if base else [])]) == 0
+    found: dict[str, object] = json.loads(result.read_text())
+    return found
+
+
+@pytest.mark.parametrize("of_layers", [True, False])
+def test_the_image_is_known_by_what_it_says_of_itself(
+    tmp_path: Path, base: Path, of_layers: bool
+) -> None:
+    found = made(tmp_path, "one", base if of_layers else None)
+    path = Path(str(found["path"]))
+    assert path.name == str(found["digest"]).removeprefix("sha256:") + ".archive"
+    read = about(path, architecture=ARCHITECTURE)
+    assert read.digest == found["digest"]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == found["sha256"]
+    assert read.survey["tree"] == found["survey"]["tree"]  # type: ignore[index]
+
+
+def test_the_same_files_have_the_same_digest_and_others_another(tmp_path: Path, base: Path) -> None:
+    digests = [made(tmp_path, name, base)["digest"] for name in ("one", "two")]
+    assert digests[0] == digests[1]
+    assert made(tmp_path, "three", base, text="2\n")["digest"] != digests[0]
+
+
+def test_the_base_keeps_its_layers_variables_and_labels(tmp_path: Path, base: Path) -> None:
+    found = made(tmp_path, "one", base)
+    with base.open("rb") as before, Path(str(found["path"])).open("rb") as after:
+        ours = extend.layers.Archive(before).manifest(ARCHITECTURE)
+        theirs = extend.layers.Archive(after).manifest(ARCHITECTURE)
+    assert theirs.content["layers"][:-1] == ours.content["layers"]
+    assert len(theirs.layers) == len(ours.layers) + 1
+    config = theirs.config["config"]
+    assert config["Env"] == ["PATH=/opt/tare/bin:/usr/bin", "LANG=C"]
+    assert config["Labels"] == {"kept": "yes", "tare.lock": "abc"}
+
+
+def test_a_base_that_is_cut_off_is_refused_in_words(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.write_bytes(base.read_bytes()[:3000])
+    root = base_folder(tmp_path / "root")
+    (root / "opt" / "tare").mkdir(parents=True)
+    words = [str(root), "opt/tare", "--base", str(base), "--folder", str(tmp_path)]
+    assert extend.main([*words, "--result", str(tmp_path / "result")]) == 1
+    assert "The base cannot be read: " in capsys.readouterr().out
+    assert not (tmp_path / "result").exists()
