@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import QuerySet
 from django.http import HttpRequest
+from django_rq.models import Dashboard
 
+from experiments import people  # noqa: F401  (registers itself)
+from experiments.administration import Owned, Queues, ReadOnly, RuledInline
 from experiments.execution import partition_problem
 from experiments.models import (
     CheckReport,
@@ -26,9 +28,9 @@ from experiments.models import (
     Run,
     Runtime,
     StagedImage,
-    User,
     Workload,
 )
+from experiments.sharing import Sharing
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint
@@ -37,37 +39,8 @@ from runners.workloads import KNOWN_WORKLOADS, ParameterError
 admin.site.site_header = "Tare administration"
 admin.site.site_title = "Tare"
 admin.site.index_title = "Clusters, credentials and the catalogue"
-admin.site.register(User, UserAdmin)
-
-
-class Owned(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Whoever makes a row owns it."""
-
-    readonly_fields: ClassVar[Any] = ("owner",)
-
-    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field and db_field.name == "visibility":
-            field.label, field.required = "Readers", False  # the model knows the usual ones
-        return field
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        if not change:
-            obj.owner = request.user
-        super().save_model(request, obj, form, change)
-
-
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that only Tare writes."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+admin.site.unregister(Dashboard)
+admin.site.register(Dashboard, Queues)
 
 
 @admin.register(Credential)
@@ -143,11 +116,10 @@ class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
                     form.add_error(None, f"A job cannot be written so: {problem}.")
 
 
-class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
+class PartitionInline(RuledInline):
     model = Partition
     form = PartitionForm
     formset = PartitionFormSet
-    extra = 0
     fields = (
         ("name", "nodes", "gpus_per_node", "gpu_model", "gres"),
         ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
@@ -156,13 +128,12 @@ class PartitionInline(admin.StackedInline):  # type: ignore[type-arg]
     )
 
 
-class RuntimeInline(admin.StackedInline):  # type: ignore[type-arg]
+class RuntimeInline(RuledInline):
     model = Runtime
-    extra = 0
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
 
-class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
+class ClusterForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
     def clean_host_key(self) -> str:
         text = str(self.cleaned_data["host_key"]).strip()
         if text:
@@ -193,6 +164,12 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
 
+READERS = (
+    "Cluster administrators of the groups may change the cluster too. Whoever may use its key may "
+    "send jobs there."
+)
+
+
 @admin.register(Cluster)
 class ClusterAdmin(Owned):
     form = ClusterForm
@@ -207,6 +184,7 @@ class ClusterAdmin(Owned):
     )
     fieldsets: ClassVar = (
         (None, {"fields": ("name", "enabled", "owner")}),
+        ("Who sees it", {"fields": ("visibility", "groups"), "description": READERS}),
         (
             "How Tare reaches it",
             {
@@ -233,19 +211,27 @@ class ClusterAdmin(Owned):
         return fingerprint(cluster.host_key) if cluster.host_key else "none yet"
 
 
-class StagedImageInline(admin.StackedInline):  # type: ignore[type-arg]
+class StagedImageInline(RuledInline):
     model = StagedImage
-    extra = 0
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StagedImage]:
+        seen = Cluster.objects.visible_to(request.user)
+        return super().get_queryset(request).filter(cluster__in=seen)
+
+
+class ImageForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+    """An image, and who may read it."""
 
 
 @admin.register(Image)
 class ImageAdmin(Owned):
+    form = ImageForm
     inlines = (StagedImageInline,)
     list_display = ("reference", "short_digest", "framework", "size_bytes", "owner")
     search_fields = ("reference", "digest")
 
 
-class EnvironmentForm(forms.ModelForm):  # type: ignore[type-arg]
+class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         cluster, runtime = cleaned.get("cluster"), cleaned.get("runtime")
@@ -276,7 +262,7 @@ class EnvironmentAdmin(Owned):
     list_select_related = ("cluster", "runtime__cluster", "staged_image__image", "owner")
 
 
-class WorkloadForm(forms.ModelForm):  # type: ignore[type-arg]
+class WorkloadForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("kind") and isinstance(cleaned.get("parameters"), dict):

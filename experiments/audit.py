@@ -13,11 +13,12 @@ import hashlib
 import json
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, Group
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
 from experiments.models import AuditEntry, Cluster, User
+from experiments.models.checks import fingerprint_of
 from experiments.secrets import Secret, SecretField
 
 SECRET = "changed"  # noqa: S105  (all that is said of one)
@@ -67,6 +68,13 @@ def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = ""
     return note(by, "deleted", row, changes=changes(state(row), {}), why=why)
 
 
+def going_with(row: models.Model) -> list[models.Model]:
+    """Return what is deleted with `row` and has a history of its own, `row` last."""
+    if isinstance(row, Cluster):
+        return [*row.partitions.all(), *row.runtimes.all(), row]
+    return [row]
+
+
 def kind_of(row: models.Model | type[models.Model]) -> str:
     """Return what an entry calls the kind of `row`: the model's name in lower case."""
     return str(row._meta.model_name)
@@ -92,6 +100,8 @@ def state(row: models.Model | None) -> State:
             found[field.name] = _value(row, field)
     for many in row._meta.many_to_many:
         found[many.name] = sorted(str(other) for other in getattr(row, many.name).all())
+    if isinstance(row, Group):
+        found["members"] = sorted(row.user_set.values_list("username", flat=True))
     return found
 
 
@@ -100,6 +110,8 @@ def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
         other = getattr(row, field.name)
         return None if other is None else f"{other} ({other.pk})"
     value = field.value_from_object(row)
+    if field.name == "host_key":
+        return fingerprint_of(value)
     if isinstance(field, SecretField) or field.name == "password":
         return value if isinstance(value, Secret) else Secret(value or "")
     return value

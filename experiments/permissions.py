@@ -82,8 +82,44 @@ def may_administer(user: Somebody) -> bool:
     return is_at_least(user, Role.CLUSTER_ADMINISTRATOR)
 
 
+def may_add_in_administration(user: Somebody, model: type[models.Model]) -> bool:
+    return may_administer(user) and may_add(user, model)
+
+
+def may_see_records(user: Somebody) -> bool:
+    """What Tare itself writes, as rows: jobs, runs, events, checks, queues."""
+    return is_at_least(user, Role.SITE_ADMINISTRATOR)
+
+
 def may_set_roles(user: Somebody) -> bool:
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
+
+
+def clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
+    """Return where `user` may make environments and stage images: with the cluster's key."""
+    if not isinstance(user, User):
+        return Cluster.objects.none()
+    usable = Cluster.objects.usable_by(user).values("pk")
+    mine = changeable(user, Cluster.objects.all()).values("pk")
+    return Cluster.objects.filter(models.Q(pk__in=usable) | models.Q(pk__in=mine))
+
+
+def why_not_set_role(by: Somebody, person: User, role: str, *, active: bool = True) -> str:
+    """Nobody sets their own role, and the last site administrator stays one."""
+    if not may_set_roles(by):
+        return _needs(by, Role.SITE_ADMINISTRATOR, "To set a role")
+    was, same = Role(person.role), active == person.is_active
+    if role == was and same:
+        return ""
+    if person.pk == by.pk:
+        return "Nobody changes their own role or service: ask another site administrator."
+    stays = role == Role.SITE_ADMINISTRATOR and active
+    if was == Role.SITE_ADMINISTRATOR and person.is_active and not stays:
+        # Two who demote each other at once wait here for one another.
+        others = User.objects.select_for_update().order_by("pk").exclude(pk=person.pk)
+        if not list(others.filter(role=Role.SITE_ADMINISTRATOR, is_active=True)):
+            return f"{person} is the last site administrator, and stays one."
+    return ""
 
 
 def groups_to_share_with(user: Somebody, row: models.Model) -> models.QuerySet[Group]:

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import TypeVar
 
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from experiments import permissions
+from experiments import audit, permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import fingerprint_of
 from runners.preflight.checks import Change, Check, changes
@@ -94,12 +93,8 @@ def pin(row: HostKey, by: User) -> None:
         before = cluster.host_key.strip()
         Cluster.objects.filter(pk=cluster.pk).update(host_key=row.key, retry_at=None)
         HostKey.objects.filter(pk=row.pk).update(pinned_at=now, pinned_by=by, replaced=before)
-        words = f"Pinned host key {row.fingerprint}"
-        if before:
-            words += f" instead of {fingerprint_of(before)}"
-        LogEntry.objects.log_actions(
-            user_id=by.pk, queryset=[cluster], action_flag=CHANGE, change_message=f"{words}."
-        )
+        pinned = {"host_key": [fingerprint_of(before), row.fingerprint]}
+        audit.note(by, "host key pinned", cluster, changes=pinned)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models
+
+from experiments.models.audit import AuditEntry
 
 
 class Role(models.TextChoices):
@@ -24,10 +26,30 @@ class Role(models.TextChoices):
 ADMINISTRATORS = (Role.CLUSTER_ADMINISTRATOR, Role.SITE_ADMINISTRATOR)
 
 
+class People(UserManager["User"]):
+    """`manage.py createsuperuser` comes this way: no role is given without an entry."""
+
+    use_in_migrations = False
+
+    def create_superuser(self, *args: Any, **kwargs: Any) -> User:
+        user = super().create_superuser(*args, **kwargs)
+        AuditEntry.objects.create(
+            what="added",
+            kind="user",
+            object_pk=str(user.pk),
+            name=str(user),
+            changes={"role": [None, user.role]},
+            why="createsuperuser",
+        )
+        return user
+
+
 class User(AbstractUser):
     """A person. The role is the truth; Django's own two flags follow from it."""
 
     role = models.CharField(max_length=30, choices=Role.choices, default=Role.RESEARCHER)
+
+    objects = People()
 
     class Meta(AbstractUser.Meta):
         constraints = [

@@ -11,14 +11,21 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from experiments import execution, tasks
 from experiments.execution.preflight import site
 from experiments.management.commands.clock import ring_what_waits
-from experiments.models import CheckReport, Cluster, Credential, Environment, HostKey, StagedImage
+from experiments.models import (
+    AuditEntry,
+    CheckReport,
+    Cluster,
+    Credential,
+    Environment,
+    HostKey,
+    StagedImage,
+)
 from experiments.preflights import (
     NotPinned,
     ask_for_check,
@@ -261,7 +268,8 @@ class TestHostKey:
         assert fingerprint(there.host_key) == row.fingerprint
         row.refresh_from_db()
         assert (row.pinned_by, row.replaced) == (administrator, "")
-        assert row.fingerprint in LogEntry.objects.get(user=administrator).change_message
+        entry = AuditEntry.objects.get(actor=administrator, what="host key pinned")
+        assert entry.changes == {"host_key": ["", row.fingerprint]}
         assert red(checked(there)) == []
 
     def test_a_changed_key_is_refused_with_both_fingerprints_until_it_is_pinned(
@@ -279,9 +287,8 @@ class TestHostKey:
         pin(row, administrator)
         row.refresh_from_db()
         assert row.replaced_fingerprint == fingerprint(old)
-        words = LogEntry.objects.get(user=administrator).change_message
-        assert fingerprint(old) in words
-        assert row.fingerprint in words
+        entry = AuditEntry.objects.get(actor=administrator, what="host key pinned")
+        assert entry.changes == {"host_key": [fingerprint(old), row.fingerprint]}
 
     def test_a_host_that_is_not_there_is_told(self, there: Cluster) -> None:
         Cluster.objects.update(host="no-such-host.invalid")
