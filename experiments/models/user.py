@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models
@@ -49,7 +49,7 @@ class User(AbstractUser):
 
     role = models.CharField(max_length=30, choices=Role.choices, default=Role.RESEARCHER)
 
-    objects = People()
+    objects: ClassVar[People] = People()
 
     class Meta(AbstractUser.Meta):
         constraints = [
