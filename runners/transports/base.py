@@ -1,12 +1,13 @@
 """The seam to a machine: run a command there. Everything else is made of that."""
 
+import hashlib
 import io
 import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, ClassVar, Self
+from typing import BinaryIO, ClassVar, Self, cast
 
 from runners.errors import Refused, TryAgain
 
@@ -17,6 +18,8 @@ FETCH_LIMIT = 256 * MIB  # of one directory
 FILE_LIMIT = 8 * MIB  # larger files stay on the cluster
 
 MISSING = 66  # sysexits.h EX_NOINPUT: what our own commands say of a missing path
+MEANWHILE = 75  # EX_TEMPFAIL: what they say of a file that another upload has changed
+ALREADY = 67  # what our own command says of a file that is there, and right
 
 # One command each: a connection may break at any byte, so nothing takes its place before its
 # length is right. Messages are in English because `_checked` reads them.
@@ -34,6 +37,21 @@ mkdir -p "$1" && exec tar -xf - --no-same-owner -C "$1"
 FETCH = f"""[ -d "$1" ] || exit {MISSING}
 cd "$1" && find . -type f -size "-$2k" -print0 |
     tar -cf - --null --no-recursion --hard-dereference -T -
+"""
+# How much of PATH.part is there; nothing more to do if PATH itself is what is to be sent.
+SENT = f"""if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ]; then
+    case $(sha256sum <"$1") in "$3"*) exit {ALREADY} ;; esac
+fi
+if [ -f "$1.part" ]; then wc -c <"$1.part"; else echo 0; fi
+"""
+# The check sum is of what was there before and of what arrives, while it arrives. PATH FROM SIZE
+APPEND = f"""export LC_ALL=C
+: >>"$1.part" || exit
+[ "$(wc -c <"$1.part")" -eq "$2" ] || exit {MEANWHILE}
+{{ head -c "$2" "$1.part"; tee -a "$1.part" || kill $$; }} | sha256sum
+[ "$(wc -c <"$1.part")" -eq "$3" ] || exit {MEANWHILE}
+"""
+FINISH = """mv -f "$1.part" "$1"
 """
 
 
@@ -91,6 +109,72 @@ class Transport(ABC):
             raise FileNotFoundError(path)
         return _checked(done, f"reading {path}").stdout
 
+    def upload(
+        self,
+        path: str,
+        source: BinaryIO,
+        size: int,
+        sha256: str,
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout: float = 86400,
+    ) -> None:
+        """Stream a file of `size` bytes there; it takes its place when its sha256 (hex) is right.
+
+        What a broken connection left of an earlier call is gone on with. `progress` is told how
+        many bytes are there. Its folder must exist. Refused if the content is not what it should
+        be, and then nothing of it stays.
+        """
+        done = self.run(["sh", "-c", SENT, "sent", path, str(size), sha256], timeout=timeout)
+        if done.returncode == ALREADY:
+            return
+        there = int(_checked(done, f"looking at {path}").stdout)
+        if there > size:
+            self.run(["rm", "-f", f"{path}.part"])
+            there = 0
+        source.seek(there)
+        counted = _Counted(source, there, size, progress)
+        script = ["sh", "-c", APPEND, "append", path, str(there), str(size)]
+        done = self.run(script, stdin=cast(BinaryIO, counted), timeout=timeout)
+        if counted.error:
+            raise counted.error
+        if done.returncode == MEANWHILE:
+            raise TryAgain(
+                f"Only a part of {path} arrived, or another upload of it is under way.",
+                kind="unreachable",
+            )
+        found = _checked(done, f"sending {path}").stdout.decode(errors="replace")[:64]
+        if found != sha256:
+            self.run(["rm", "-f", f"{path}.part"])
+            words = (
+                f"{path} did not arrive as it was: its sha256 is {found} over there, not {sha256}. "
+                "Nothing of it was kept."
+            )
+            if there:  # the part that was left may have been the wrong one
+                raise TryAgain(words, kind="unreachable")
+            raise Refused(words)
+        _checked(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
+
+    def download(
+        self,
+        path: str,
+        target: BinaryIO,
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout: float = 86400,
+    ) -> str:
+        """Stream a file from there into `target`; the sha256 (hex) of what came.
+
+        FileNotFoundError if there is none. Who knows what the sha256 should be has to compare.
+        """
+        sink = _Hashed(target, progress)
+        script = ["sh", "-c", READ, "read", path, "1"]
+        done = self.run(script, stdout=cast(BinaryIO, sink), timeout=timeout)
+        if done.returncode == MISSING:
+            raise FileNotFoundError(path)
+        _checked(done, f"reading {path}")
+        return sink.hash.hexdigest()
+
     def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
         """Write files, by their names below `directory`, in one transfer. `*.sh` may be run."""
         archive = io.BytesIO()
@@ -130,6 +214,43 @@ class Transport(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Counted:
+    """The rest of a stream, up to a size, telling how far it was read."""
+
+    def __init__(
+        self, source: BinaryIO, at: int, size: int, progress: Callable[[int], None] | None
+    ) -> None:
+        self.source, self.at, self.size, self.progress = source, at, size, progress
+        self.error: Exception | None = None
+
+    def read(self, length: int = -1) -> bytes:
+        left = self.size - self.at
+        try:
+            chunk = self.source.read(left if length < 0 else min(length, left))
+        except Exception as error:  # noqa: BLE001 - in a thread of the transport's; told by ours
+            self.error = error
+            return b""
+        self.at += len(chunk)
+        if self.progress:
+            self.progress(self.at)
+        return chunk
+
+
+class _Hashed:
+    """Passes on what is written, hashed and counted."""
+
+    def __init__(self, target: BinaryIO, progress: Callable[[int], None] | None) -> None:
+        self.target, self.progress = target, progress
+        self.hash, self.at = hashlib.sha256(), 0
+
+    def write(self, content: bytes) -> int:
+        self.hash.update(content)
+        self.at += len(content)
+        if self.progress:
+            self.progress(self.at)
+        return self.target.write(content)
 
 
 class _Bounded(io.BytesIO):

@@ -1,5 +1,6 @@
 """What every transport promises, on this machine and over a real SSH connection."""
 
+import hashlib
 import io
 import os
 import tarfile
@@ -198,3 +199,75 @@ def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, words):
 def test_a_directory_that_may_not_be_written_is_an_answer(transport):
     with pytest.raises(Refused, match=r"Sending to /proc/none failed: .*/proc/none"):
         transport.send("/proc/none", {"job.sh": b""})
+
+
+CONTENT = bytes(range(256)) * 20_000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def upload(transport, path, content=CONTENT, sha256=SHA256, **options):
+    transport.upload(str(path), io.BytesIO(content), len(content), sha256, **options)
+
+
+def test_a_large_file_streams_there_and_back(transport, tmp_path):
+    path = tmp_path / "it's an $(image)"
+    told = []
+    upload(transport, path, progress=told.append)
+    assert path.read_bytes() == CONTENT
+    assert told == sorted(told)
+    assert told[-1] == len(CONTENT)
+    back = io.BytesIO()
+    assert transport.download(str(path), back) == SHA256
+    assert back.getvalue() == CONTENT
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(FileNotFoundError):
+        transport.download(str(tmp_path / "none"), back)
+
+
+def test_what_is_there_already_is_not_sent_again(transport, tmp_path):
+    upload(transport, tmp_path / "image")
+    transport.upload(str(tmp_path / "image"), io.BytesIO(b""), len(CONTENT), SHA256)
+    (tmp_path / "image").write_bytes(CONTENT[:-1] + b"x")
+    upload(transport, tmp_path / "image")
+    assert (tmp_path / "image").read_bytes() == CONTENT
+
+
+def test_a_broken_upload_is_gone_on_with(transport, tmp_path):
+    path = tmp_path / "image"
+    half = len(CONTENT) // 2
+    with pytest.raises(TryAgain, match="Only a part"):
+        transport.upload(str(path), io.BytesIO(CONTENT[:half]), len(CONTENT), SHA256)
+    assert not path.exists()
+    told = []
+    upload(transport, path, progress=told.append)
+    assert told[0] > half
+    assert path.read_bytes() == CONTENT
+
+
+def test_content_that_is_not_what_it_should_be_is_refused_and_not_kept(transport, tmp_path):
+    with pytest.raises(Refused, match=f"{'0' * 64}.*Nothing of it was kept"):
+        upload(transport, tmp_path / "image", sha256="0" * 64)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "image.part").write_bytes(b"what another upload left")
+    with pytest.raises(TryAgain, match="Nothing of it was kept"):
+        upload(transport, tmp_path / "image")
+    upload(transport, tmp_path / "image")
+
+
+def test_an_upload_to_a_full_disk_is_worth_trying_again(transport, tmp_path, monkeypatch):
+    full = Completed(-15, b"", b"tee: image.part: No space left on device")
+    answers = {"sent": Completed(0, b"0\n", b""), "append": full}
+    monkeypatch.setattr(transport, "run", lambda argv, **options: answers[argv[3]])
+    with pytest.raises(TryAgain, match="No space left") as caught:
+        upload(transport, tmp_path / "image")
+    assert caught.value.kind == "disk full"
+
+
+def test_what_breaks_while_the_source_is_read_is_told(transport, tmp_path):
+    class Broken(io.BytesIO):
+        def read(self, *size):
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        transport.upload(str(tmp_path / "image"), Broken(), 10, SHA256)
+    assert not (tmp_path / "image").exists()
