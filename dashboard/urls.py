@@ -6,6 +6,7 @@ from django.urls import path
 
 from dashboard.forms import LoginForm
 from dashboard.views import (
+    audit,
     catalogue,
     clusters,
     comparisons,
@@ -86,6 +87,7 @@ urlpatterns = [
     path("credentials/<int:pk>/give-up/", credentials.give_up, name="credential_give_up"),
     path("credentials/<int:pk>/delete/", credentials.delete, name="credential_delete"),
     path("host-keys/<int:pk>/pin/", clusters.pin_host_key, name="host_key_pin"),
+    path("audit/", audit.audit, name="audit"),
     path("readers/<slug:kind>/<int:pk>/", readers.readers, name="readers"),
     path("admin/", admin.site.urls),
 ]

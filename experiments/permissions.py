@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import models
+from django.db.models.functions import Cast
 
 from experiments.models import (
     Arrival,
+    AuditEntry,
     Chore,
     Cluster,
     Credential,
@@ -73,8 +75,29 @@ def may_use(user: Somebody, row: models.Model) -> bool:
 
 
 def may_see_audit(user: Somebody) -> bool:
-    """Site administrators all of it; cluster administrators what concerns their clusters."""
-    return is_at_least(user, Role.CLUSTER_ADMINISTRATOR)
+    return not why_not_see_audit(user)
+
+
+def why_not_see_audit(user: Somebody) -> str:
+    role = Role.CLUSTER_ADMINISTRATOR
+    return "" if is_at_least(user, role) else _needs(user, role, "To read the audit log")
+
+
+def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
+    """Site administrators read all of the log; cluster administrators what concerns what is theirs,
+    and what they have done themselves.
+    """
+    if not may_see_audit(user):
+        return AuditEntry.objects.none()
+    if is_at_least(user, Role.SITE_ADMINISTRATOR):
+        return AuditEntry.objects.all()
+    mine = models.Q(actor=user.pk)
+    mine |= models.Q(cluster_pk__in=changeable(user, Cluster.objects.all()).values("pk"))
+    for model in (Credential, Image):
+        keys = changeable(user, model._default_manager.all())
+        texts = keys.annotate(text=Cast("pk", models.CharField())).values("text")
+        mine |= models.Q(kind=model._meta.model_name, object_pk__in=texts)
+    return AuditEntry.objects.filter(mine)
 
 
 def may_administer(user: Somebody) -> bool:

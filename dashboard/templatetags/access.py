@@ -8,7 +8,9 @@ from django import template
 from django.apps import apps
 from django.db.models import Model
 
+from dashboard.told import KINDS, Told, told_of
 from experiments import permissions
+from experiments.models import AuditEntry
 
 register = template.Library()
 
@@ -33,3 +35,21 @@ def may_administer(user: Any) -> bool:
 @register.filter
 def may_see_audit(user: Any) -> bool:
     return permissions.may_see_audit(user)
+
+
+@register.filter
+def told(entry: AuditEntry) -> list[Told]:
+    """What an entry of the audit log says was changed."""
+    return told_of(entry)
+
+
+@register.filter
+def kind(name: str) -> str:
+    """What people call a kind of the audit log; a model that is gone keeps its own name."""
+    return KINDS.get(name, name)
+
+
+@register.filter
+def of(found: dict[int, str], key: int) -> str:
+    """`{{ pages|of:entry.pk }}`: a dictionary's value, "" where there is none."""
+    return found.get(key, "")

@@ -106,6 +106,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "credential_give_up": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
     "credential_delete": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
     "cluster_connection": (POST, "cluster", Role.RESEARCHER),
+    "audit": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "host_key_pin": (POST, "host key", Role.CLUSTER_ADMINISTRATOR),
 }
