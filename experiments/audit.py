@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser, Group
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import models
+from django.db import models, transaction
 
 from experiments.models import AuditEntry, Cluster, User
 from experiments.models.checks import fingerprint_of
@@ -30,6 +30,7 @@ TOLD_ALL_THE_SAME = {"fingerprint", "recorded"}
 NO_NEWS = {"last_login", "date_joined", "is_staff", "is_superuser"}  # flags follow from the role
 
 State = dict[str, Any]
+Row = TypeVar("Row", bound=models.Model)
 
 
 def note(
@@ -66,6 +67,18 @@ def saved(
 def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> AuditEntry:
     """Write that `row` goes, with what it was. To be called while it still has its key."""
     return note(by, "deleted", row, changes=changes(state(row), {}), why=why)
+
+
+def keep(
+    by: User | None, model: type[Row], *, why: str, defaults: dict[str, Any], **known: Any
+) -> Row:
+    """Update the row that is `known`, or make it; and write down what that has changed."""
+    rows = model._default_manager
+    with transaction.atomic():
+        before = state(rows.filter(**known).first())
+        row, _ = rows.update_or_create(defaults=defaults, **known)
+        saved(by, rows.get(pk=row.pk), before, why=why)
+    return row
 
 
 def going_with(row: models.Model) -> list[models.Model]:

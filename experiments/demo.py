@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
-from experiments import lifecycle
+from experiments import audit, lifecycle
 from experiments.credentials import fingerprint_of
 from experiments.models import (
     Cluster,
@@ -24,6 +24,7 @@ from experiments.models import (
 )
 
 QUESTION = "What does a container cost here?"
+WHY = "the demo sets itself up"
 CONTROL = "Does this machine repeat itself? (bare metal against bare metal)"
 LAB = "lab"
 HERE = "this machine"
@@ -51,7 +52,10 @@ DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
 def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
     """Write the lab of `facts` (its lab.json) into the catalogue; safe to repeat."""
     private_key = Path(facts["private_key"]).read_text()
-    credential, _ = Credential.objects.update_or_create(
+    credential = audit.keep(
+        owner,
+        Credential,
+        why=WHY,
         name=LAB,
         defaults={
             "user_name": facts["user"],
@@ -60,7 +64,10 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
             "owner": owner,
         },
     )
-    cluster, _ = Cluster.objects.update_or_create(
+    cluster = audit.keep(
+        owner,
+        Cluster,
+        why=WHY,
         name=LAB,
         defaults={
             "transport": "ssh",
@@ -78,7 +85,10 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
         },
     )
     for partition in facts["partitions"]:
-        Partition.objects.update_or_create(
+        audit.keep(
+            owner,
+            Partition,
+            why=WHY,
             cluster=cluster,
             name=partition["name"],
             defaults={
@@ -93,7 +103,10 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
         )
     for kind in RUNTIMES:
         runtime = facts["runtimes"][kind]
-        Runtime.objects.update_or_create(
+        audit.keep(
+            owner,
+            Runtime,
+            why=WHY,
             cluster=cluster,
             kind=kind,
             executable=runtime["executable"],
@@ -106,7 +119,10 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
 def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> list[Environment]:
     """Write one built image, its staged forms and the matching bare-metal environment."""
     facts = made["image"]
-    image, _ = Image.objects.update_or_create(
+    image = audit.keep(
+        owner,
+        Image,
+        why=WHY,
         digest=facts["digest"],
         defaults={
             "reference": facts["reference"],
@@ -124,7 +140,10 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
     environments = [_environment(cluster, f"bare metal{suffix}", owner, python=python)]
     for form in made["staged"]:
         mode = form.get("mode", "")
-        staged, _ = StagedImage.objects.update_or_create(
+        staged = audit.keep(
+            owner,
+            StagedImage,
+            why=WHY,
             image=image,
             cluster=cluster,
             path=form["path"],
@@ -158,7 +177,10 @@ def register_here(
 
     `runtimes` maps the kinds that were found here to their executables.
     """
-    cluster, _ = Cluster.objects.update_or_create(
+    cluster = audit.keep(
+        owner,
+        Cluster,
+        why=WHY,
         name=HERE,
         defaults={
             "transport": "local",
@@ -171,7 +193,8 @@ def register_here(
         },
     )
     for kind, executable in runtimes.items():
-        Runtime.objects.get_or_create(cluster=cluster, kind=kind, executable=executable)
+        known = {"cluster": cluster, "kind": kind, "executable": executable}
+        audit.keep(owner, Runtime, why=WHY, defaults={}, **known)
     for name in CONTROL_ENVIRONMENTS:
         _environment(cluster, name, owner, python=str(python))
     return cluster
@@ -216,9 +239,8 @@ def launch_demo(
 
 
 def _environment(cluster: Cluster, name: str, owner: User, **columns: Any) -> Environment:
-    return Environment.objects.update_or_create(
-        cluster=cluster, name=name, defaults={"owner": owner, **columns}
-    )[0]
+    defaults = {"owner": owner, **columns}
+    return audit.keep(owner, Environment, why=WHY, defaults=defaults, cluster=cluster, name=name)
 
 
 def _framework(packages: Mapping[str, str]) -> str:

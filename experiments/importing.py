@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from experiments import audit
 from experiments.imports import ImportProblem, Logs
 from experiments.imports.layout import MOST_ENVIRONMENTS, Placed, arrange, natural, tool_of
 from experiments.lifecycle import record
@@ -28,6 +29,7 @@ from runners.workloads import KNOWN_WORKLOADS
 KIND = KNOWN_WORKLOADS["tf_cnn_benchmarks"]
 LONGEST_NAME = 100
 BATCH = 500
+WHY = "an import of logs"
 
 
 class AlreadyImported(Exception):
@@ -93,7 +95,7 @@ def store(
     return experiment
 
 
-def forget(experiment: Experiment) -> None:
+def forget(experiment: Experiment, by: User | None = None) -> None:
     """Delete an imported experiment, and what only its logs had brought in.
 
     Raises ValueError for one that was not imported: what Tare has measured stays.
@@ -109,8 +111,9 @@ def forget(experiment: Experiment) -> None:
         unused = Workload.objects.filter(pk__in=workloads, kind=KIND.kind)
         unused.filter(experiments=None, runs=None).delete()
         if cluster.recorded and not cluster.experiments.exists():
-            cluster.environments.all().delete()
-            cluster.delete()
+            for row in (*cluster.environments.all(), cluster):
+                audit.deleted(by, row, why=WHY)
+                row.delete()
 
 
 def _check(placed: Sequence[Placed], baseline: str) -> None:
@@ -136,7 +139,7 @@ def _machine(name: str, owner: User) -> Cluster:
         name = f"{base} ({count})"
     if name in taken:
         return taken[name]
-    return Cluster.objects.create(
+    made = Cluster.objects.create(
         name=name,
         transport="local",
         scheduler="direct",
@@ -145,6 +148,8 @@ def _machine(name: str, owner: User) -> Cluster:
         recorded=True,
         owner=owner,
     )
+    audit.saved(owner, made, {}, why=WHY)
+    return made
 
 
 def _environments(
@@ -161,6 +166,7 @@ def _environments(
                 python="",
                 owner=owner,
             )
+            audit.saved(owner, found[name], {}, why=WHY)
     return {one.environment: found[one.environment] for one in placed}
 
 

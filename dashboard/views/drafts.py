@@ -75,7 +75,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
     """Throw a draft or an import away; what was launched in the meantime stays."""
     draft = editable(request, pk)
     if draft.imported_at:
-        forget(draft)
+        forget(draft, request.user)
         messages.success(request, f"Deleted the import “{draft}”.")
         return redirect("experiments")
     draft = _draft(request, pk)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 
 from experiments import audit
+from experiments.demo import register_here
 from experiments.models import AuditEntry, Credential, User
 from tests.factories import (
     AdminFactory,
@@ -104,6 +107,30 @@ def test_what_hangs_on_a_cluster_is_found_by_it() -> None:
     partition = PartitionFactory()
     entry = audit.note(None, "added", partition)
     assert entry.cluster_pk == partition.cluster_id
+
+
+def test_what_a_command_keeps_is_told_once() -> None:
+    owner = UserFactory()
+    for work_directory in ("/work", "/work", "/scratch"):
+        register_here(Path(work_directory), Path("/usr/bin/python3"), {}, owner)
+    told = [(entry.kind, entry.what, entry.why) for entry in AuditEntry.objects.order_by("pk")]
+    why = "the demo sets itself up"
+    assert told == [
+        ("cluster", "added", why),
+        ("environment", "added", why),
+        ("environment", "added", why),
+        ("cluster", "changed", why),
+    ]
+    changed = AuditEntry.objects.get(what="changed")
+    assert changed.changes == {"work_directory": ["/work", "/scratch"]}
+
+
+def test_turning_the_keys_of_all_secrets_is_told() -> None:
+    credential = CredentialFactory()
+    call_command("rotate_credentials")
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.name, entry.what) == (None, credential.name, "encrypted anew")
+    assert entry.why == "manage.py rotate_credentials"
 
 
 def test_a_long_text_is_told_by_its_hash() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
+from experiments import audit
 from experiments.models import Credential
 from experiments.secrets import SecretField
 
@@ -24,4 +25,5 @@ class Command(BaseCommand):
             for credential in credentials:
                 # Reading opens with any key, writing seals with the first.
                 credential.save(update_fields=SECRETS)
+                audit.note(None, "encrypted anew", credential, why="manage.py rotate_credentials")
         self.stdout.write(f"{len(credentials)} credentials are encrypted with the first key now.")
