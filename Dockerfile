@@ -1,4 +1,4 @@
-# Tare's web server, worker and clock: one image, three commands (docker-compose.yml).
+# Tare's web server, workers and clock: one image, each a command (docker-compose.yml).
 FROM python:3.13-slim
 
 ENV PYTHONUNBUFFERED=1
@@ -15,7 +15,7 @@ COPY templates templates
 COPY static static
 RUN SECRET_KEY=build DATABASE_URL=postgresql://build@build/build \
     python manage.py collectstatic --noinput --skip-checks \
-    && useradd --system --create-home tare
+    && useradd --system --create-home tare && install -d -o tare /images
 USER tare
 EXPOSE 8000
 CMD ["gunicorn", "dashboard.wsgi", "--bind", "0.0.0.0:8000", "--threads", "4", "--worker-tmp-dir", "/dev/shm"]

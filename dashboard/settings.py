@@ -78,12 +78,17 @@ DATABASES = {"default": environment.postgres(environment.text("DATABASE_URL"))}
 
 REDIS_URL = environment.text("REDIS_URL", "redis://localhost:6379/0")
 RQ_QUEUES = {
-    "default": {
+    name: {
         "URL": REDIS_URL,
-        "DEFAULT_TIMEOUT": 600,
+        "DEFAULT_TIMEOUT": seconds,
         "SERIALIZER": "rq.serializers.JSONSerializer",
     }
+    # Images are sent and fetched in `bulk`, by a worker of its own: ticks do not wait for them.
+    for name, seconds in (("default", 600), ("bulk", 24 * 3600))
 }
+
+# The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
+IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
 
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [

@@ -11,12 +11,12 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from experiments import passports, rules
+from experiments import passports, rules, store
 from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition
-from experiments.models import Chore, Event, Experiment, Job, Run, User
+from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, User
 from experiments.permissions import why_not_use
 
 
@@ -278,3 +278,19 @@ def exclude(run: Run, by: User, why: str) -> bool:
     return move(
         run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
     )
+
+
+def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
+    """End an arrival, once; what was received of one that failed is removed."""
+    open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
+    ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
+        state=Arrival.State.FAILED if problem else Arrival.State.DONE,
+        problem=problem,
+        image=image,
+        ended_at=timezone.now(),
+        password="",
+        doing="",
+    )
+    if ended and row.incoming:
+        store.incoming(row.incoming).unlink(missing_ok=True)
+    return bool(ended)

@@ -10,7 +10,10 @@ from django.db import close_old_connections, transaction
 from redis.exceptions import RedisError
 
 from experiments import execution
-from experiments.models import CheckReport, ConnectionTest, HostKey
+from experiments.models import Arrival, CheckReport, ConnectionTest, HostKey, StagedImage
+
+# A queue of its own for what takes minutes: a tick must not wait behind it.
+BULK = "bulk"
 
 
 def tick(cluster_pk: int) -> str:
@@ -37,6 +40,20 @@ def test_connection(pk: int) -> str:
     return execution.test_connection(pk)
 
 
+def send(pk: int) -> str:
+    """Send an image's archive to its cluster, however long that takes."""
+    close_old_connections()
+    outcome = execution.send(pk)
+    ring(StagedImage.objects.values_list("cluster_id", flat=True).get(pk=pk))
+    return outcome
+
+
+def receive(pk: int) -> str:
+    """Fetch an image that somebody wants in the catalogue."""
+    close_old_connections()
+    return execution.receive(pk)
+
+
 def ring(cluster_pk: int) -> None:
     """Ask for a tick once the transaction is done. Without Redis the clock comes round anyway."""
     transaction.on_commit(partial(_enqueue, tick, cluster_pk))
@@ -52,8 +69,18 @@ def ring_for(row: CheckReport | HostKey | ConnectionTest) -> None:
     transaction.on_commit(partial(_enqueue, tasks[type(row)], row.pk))
 
 
-def _enqueue(task: Callable[[int], str], pk: int) -> None:
+def ring_to_send(row: StagedImage) -> None:
+    """Ask for an archive to be sent to its cluster."""
+    transaction.on_commit(partial(_enqueue, send, row.pk, queue=BULK))
+
+
+def ring_to_receive(row: Arrival) -> None:
+    """Ask for an image that somebody wants in the catalogue."""
+    transaction.on_commit(partial(_enqueue, receive, row.pk, queue=BULK))
+
+
+def _enqueue(task: Callable[[int], str], pk: int, *, queue: str = "default") -> None:
     try:
-        django_rq.get_queue().enqueue(task, pk, result_ttl=0, failure_ttl=3600)
+        django_rq.get_queue(queue).enqueue(task, pk, result_ttl=0, failure_ttl=3600)
     except RedisError:
         return

@@ -45,6 +45,11 @@ def _plain_static_files(settings: Settings) -> None:
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
+@pytest.fixture(autouse=True)
+def _store_of_its_own(tmp_path: Path, settings: Settings) -> None:
+    settings.IMAGE_STORE = str(tmp_path / "images")
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home directory: jobs read the login profile, and nobody's own belongs to a test."""

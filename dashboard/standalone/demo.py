@@ -97,8 +97,8 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
     children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
     say(f"Log in as {LOGIN} with the password {password} (a new one at every start).")
     say(f"Tare is ready: http://localhost:{port}/")
-    for name in ("worker", "clock"):
-        services.append(Service(name, _command(name, environment, name)))
+    for name, *argv in (("worker",), ("clock",), ("bulk", "worker", "--queue", "bulk")):
+        services.append(Service(name, _command(name, environment, *(argv or [name]))))
     if os.geteuid() == 0:
         services.append(Service("lab", _lab))
         services.append(

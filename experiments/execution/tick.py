@@ -184,6 +184,8 @@ def _recover(held: Lease, runner: Runner) -> None:
 
 def _submit(held: Lease, runner: Runner) -> None:
     """Send what is planned, within the cluster's limit, in the plan's order."""
+    for chore in _chores(held, Chore.State.PLANNED).exclude(cancel_requested_at=None):
+        _end_unsent(chore, "cancelled", "cancelled before it was sent", Chore.State.CANCELLED)
     live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
     free = held.cluster.max_live_jobs - live
     planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")

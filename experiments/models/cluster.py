@@ -222,6 +222,16 @@ class Cluster(SharedInside):
         return Cluster.objects.usable_by(user).filter(pk=self.pk).exists()
 
     @property
+    def images_folder(self) -> str:
+        """Where Tare keeps images here."""
+        return f"{self.work_directory.rstrip('/')}/images"
+
+    @property
+    def executables(self) -> dict[str, str]:
+        """What starts containers here, by kind of runtime; of two of a kind the first."""
+        return {row.kind: row.executable for row in self.runtimes.order_by("-pk")}
+
+    @property
     def reachable(self) -> bool | None:
         """Whether the last tick got through; None before the first."""
         if self.last_error:

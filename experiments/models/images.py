@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from django.urls import reverse
 
 from experiments.models.cluster import Cluster
 from experiments.models.visibility import SharedInside, SharedQuerySet
+from experiments.secrets import SecretField
 from runners.runtimes import RUNTIMES
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 # An image's own bytes, as they came: what every other form on a cluster is made from.
 ARCHIVE = "archive"
+
+# A worker that fetches or sends writes at least this often how far it is; else it has died.
+SILENCE = timedelta(seconds=60)
 
 
 def format_choices() -> list[tuple[str, str]]:
@@ -80,6 +85,16 @@ class Image(SharedInside):
     def short_digest(self) -> str:
         return self.digest.removeprefix("sha256:")[:12]
 
+    def archive_on(self, cluster: Cluster) -> StagedImage | None:
+        """Its own bytes on a cluster, there or on their way."""
+        return self.staged.filter(cluster=cluster, format=ARCHIVE).first()
+
+
+class StagedImageQuerySet(models.QuerySet["StagedImage"]):
+    def to_be_sent(self) -> StagedImageQuerySet:
+        """Archives that are wanted on a cluster and not there yet."""
+        return self.filter(format=ARCHIVE, state=StagedImage.State.STAGING)
+
 
 class StagedImage(models.Model):
     """An image in the form that one cluster's runtime starts, or its archive there."""
@@ -114,6 +129,8 @@ class StagedImage(models.Model):
     # Of an archive that is being sent: how far, and when a worker last wrote so.
     sent_bytes = models.BigIntegerField(null=True, editable=False)
     sending_at = models.DateTimeField(null=True, editable=False)
+
+    objects = StagedImageQuerySet.as_manager()
 
     class Meta:
         ordering = ["image", "cluster", "format", "mode"]
@@ -175,6 +192,8 @@ class Arrival(models.Model):
     )
     lock = models.TextField(blank=True, help_text="A recipe's lock file.")
     recipe = models.JSONField(default=dict, blank=True, help_text="A recipe's further choices.")
+    user_name = models.CharField(max_length=100, blank=True, help_text="At the registry.")
+    password = SecretField(blank=True, default="", help_text="Kept until the image is here.")
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     doing = models.CharField(max_length=200, blank=True)
     done_bytes = models.BigIntegerField(null=True)

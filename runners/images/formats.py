@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from runners.errors import Refused
 from runners.images import scripts
@@ -23,7 +23,7 @@ UNPACK = "payload/unpack.py"  # steps start in the job's directory
 class Source:
     """What forms are made from: a file on the cluster. An archive is one that `to_oci` has made."""
 
-    kind: Literal["oci", "rootfs", "sif"]
+    kind: str  # "oci", "rootfs" or "sif"
     path: str
     digest: str  # of the image, "sha256:..."
 

@@ -104,9 +104,12 @@ container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
 exec "$0" rm "$container"
 """
 
-# EXECUTABLE NAME
+# EXECUTABLE NAME. Somebody else may know the same image by another name, and keep it.
 PODMAN_REMOVE = """"$0" image exists "$1" || exit 0
-exec "$0" rmi --force "$1"
+id=$("$0" image inspect --format '{{.Id}}' "$1") || exit
+case $1 in *@*) tag=${1%%@*}:staged ;; *) tag=$1 ;; esac
+"$0" untag "$id" "$tag" || exit
+[ "$("$0" image inspect --format '{{len .RepoTags}}' "$id")" != 0 ] || exec "$0" rmi --force "$id"
 """
 DOCKER_REMOVE = """"$0" image inspect "$1" >/dev/null 2>&1 || exit 0
 exec "$0" rmi "$1"

@@ -10,12 +10,22 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db import OperationalError, close_old_connections
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from experiments.models import CheckReport, Cluster, ConnectionTest, HostKey, Job
+from experiments.models import (
+    Arrival,
+    CheckReport,
+    Chore,
+    Cluster,
+    ConnectionTest,
+    HostKey,
+    Job,
+    StagedImage,
+)
+from experiments.models.images import SILENCE
 from experiments.preflights import LONGEST
-from experiments.tasks import ring, ring_for
+from experiments.tasks import ring, ring_for, ring_to_receive, ring_to_send
 
 # How often a cluster without work is visited, so that its page knows whether it answers.
 IDLE_SECONDS = 60
@@ -44,8 +54,12 @@ class Command(BaseCommand):
 
 def ring_what_is_due(rung: dict[int, float], now: float) -> None:
     """Ring for each enabled cluster whose pause since `rung` is over; `now` in seconds."""
-    alive = Job.objects.filter(cluster=OuterRef("pk")).exclude(state__in=Job.FINAL)
-    clusters = Cluster.objects.filter(enabled=True).annotate(busy=Exists(alive))
+    here = {"cluster": OuterRef("pk")}
+    jobs, chores = (
+        Exists(model._default_manager.filter(**here).exclude(state__in=model.FINAL))
+        for model in (Job, Chore)
+    )
+    clusters = Cluster.objects.filter(enabled=True).annotate(busy=jobs | chores)
     for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
         if now - rung.get(pk, float("-inf")) >= pause:
@@ -64,3 +78,12 @@ def ring_what_waits(again: dict[str, float], now: float) -> None:
     for model in (CheckReport, HostKey, ConnectionTest):
         for row in model._default_manager.filter(asked_at__lt=late, **asked):
             ring_for(row)
+    silent = clock - SILENCE
+    for archive in StagedImage.objects.to_be_sent().filter(
+        Q(sending_at=None) | Q(sending_at__lt=silent)
+    ):
+        ring_to_send(archive)
+    waiting = Q(state=Arrival.State.WAITING, asked_at__lt=late)
+    died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=silent)
+    for arrival in Arrival.objects.filter(waiting | died).exclude(kind=Arrival.Kind.RECIPE):
+        ring_to_receive(arrival)

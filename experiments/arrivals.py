@@ -1,0 +1,65 @@
+"""Asking for images to be added to the catalogue. A worker of the queue `bulk` fetches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+
+from experiments import audit, permissions, store
+from experiments.lifecycle import end_arrival
+from experiments.models import Arrival, Cluster, Image, User
+from experiments.staging import NotDone
+from experiments.tasks import ring_to_receive
+
+
+def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:
+    """Take an uploaded archive, tarball or SIF file. Raises NotDone."""
+    _may(by)
+    path = store.incoming()
+    try:
+        with path.open("wb") as kept:
+            for chunk in file.chunks():
+                kept.write(chunk)
+    except OSError as problem:
+        path.unlink(missing_ok=True)
+        raise NotDone(
+            f"The file could not be kept: {problem.strerror}. Is the disk full?"
+        ) from None
+    name = str(file.name or "upload")[:500]
+    row = Arrival(kind=Arrival.Kind.UPLOAD, reference=name, title=title, owner=by)
+    row.incoming, row.total_bytes = path.name, path.stat().st_size
+    return _asked(row)
+
+
+def ask_file(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:
+    """Ask for a file that lies on a cluster. Raises NotDone."""
+    _may(by)
+    problem = permissions.why_not_use(by, cluster)
+    if problem:
+        raise NotDone(problem)
+    if not path.startswith("/") or "\0" in path:
+        raise NotDone("The path on the cluster is absolute: it begins with a slash.")
+    kind = Arrival.Kind.CLUSTER
+    return _asked(Arrival(kind=kind, cluster=cluster, reference=path, title=title, owner=by))
+
+
+def cancel(row: Arrival, by: User) -> None:
+    """Give up what is under way; the worker notices. Raises NotDone."""
+    if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
+        raise NotDone("This was asked for by somebody else.")
+    if not end_arrival(row, problem=f"Given up by {by}."):
+        raise NotDone("This has ended already.")
+
+
+def _may(by: User) -> None:
+    problem = permissions.why_not_add(by, Image)
+    if problem:
+        raise NotDone(problem)
+
+
+def _asked(row: Arrival) -> Arrival:
+    row.save()
+    audit.note(row.owner, "asked for an image", row)
+    ring_to_receive(row)
+    return row

@@ -1,0 +1,237 @@
+"""Images' own bytes on their way: into the store, and from there to clusters. Minutes, not ticks.
+
+Whoever moves bytes writes every second how far it is. A worker that falls silent has died, and the
+clock asks another one; what was given up meanwhile is noticed at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from experiments import audit, store
+from experiments.execution.links import ssh_address
+from experiments.inventory import columns
+from experiments.lifecycle import end_arrival
+from experiments.models import Arrival, Cluster, Credential, Image, StagedImage
+from experiments.models.images import ARCHIVE, SILENCE
+from runners.errors import Refused, TryAgain
+from runners.images import About, about, identify, to_oci
+from runners.transports import SSH, Local, Transport
+
+PLACES = ("cluster__credential", "cluster__jump_host")
+PAUSE_SECONDS = 1.0  # between two words about how far it is
+
+Done = TypeVar("Done")
+
+
+class GivenUp(Exception):
+    """Somebody has ended this meanwhile."""
+
+
+class Meter:
+    """How many bytes have been moved. Raises GivenUp in whoever moves them."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.given_up = False
+
+    def at(self, count: int) -> None:
+        self.bytes = count
+        if self.given_up:
+            raise GivenUp
+
+    def more(self, count: int) -> None:
+        self.at(self.bytes + count)
+
+
+def attended(work: Callable[[Meter], Done], write: Callable[[int], bool]) -> Done:
+    """Do `work` in a thread without the database, and `write` each second how far it is.
+
+    Raises GivenUp once `write` says that nobody wants it any more.
+    """
+    meter = Meter()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        future = pool.submit(work, meter)
+        while not wait([future], timeout=PAUSE_SECONDS).done:
+            meter.given_up = not write(meter.bytes)
+        return future.result()
+
+
+@contextmanager
+def connection(cluster: Cluster) -> Iterator[Transport]:
+    """A connection of its own: the tick's is not to wait for gigabytes. Raises TryAgain."""
+    with Local() if cluster.transport == "local" else SSH(ssh_address(cluster)) as transport:
+        yield transport
+    if cluster.credential_id:
+        used = Credential.objects.filter(pk=cluster.credential_id)
+        used.update(last_used_at=timezone.now())
+
+
+def send(pk: int) -> str:
+    """Send an archive to its cluster, unless somebody does, and return what came of it."""
+    now = timezone.now()
+    wanted = StagedImage.objects.to_be_sent().filter(pk=pk)
+    free = Q(sending_at=None) | Q(sending_at__lt=now - SILENCE)
+    if not wanted.filter(free).update(sending_at=now, sent_bytes=0, message=""):
+        return "sent or being sent"
+    row = StagedImage.objects.select_related("image", *PLACES).get(pk=pk)
+
+    def write(count: int) -> bool:
+        return bool(wanted.update(sent_bytes=count, sending_at=timezone.now()))
+
+    try:
+        sha256 = _have(row.image, write)
+        _upload(row, sha256, write)
+    except GivenUp:
+        return "given up"
+    except TryAgain as problem:  # as long as it is wanted, the clock asks again
+        wanted.update(message=str(problem), sending_at=timezone.now())
+        return "try again"
+    except (Refused, OSError) as problem:
+        wanted.update(state=StagedImage.State.FAILED, message=str(problem), sending_at=None)
+        return "failed"
+    ready = {"state": StagedImage.State.READY, "sha256": sha256}
+    wanted.update(message="", sent_bytes=None, sending_at=None, **ready)
+    return "sent"
+
+
+def _upload(row: StagedImage, sha256: str, write: Callable[[int], bool]) -> None:
+    content = store.path_of(sha256)
+    size = content.stat().st_size
+    StagedImage.objects.filter(pk=row.pk).update(size_bytes=size)
+    with connection(row.cluster) as there, content.open("rb") as file:
+        folder = row.path.rpartition("/")[0]
+        made = there.run(["mkdir", "-p", folder])
+        if made.returncode:
+            words = made.stderr.decode(errors="replace").strip()
+            raise Refused(f"{folder} on {row.cluster} cannot be made: {words}")
+        attended(lambda meter: there.upload(row.path, file, size, sha256, progress=meter.at), write)
+
+
+def _have(image: Image, write: Callable[[int], bool]) -> str:
+    """Have the image's own bytes in the store, from a cluster if need be; their sha256."""
+    if store.has(image.content_sha256):
+        return image.content_sha256
+    others = image.staged.filter(format=ARCHIVE, state=StagedImage.State.READY)
+    other = others.select_related(*PLACES).first()
+    if other is None:
+        raise Refused(f"Tare has no copy of {image} any more.")
+    path = store.incoming()
+    try:
+        found = _download(other.cluster, other.path, path, lambda _: write(0))
+        if other.sha256 and found != other.sha256:
+            raise Refused(
+                f"{other.path} on {other.cluster} is not the archive that it was: its sha256 is "
+                f"{found}, it was {other.sha256}."
+            )
+        digest = about(path).digest
+        if digest != image.digest:
+            raise Refused(
+                f"{other.path} on {other.cluster} is another image: its digest is {digest}, and "
+                f"that of {image} is {image.digest}."
+            )
+        store.adopt(path, found)
+    finally:
+        path.unlink(missing_ok=True)
+    Image.objects.filter(pk=image.pk).update(content_sha256=found)
+    return found
+
+
+def _download(cluster: Cluster, path: str, target: Path, write: Callable[[int], bool]) -> str:
+    """Bring a file home; its sha256 in hex. Raises Refused where there is none."""
+    with connection(cluster) as there, target.open("wb") as file:
+        try:
+            return attended(lambda meter: there.download(path, file, progress=meter.at), write)
+        except FileNotFoundError:
+            raise Refused(f"There is no file {path} on {cluster}.") from None
+
+
+def receive(pk: int) -> str:
+    """Fetch what somebody wants in the catalogue, unless it is being fetched."""
+    now = timezone.now()
+    under_way = Arrival.objects.filter(pk=pk, state=Arrival.State.UNDER_WAY)
+    waiting = Q(state=Arrival.State.WAITING)
+    died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=now - SILENCE)
+    claim = {"state": Arrival.State.UNDER_WAY, "seen_at": now, "done_bytes": 0, "problem": ""}
+    if not Arrival.objects.filter(waiting | died, pk=pk).update(**claim):
+        return "fetched or being fetched"
+    row = Arrival.objects.select_related("owner", *PLACES).get(pk=pk)
+
+    def write(count: int, **more: Any) -> bool:
+        return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
+
+    path = store.incoming(row.incoming)
+    made = path.with_name(f"{path.name}.oci")
+    try:
+        if row.kind == Arrival.Kind.CLUSTER and row.cluster:
+            write(0, doing="Fetching")
+            _download(row.cluster, row.reference, path, write)
+        write(0, doing="Reading", total_bytes=path.stat().st_size)
+        whole, found, sha256 = attended(lambda meter: _read(path, made, meter), write)
+        if not write(found.size):
+            raise GivenUp
+        image = _keep(row, whole, found, sha256)
+    except GivenUp:
+        return "given up"
+    except TryAgain as problem:
+        write(0, problem=str(problem))
+        return "try again"
+    except (Refused, OSError) as problem:
+        name = row.reference.rpartition("/")[2] or "It"
+        end_arrival(row, problem=str(problem).replace(made.name, name).replace(path.name, name))
+        return "failed"
+    finally:
+        made.unlink(missing_ok=True)
+        if row.kind != Arrival.Kind.UPLOAD:
+            path.unlink(missing_ok=True)
+    end_arrival(row, image=image)
+    return "done"
+
+
+def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, About, str]:
+    """What is to be kept, what it is, and its sha256.
+
+    Of an image in an archive one is kept, as an OCI archive: a docker-archive has no digest.
+    """
+    whole = path
+    if identify(path) in ("docker", "oci"):
+        to_oci(path, made)
+        whole = made
+    found = about(whole, count=meter.more)
+    if found.kind != "oci":
+        return whole, found, found.digest[7:]
+    with whole.open("rb") as file:
+        return whole, found, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _keep(row: Arrival, whole: Path, found: About, sha256: str) -> Image:
+    """Put the file into the store and write the catalogue; the same image may be there already."""
+    store.adopt(whole, sha256)
+    with transaction.atomic():
+        image, made = Image.objects.get_or_create(
+            digest=found.digest,
+            defaults={
+                "reference": row.title or row.reference,
+                "kind": found.kind,
+                "content_sha256": sha256,
+                "size_bytes": found.size,
+                "labels": dict(found.labels),
+                "owner": row.owner,
+                **columns(found.survey),
+            },
+        )
+        if made:
+            audit.note(row.owner, "added", image, why=f"{row.get_kind_display()}: {row.reference}")
+        elif not store.has(image.content_sha256):
+            known = {} if image.facts else columns(found.survey)
+            Image.objects.filter(pk=image.pk).update(content_sha256=sha256, **known)
+    return image

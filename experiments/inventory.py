@@ -1,0 +1,46 @@
+"""What a survey found inside an image or an environment, as the catalogue's columns hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of `Image` that a survey fills; none for what nobody could look into."""
+    if not survey:
+        return {}
+    packages = survey.get("packages") or {}
+    frameworks = survey.get("frameworks") or {}
+    return {
+        "tree": survey.get("tree", ""),
+        "operating_system": _cut(survey.get("system", {}).get("name"), 100),
+        "python_version": _cut(_python(survey).get("version"), 30),
+        "framework": _cut(_pairs(frameworks), 100),
+        "cuda_version": _cut(survey.get("cuda"), 30),
+        "cudnn_version": _cut(survey.get("cudnn"), 30),
+        "mpi": _cut(_pairs(survey.get("mpi") or {}), 60),
+        "packages": packages.get("python", {}) | packages.get("conda", {}),
+        "facts": {name: value for name, value in survey.items() if name != "schema"},
+    }
+
+
+def interpreter(facts: Mapping[str, Any]) -> str:
+    """The Python that programs in this image are meant to use: the one with most packages."""
+    path = _python(facts).get("path", "")
+    return f"/{path.lstrip('/')}" if path else "python3"
+
+
+def _python(survey: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = survey.get("pythons") or [{}]
+    return max(found, key=lambda one: len(one.get("packages") or ()))
+
+
+def _pairs(versions: Mapping[str, str] | str) -> str:
+    if isinstance(versions, str):
+        return versions
+    return ", ".join(f"{name} {version}".strip() for name, version in sorted(versions.items()))
+
+
+def _cut(text: Any, length: int) -> str:
+    return str(text or "")[:length]

@@ -1,0 +1,225 @@
+"""Images on their way, for real: files, PostgreSQL, and this machine as a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+
+from experiments import arrivals, execution, staging, store
+from experiments.models import Arrival, AuditEntry, Cluster, Image, StagedImage
+from tests.factories import (
+    AdminFactory,
+    EnvironmentFactory,
+    ImageFactory,
+    RuntimeFactory,
+    StagedImageFactory,
+    UserFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+FILES = {
+    "etc/os-release": b'PRETTY_NAME="Toy Linux 7"\nID=toy\n',
+    "usr/bin/python3.9": b"\x7fELF",
+    "usr/lib/python3/dist-packages/numpy-2.4.6.dist-info/METADATA": (
+        b"Name: numpy\nVersion: 2.4.6\n"
+    ),
+}
+
+
+def rootfs(**more: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, content in {**FILES, **more}.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o755
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+def uploaded(content: bytes, name: str = "toy's image.tar") -> Arrival:
+    return arrivals.ask_upload(SimpleUploadedFile(name, content), AdminFactory())
+
+
+def received(row: Arrival) -> Arrival:
+    execution.receive(row.pk)
+    return Arrival.objects.get(pk=row.pk)
+
+
+def test_an_uploaded_file_becomes_an_image_known_by_its_digest() -> None:
+    content = rootfs()
+    done = received(uploaded(content))
+    assert (done.state, done.problem) == ("done", "")
+    image = done.image
+    assert image
+    assert image.digest == f"sha256:{hashlib.sha256(content).hexdigest()}"
+    assert (image.kind, image.reference) == ("rootfs", "toy's image.tar")
+    assert image.operating_system == "Toy Linux 7"
+    assert image.packages == {"numpy": "2.4.6"}
+    assert image.tree.startswith("sha256:")
+    assert store.path_of(image.content_sha256).read_bytes() == content
+    assert not list((store.folder().parent / "incoming").iterdir())
+    assert AuditEntry.objects.filter(kind="image", what="added").count() == 1
+
+
+def test_the_same_file_is_the_same_image() -> None:
+    first, second = received(uploaded(rootfs())), received(uploaded(rootfs(), "again.tar"))
+    assert first.image == second.image
+    assert Image.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"<html>Please log in</html>", "web page"),
+        (b"", "empty"),
+        (rootfs()[:3000], "toy's image.tar is refused: the archive cannot be read: unexpected end"),
+        (b"\x7fELF" + bytes(600), "a program"),
+    ],
+)
+def test_what_is_no_image_is_refused_and_nothing_of_it_stays(content: bytes, words: str) -> None:
+    done = received(uploaded(content))
+    assert done.state == "failed"
+    assert words in done.problem
+    assert not Image.objects.exists()
+    assert not [path for path in store.folder().parent.rglob("*") if path.is_file()]
+
+
+def test_a_file_on_a_cluster_is_fetched(here: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "it's a file.tar"
+    path.write_bytes(rootfs())
+    done = received(arrivals.ask_file(here, str(path), here.owner, title="Toy"))
+    assert done.image
+    assert done.image.reference == "Toy"
+    assert path.exists(), "what lies there stays"
+
+
+def test_a_file_that_is_not_there_is_named(here: Cluster) -> None:
+    done = received(arrivals.ask_file(here, "/none/x.sif", here.owner))
+    assert done.problem == "There is no file /none/x.sif on here."
+
+
+def test_paths_on_clusters_are_absolute(here: Cluster) -> None:
+    with pytest.raises(staging.NotDone, match="absolute"):
+        arrivals.ask_file(here, "x.sif", here.owner)
+
+
+def test_who_may_not_add_images_asks_in_vain(here: Cluster) -> None:
+    viewer = UserFactory(role="viewer")
+    with pytest.raises(staging.NotDone, match="researcher"):
+        arrivals.ask_upload(SimpleUploadedFile("x", b"x"), viewer)
+
+
+def test_an_arrival_is_received_once() -> None:
+    row = uploaded(rootfs())
+    assert execution.receive(row.pk) == "done"
+    assert execution.receive(row.pk) == "fetched or being fetched"
+
+
+def test_a_worker_that_fell_silent_is_replaced() -> None:
+    row = uploaded(rootfs())
+    alive = {"state": "under way", "seen_at": timezone.now()}
+    Arrival.objects.filter(pk=row.pk).update(**alive)
+    assert execution.receive(row.pk) == "fetched or being fetched"
+    Arrival.objects.filter(pk=row.pk).update(seen_at=timezone.now() - timedelta(minutes=2))
+    assert execution.receive(row.pk) == "done"
+
+
+def test_what_is_given_up_ends_and_leaves_nothing() -> None:
+    row = uploaded(rootfs())
+    arrivals.cancel(row, row.owner)
+    assert execution.receive(row.pk) == "fetched or being fetched"
+    assert not (store.incoming(row.incoming)).exists()
+    with pytest.raises(staging.NotDone, match="ended already"):
+        arrivals.cancel(row, row.owner)
+
+
+class TestSending:
+    """The archive goes to the cluster before a chore makes anything of it."""
+
+    @pytest.fixture
+    def image(self) -> Image:
+        image = received(uploaded(rootfs())).image
+        assert image
+        return image
+
+    @pytest.fixture
+    def archive(self, here: Cluster, image: Image) -> StagedImage:
+        RuntimeFactory(cluster=here, kind="charliecloud", executable="ch-run")
+        staging.stage(image, here, "sandbox", here.owner)
+        return StagedImage.objects.get(format="archive")
+
+    def test_it_arrives_whole(self, archive: StagedImage) -> None:
+        assert archive.state == "staging"
+        assert execution.send(archive.pk) == "sent"
+        archive.refresh_from_db()
+        assert (archive.state, archive.message) == ("ready", "")
+        assert Path(archive.path).read_bytes() == rootfs()
+        assert execution.send(archive.pk) == "sent or being sent"
+
+    def test_a_work_directory_that_cannot_be_written_is_named(
+        self, archive: StagedImage, here: Cluster
+    ) -> None:
+        Path(here.work_directory).write_text("a file")
+        assert execution.send(archive.pk) == "failed"
+        archive.refresh_from_db()
+        assert "cannot be made" in archive.message
+
+    def test_an_image_that_is_nowhere_cannot_be_staged(self, image: Image, here: Cluster) -> None:
+        RuntimeFactory(cluster=here, kind="charliecloud", executable="ch-run")
+        store.forget(image.content_sha256)
+        with pytest.raises(staging.NotDone, match="no copy"):
+            staging.stage(image, here, "sandbox", here.owner)
+
+    def test_another_cluster_may_have_the_only_copy(
+        self, archive: StagedImage, here: Cluster
+    ) -> None:
+        execution.send(archive.pk)
+        archive.refresh_from_db()
+        store.forget(archive.sha256)
+        other = Cluster.objects.get(pk=here.pk)
+        other.pk, other.name = None, "other"
+        other.work_directory += "-2"
+        other.save()
+        RuntimeFactory(cluster=other, kind="charliecloud", executable="ch-run")
+        row = staging.stage(archive.image, other, "sandbox", other.owner)
+        second = StagedImage.objects.get(format="archive", cluster=other)
+        assert execution.send(second.pk) == "sent"
+        assert Path(second.path).read_bytes() == rootfs()
+        assert row.path.startswith(other.images_folder)
+
+    def test_a_copy_that_was_changed_is_not_passed_on(self, archive: StagedImage) -> None:
+        execution.send(archive.pk)
+        archive.refresh_from_db()
+        store.forget(archive.sha256)
+        Path(archive.path).write_bytes(rootfs(more=b"x"))
+        StagedImage.objects.create(
+            image=archive.image,
+            cluster=archive.cluster,
+            format="archive",
+            path="/x",
+            state="staging",
+        )
+        assert execution.send(StagedImage.objects.get(path="/x").pk) == "failed"
+        assert "not the archive that it was" in StagedImage.objects.get(path="/x").message
+
+
+def test_garbage_is_what_tare_has_made_and_nobody_uses(here: Cluster) -> None:
+    runtime = RuntimeFactory(cluster=here, kind="apptainer", executable="apptainer")
+    image = ImageFactory()
+    columns = {"image": image, "cluster": here, "format": "sif", "state": "ready"}
+    unused = StagedImageFactory(**columns, path="/a.sif", made_here=True)
+    StagedImageFactory(**columns, path="/by-hand.sif", made_here=False)
+    used = StagedImageFactory(**columns, path="/used.sif", made_here=True)
+    EnvironmentFactory(cluster=here, runtime=runtime, staged_image=used)
+    only = {"format": "archive", "path": "/x.archive", "made_here": True}
+    StagedImageFactory(**{**columns, **only})
+    assert staging.garbage(here) == [unused]
+    assert "only copy" in staging.why_not_unstage(StagedImage.objects.get(path="/x.archive"))
