@@ -55,12 +55,29 @@ class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Credential
-        fields = ("name", "user_name")
-        labels: ClassVar = {"user_name": "Account"}
+        fields = ("name", "user_name", "forced_command", "work_directory", "scheduler")
+        labels: ClassVar = {
+            "user_name": "Account",
+            "forced_command": "Forced command: the key may do only what Tare needs",
+        }
         help_texts: ClassVar = {
             "name": "What Tare and you call it. The key's comment is tare-NAME.",
             "user_name": "The account on the login node that the key opens.",
+            "forced_command": "A script of Tare's on the login node, and a line that runs it.",
+            "work_directory": "With a forced command: below it the key may write and read. The "
+            "clusters that use the key say their own.",
+            "scheduler": "With a forced command: whose commands the key may run.",
         }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("forced_command") and not self.instance.pk:
+            for name in ("work_directory", "scheduler"):
+                if not cleaned.get(name) and name not in self.errors:
+                    self.add_error(name, "A forced command is told this.")
+        if not cleaned.get("work_directory", "").isprintable():
+            self.add_error("work_directory", "A line cannot hold such a name.")
+        return cleaned
 
 
 class ImportForm(CredentialForm):

@@ -78,6 +78,7 @@ urlpatterns = [
     path("credentials/", credentials.credentials, name="credentials"),
     path("credentials/new/", credentials.new, name="credential_new"),
     path("credentials/import/", credentials.hand_in, name="credential_import"),
+    path("credentials/tare-gate.py", credentials.gate_script, name="gate_script"),
     path("credentials/<int:pk>/", credentials.credential, name="credential"),
     path("credentials/<int:pk>/edit/", credentials.edit, name="credential_edit"),
     path("credentials/<int:pk>/share/", credentials.share, name="credential_share"),

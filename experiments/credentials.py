@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.contrib.auth.models import Group
-from django.db import transaction
-from django.db.models import ProtectedError
+from django.db import models, transaction
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
@@ -103,14 +102,6 @@ def add(credential: Credential, pair: Pair, origin: Origin, by: User) -> Credent
         credential.save()
         audit.saved(by, credential, {}, why=f"{Origin(origin).label}: {pair.fingerprint}")
     return credential
-
-
-def comment(credential: Credential) -> str:
-    """Return what tells its line in authorized_keys from others."""
-    return "tare-" + "".join(
-        character if character.isalnum() or character in "-_." else "-"
-        for character in credential.name
-    )
 
 
 def public_of(credential: Credential) -> str:
@@ -222,7 +213,7 @@ def delete(credential: Credential, by: User) -> None:
         audit.deleted(by, credential)
         try:
             credential.delete()
-        except ProtectedError:
+        except models.ProtectedError:
             raise NotDone(f"{credential} came into use meanwhile.") from None
 
 

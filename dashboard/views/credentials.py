@@ -17,7 +17,7 @@ from dashboard.access import require
 from dashboard.credential_forms import CertificateForm, CredentialForm, ImportForm, ShareForm
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
-from experiments import audit, connection_tests
+from experiments import audit, authorized_keys, connection_tests
 from experiments import credentials as keys
 from experiments.models import Credential, Origin
 from experiments.permissions import may_change, why_not_add, why_not_change
@@ -81,6 +81,16 @@ def edit(request: Request, pk: int) -> HttpResponse:
         audit.saved(request.user, row, before)
         return redirect(row)
     return render(request, "credentials/new.html", {"form": form, "credential": row})
+
+
+@require_GET
+def gate_script(request: Request) -> HttpResponse:
+    """The script of the forced command: no secret, and the same for every key."""
+    answer = HttpResponse(
+        authorized_keys.gate_script(), content_type="text/x-python; charset=utf-8"
+    )
+    answer["Content-Disposition"] = 'inline; filename="tare-gate.py"'
+    return answer
 
 
 @require_POST
@@ -164,12 +174,13 @@ def _do(
 
 
 def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
-    comment = keys.comment(row)
     context: dict[str, Any] = {
         "credential": row,
         "clusters": row.clusters.order_by("name"),
-        "line": f"{keys.public_of(row)} {comment}",
-        "next_line": f"{row.next_public_key} {comment}",
+        "lines": authorized_keys.lines(row, keys.public_of(row)),
+        "next_lines": authorized_keys.lines(row, row.next_public_key) if row.is_rotating else [],
+        "gate_version": authorized_keys.GATE_VERSION,
+        "gate_digest": authorized_keys.gate_digest(),
         "certificate": keys.certificate_of(row.certificate),
         "next_certificate": keys.certificate_of(row.next_certificate),
         "tests": connection_tests.seen(row),

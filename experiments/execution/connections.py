@@ -10,8 +10,7 @@ from experiments.credentials import finish_rotation
 from experiments.execution.links import Link, ssh_address
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
-from runners.preflight import Check, worst
-from runners.preflight.login import log_in
+from runners.preflight import Check, connect, worst
 
 ENTRY_CURES = {
     True: "Choose one under Edit.",
@@ -76,7 +75,7 @@ def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Ch
     except TryAgain as problem:
         return [entry_check(cluster, problem)]
     with link:
-        return log_in(link)
+        return connect(link)
 
 
 def entry_check(cluster: Cluster, problem: TryAgain) -> Check:

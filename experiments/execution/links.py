@@ -89,6 +89,7 @@ def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -
         private_key=(credential.next_private_key if is_tried else credential.private_key).reveal(),
         passphrase="" if is_tried else credential.passphrase.reveal(),
         certificate=credential.next_certificate if is_tried else credential.certificate,
+        gated=credential.forced_command,
         owner=credential.pk,
         jump=jump,
     )

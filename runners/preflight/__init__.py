@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from runners import gate
 from runners.errors import Refused, TryAgain
 from runners.preflight import asking, machine, node, queue
 from runners.preflight.checks import (
@@ -22,7 +23,7 @@ from runners.preflight.checks import (
     changes,
     worst,
 )
-from runners.preflight.login import log_in
+from runners.preflight.login import AREA, log_in
 from runners.preflight.probes import Answer, Probe, answers, command, longest
 from runners.schedulers import Scheduler
 from runners.transports import SSH, Transport
@@ -35,6 +36,7 @@ __all__ = [
     "RuntimeSpec",
     "Site",
     "changes",
+    "connect",
     "preflight",
     "worst",
 ]
@@ -45,7 +47,7 @@ SCHEDULER = "Scheduler"
 
 def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Check]:
     """All checks of a cluster, in the order in which one would make them. Never raises TryAgain."""
-    checks = log_in(transport) if isinstance(transport, SSH) else []
+    checks = connect(transport) if isinstance(transport, SSH) else []
     if any(check.outcome == "failed" for check in checks):
         return checks
     token = ""
@@ -70,6 +72,14 @@ def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Ch
                 transport.run(["rm", "-f", token], timeout=10)
     areas = list(dict.fromkeys(check.area for check in checks))
     return sorted(checks, key=lambda check: areas.index(check.area))
+
+
+def connect(transport: SSH) -> list[Check]:
+    """Log in over every jump host, and ask what the key may do there. Never raises."""
+    checks = log_in(transport)
+    if not any(check.outcome == "failed" for check in checks):
+        checks.append(gate.look(transport, area=AREA, wanted=transport.address.gated))
+    return checks
 
 
 def _leave_a_file(transport: Transport, site: Site) -> str:
@@ -131,13 +141,19 @@ def _here(transport: Transport, scheduler: Scheduler, site: Site, token: str) ->
     if not scheduler.has_partitions:
         gpus = max((one.resources.gpus_per_node for one in site.partitions), default=0)
     probes = asking.where_jobs_run(site, scheduler, gpus=gpus, token=token)
+    area = "On the login node" if scheduler.has_partitions else "On this machine"
     argv = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
-    done = transport.run(argv, timeout=longest(probes) + 10)
+    try:
+        done = transport.run(argv, timeout=longest(probes) + 10)
+    except TryAgain as problem:
+        if problem.kind != "forced command":
+            raise
+        found = "No node could be asked, and the key's forced command starts nothing here."
+        yield Check(area, "Place", "not applicable", found)
+        return
     inside, _ = answers(probes, done.stdout)
     inside.pop("shared", None)  # with itself it shares everything
-    area = "On this machine"
     if scheduler.has_partitions:
-        area = "On the login node"
         found = "No node could be asked, so this is where Tare logs in."
         yield Check(area, "Place", "not applicable", found)
     yield from _node(inside, site, scheduler, area=area, gpus=gpus)

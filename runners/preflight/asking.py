@@ -40,6 +40,9 @@ QUOTA = NEAREST + (
     'if command -v lfs >/dev/null && lfs quota -q -u "$(id -un)" "$where" 2>/dev/null; then :; '
     "elif command -v quota >/dev/null; then quota -wp || :; else exit 127; fi"
 )
+SPACE = NEAREST + 'df -Pk -- "$where"'
+INODES = NEAREST + 'df -Pi -- "$where"'
+FILE_SYSTEM = NEAREST + 'stat -f -c %T -- "$where"'
 CGROUP = """case $(stat -f -c %T /sys/fs/cgroup) in
 cgroup2fs) echo 2 ;;
 tmpfs) if [ -e /sys/fs/cgroup/unified/cgroup.procs ]; then echo hybrid; else echo 1; fi ;;
@@ -77,9 +80,9 @@ def on_login_node(site: Site, scheduler: Scheduler) -> list[Probe]:
         Probe("python", ["python3", "--version"]),
         Probe("clock", ["date", "+%s"]),
         Probe("work directory", ["sh", "-c", WORK_DIRECTORY, "check", where], TRIAL_SECONDS),
-        Probe("space", ["sh", "-c", f'{NEAREST}df -Pk -- "$where"', "df", where]),
-        Probe("inodes", ["sh", "-c", f'{NEAREST}df -Pi -- "$where"', "df", where]),
-        Probe("file system", ["sh", "-c", f'{NEAREST}stat -f -c %T -- "$where"', "stat", where]),
+        Probe("space", ["sh", "-c", SPACE, "df", where]),
+        Probe("inodes", ["sh", "-c", INODES, "df", where]),
+        Probe("file system", ["sh", "-c", FILE_SYSTEM, "stat", where]),
         Probe("quota", ["sh", "-c", QUOTA, "quota", where]),
     ]
     for name, argv in (("version", scheduler.version()), ("partitions", scheduler.partitions())):

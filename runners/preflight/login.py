@@ -161,8 +161,7 @@ def _install(address: SSHAddress) -> str:
             f"~/.ssh/authorized_keys), or the certificate does not name this account: it names "
             f"{accounts}."
         )
-    line = public_line(address.key(), "tare")
-    return (
-        f"{said}its ~/.ssh/authorized_keys lacks this key, or its folder may be written by others. "
-        f"The line to install: {line}"
-    )
+    lacks = "its ~/.ssh/authorized_keys lacks this key, or its folder may be written by others."
+    if address.gated:
+        return f"{said}{lacks} The line to install stands on the credential's page."
+    return f"{said}{lacks} The line to install: {public_line(address.key(), 'tare')}"

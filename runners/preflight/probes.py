@@ -10,10 +10,12 @@ from runners.transports.base import Completed
 MARKER = b"--- tare preflight ---\n"  # before it stands what login profiles print
 ERRORS_LIMIT = 16384  # bytes
 
-# Arguments for each probe: seconds, bytes, the number of words, the words. A tool that hangs, or
-# a child of it that keeps its output open, ends with its own time; one that prints without end
-# is cut off.
-PROBES = f"""export LC_ALL=C
+# Arguments: set-up lines; then, for each probe, seconds, bytes, the number of words, the words. A
+# tool that hangs, or a child of it that keeps its output open, ends with its own time; one that
+# prints without end is cut off.
+PROBES = f"""eval "$1"
+shift
+export LC_ALL=C
 folder=$(mktemp -d) || exit 73
 trap 'rm -rf -- "$folder"' EXIT
 probe() {{
@@ -93,10 +95,10 @@ class Answer:
 
 def command(probes: Sequence[Probe], *, setup_lines: Sequence[str] = ()) -> list[str]:
     """The words after `bash -c` (or `-lc`) that ask all probes at once."""
-    words = []
+    words = ["\n".join(setup_lines).replace("\r", "")]
     for probe in probes:
         words += [str(probe.seconds), str(probe.limit), str(len(probe.argv)), *probe.argv]
-    return ["\n".join([*setup_lines, PROBES]).replace("\r", ""), "probes", *words]
+    return [PROBES, "probes", *words]
 
 
 def longest(probes: Sequence[Probe]) -> int:

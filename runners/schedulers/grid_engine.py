@@ -48,6 +48,7 @@ LAST_WORD = (
 """
 )
 
+VERSION = BEGIN + "timeout 10 qstat -help | head -n 1"
 TRIAL = BEGIN + 'printf "%s\\n" "#!/bin/bash" "$@" | timeout 25 qsub -w v'
 
 NOT_NOW = re.compile(
@@ -182,7 +183,7 @@ class GridEngine(Scheduler):
         return {job_id: word for job_id, word in words if job_id}
 
     def version(self) -> list[str] | None:
-        return ["bash", "-c", BEGIN + "timeout 10 qstat -help | head -n 1"]
+        return ["bash", "-c", VERSION]
 
     def trial(self, job: JobSpec) -> list[str] | None:
         return ["bash", "-c", TRIAL, "qsub", *self.header(job)]

@@ -25,6 +25,7 @@ from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
+GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class SSHAddress:
     passphrase: str = field(default="", repr=False)
     jump: "SSHAddress | None" = None  # the host through which this one is reached
     certificate: str = field(default="", repr=False)  # of the key, "ssh-...-cert-v01@... AAAA..."
+    gated: bool = False  # whether the key is to have a forced command
     owner: int | None = None  # what whoever keeps the key calls it
 
     def __str__(self) -> str:
@@ -114,6 +116,12 @@ class SSH(Transport):
         if returncode == -1 and not connection.is_active():
             self.close()
             raise TryAgain(f"The connection to {self.address} broke.", kind="unreachable")
+        if returncode == GATE_REFUSED and errors.startswith(b"tare-gate "):
+            said = errors.decode(errors="replace").strip()
+            raise TryAgain(
+                f"The key's forced command on {self.address} does not let this through: {said}.",
+                kind="forced command",
+            )
         return Completed(returncode, collected(sink, stdout), errors)
 
     def connection(self) -> paramiko.Transport:

@@ -18,8 +18,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.views.debug import ExceptionReporter
 
+from experiments import authorized_keys
 from experiments import credentials as keys
 from experiments.models import AuditEntry, ConnectionTest, Credential, Origin, Role
+from runners import gate
 from runners.transports import load_private_key, public_line
 from tests.dashboard.conftest import People
 from tests.factories import ClusterFactory, CredentialFactory, UserFactory
@@ -63,7 +65,7 @@ def test_a_pair_is_made_and_its_public_half_shown_with_the_line(maker: Client) -
     shown = page(maker, "credential", row.pk)
     assert f">{line}</pre>" in shown
     assert row.fingerprint in shown
-    assert 'data-copy="line"' in shown
+    assert 'data-copy="line-1"' in shown
     for secret in secrets_of(private):
         assert secret not in shown
 
@@ -231,6 +233,54 @@ def test_a_test_is_asked_for_once(maker: Client, people: People) -> None:
     assert (test.tried, test.cluster) == (row.fingerprint, None)
     assert 'hx-trigger="every 1s"' in page(maker, "credential", row.pk)
     assert 'hx-trigger="every 1s"' in page(maker, "cluster", cluster.pk)
+
+
+GATED = {
+    "name": "lab key",
+    "user_name": "me",
+    "forced_command": "on",
+    "work_directory": "/scratch/my own",
+    "scheduler": "slurm",
+}
+
+
+def test_a_forced_command_is_shown_with_its_script_and_line(maker: Client, people: People) -> None:
+    missing = {**GATED, "work_directory": ""}
+    assert (
+        "A forced command is told this"
+        in maker.post(reverse("credential_new"), missing).content.decode()
+    )
+    maker.post(reverse("credential_new"), GATED)
+    row = Credential.objects.get()
+    shown = page(maker, "credential", row.pk)
+    line = (
+        "restrict,command=\"python3 -I ~/.ssh/tare-gate.py '/scratch/my own' slurm\" "
+        f"{row.public_key} tare-lab-key"
+    )
+    assert f">{line}</pre>" in shown
+    assert gate.digest() in shown
+    script = maker.get(reverse("gate_script"))
+    assert script.content.decode() == gate.script()
+
+
+def test_each_machine_gets_its_own_line(maker: Client, people: People) -> None:
+    maker.post(reverse("credential_new"), GATED)
+    row = Credential.objects.get()
+    columns = {"transport": "ssh", "credential": row, "scheduler": "slurm"}
+    gateway = ClusterFactory(name="gateway", host="gw.example", enabled=False, **columns)
+    ClusterFactory(
+        name="inner", host="in.example", jump_host=gateway, work_directory="/work/in", **columns
+    )
+    first, second = authorized_keys.lines(row, row.public_key)
+    assert (first.where, first.runs_jobs) == ("gateway", False)
+    assert first.text.startswith('restrict,port-forwarding,permitopen="in.example:22",command=')
+    assert "tare-gate.py /work/in slurm" in second.text
+    shown = page(maker, "credential", row.pk)
+    assert first.text in shown
+    assert second.text in shown
+    maker.post(reverse("credential_rotate", args=[row.pk]))
+    waits = Credential.objects.get()
+    assert f'slurm" {waits.next_public_key} tare-lab-key</pre>' in page(maker, "credential", row.pk)
 
 
 GET = ("credential", "credential_edit")

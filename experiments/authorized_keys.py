@@ -1,0 +1,77 @@
+"""What is to be installed on login nodes for a key: lines of authorized_keys, and the script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import models
+
+from experiments.models import Cluster, Credential
+from runners import gate
+
+GATE_VERSION = gate.VERSION
+
+
+def gate_script() -> str:
+    """Return the script of the forced command: no secret, and the same for every key."""
+    return gate.script()
+
+
+def gate_digest() -> str:
+    """Return its SHA-256, in hexadecimal digits."""
+    return gate.digest()
+
+
+@dataclass(frozen=True)
+class Line:
+    """What to append to authorized_keys, and on which machine."""
+
+    where: str  # empty: wherever the key is to be used
+    text: str
+    runs_jobs: bool = False  # whether the script has to be there, too
+    problem: str = ""  # why there is none
+
+
+def lines(credential: Credential, public_key: str) -> list[Line]:
+    """Return the lines that install a public half: with a forced command, one for each machine."""
+    key = f"{public_key} {comment(credential)}"
+    if not credential.forced_command:
+        return [Line("", key)]
+    found = [_line(cluster, key) for cluster in _machines(credential)]
+    if not any(line.runs_jobs for line in found) and credential.work_directory:
+        where = "" if not found else "the next cluster"
+        found.append(_gated(where, key, credential.work_directory, credential.scheduler, []))
+    return found
+
+
+def _machines(credential: Credential) -> models.QuerySet[Cluster]:
+    used = credential.clusters.filter(transport="ssh")
+    return used.prefetch_related("behind").order_by("name")
+
+
+def _line(cluster: Cluster, key: str) -> Line:
+    """A machine that is only a jump host runs nothing: it lets through to those behind it."""
+    forwards = [(inner.host, inner.port) for inner in cluster.behind.all()]
+    if forwards and not cluster.enabled:
+        return Line(str(cluster), gate.authorized_line(key, forwards=forwards))
+    return _gated(str(cluster), key, cluster.work_directory, cluster.scheduler, forwards)
+
+
+def _gated(
+    where: str, key: str, work_directory: str, scheduler: str, forwards: list[tuple[str, int]]
+) -> Line:
+    try:
+        text = gate.authorized_line(
+            key, work_directory=work_directory, scheduler=scheduler, forwards=forwards
+        )
+    except ValueError as problem:
+        return Line(where, "", problem=str(problem))
+    return Line(where, text, runs_jobs=True)
+
+
+def comment(credential: Credential) -> str:
+    """Return what tells its line in authorized_keys from others."""
+    return "tare-" + "".join(
+        character if character.isalnum() or character in "-_." else "-"
+        for character in credential.name
+    )

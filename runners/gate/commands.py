@@ -1,0 +1,94 @@
+"""Every command that Tare sends to a login node, for the forced command to know.
+
+A word stands for itself. `<path>` is below the work directory, `<work>` may be that directory
+itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`,
+`<digest>` and `<text>` are what they say; `...` repeats what follows it, any number of times.
+`tests/runners/test_gate.py` fails for a script that is not here.
+"""
+
+from runners.gate import Command
+from runners.preflight import asking, probes
+from runners.runner import JOURNALS, TAIL
+from runners.schedulers import direct, grid_engine, slurm
+from runners.transports.base import APPEND, FETCH, FINISH, READ, SEND, SENT, WRITE
+
+ANY = (
+    Command("greeting", ("true",)),
+    Command("writing a file", ("sh", "-c", WRITE, "write", "<path>", "<number>")),
+    Command("reading a file", ("sh", "-c", READ, "read", "<path>", "<number>")),
+    Command("sending a large file", ("sh", "-c", SENT, "sent", "<path>", "<number>", "<digest>")),
+    Command("going on with it", ("sh", "-c", APPEND, "append", "<path>", "<number>", "<number>")),
+    Command("ending it", ("sh", "-c", FINISH, "finish", "<path>")),
+    Command("giving it up", ("rm", "-f", "<path>.part")),
+    Command("sending files", ("sh", "-c", SEND, "send", "<folder>")),
+    Command("fetching files", ("sh", "-c", FETCH, "fetch", "<path>", "<number>")),
+    Command("reading journals", ("sh", "-c", JOURNALS, "journals", "...", "<path>", "<number>")),
+    Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
+)
+CHECKS = (
+    Command("a check's file", ("sh", "-c", asking.TOKEN, "write", "<work>", "<token>")),
+    Command("removing a check's file", ("rm", "-f", "<token_path>")),
+    Command("the check", ("bash", "-c", probes.PROBES, "probes", "", "<probes>")),
+    Command("system", ("sh", "-c", asking.SYSTEM)),
+    Command("Python", ("python3", "--version")),
+    Command("clock", ("date", "+%s")),
+    Command("work directory", ("sh", "-c", asking.WORK_DIRECTORY, "check", "<work>")),
+    Command("free space", ("sh", "-c", asking.SPACE, "df", "<work>")),
+    Command("free inodes", ("sh", "-c", asking.INODES, "df", "<work>")),
+    Command("file system", ("sh", "-c", asking.FILE_SYSTEM, "stat", "<work>")),
+    Command("quota", ("sh", "-c", asking.QUOTA, "quota", "<work>")),
+)
+SLURM = (
+    Command("submitting", ("bash", "-c", slurm.SUBMIT, "sbatch", "<path>/job.sh"), "slurm"),
+    Command(
+        "looking for a job",
+        ("squeue", "--noheader", "--states=all", "--name=<name>", "--format=%i|%T|%r"),
+        "slurm",
+    ),
+    Command("status", ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%r"), "slurm"),
+    Command("cancelling", ("scancel", "...", "<id>"), "slurm"),
+    Command(
+        "accounting",
+        ("bash", "-c", slurm.LAST_WORD, "last-word", "<ids>", "...", "<id>"),
+        "slurm",
+    ),
+    Command("version", ("sbatch", "--version"), "slurm"),
+    Command("partitions", ("sinfo", "--noheader", "--format=%R|%a|%l|%D|%T|%G"), "slurm"),
+    Command("a trial", ("bash", "-c", slurm.TRIAL, "sbatch", "...", "<text>"), "slurm"),
+    Command(
+        "a check on a node",
+        (
+            *("srun", "--immediate=<number>", "--input=none", "<options>"),
+            *("bash", "-lc", probes.PROBES, "probes", "...", "<text>"),
+        ),
+        "slurm",
+    ),
+)
+GRID_ENGINE = (
+    Command("submitting", ("bash", "-c", grid_engine.SUBMIT, "qsub", "<path>"), "grid_engine"),
+    Command("looking for a job", ("bash", "-c", grid_engine.FIND, "find", "<name>"), "grid_engine"),
+    Command("status", ("bash", "-c", grid_engine.STATUS, "status", "<ids>"), "grid_engine"),
+    Command("cancelling", ("bash", "-c", grid_engine.CANCEL, "qdel", "...", "<id>"), "grid_engine"),
+    Command(
+        "accounting", ("bash", "-c", grid_engine.LAST_WORD, "qacct", "...", "<id>"), "grid_engine"
+    ),
+    Command("version", ("bash", "-c", grid_engine.VERSION), "grid_engine"),
+    Command("a trial", ("bash", "-c", grid_engine.TRIAL, "qsub", "...", "<text>"), "grid_engine"),
+)
+DIRECT = (
+    Command(
+        "submitting",
+        ("sh", "-c", direct.SUBMIT, "submit", "<path>", "<work>", direct.BEGIN),
+        "direct",
+    ),
+    Command("looking for a job", ("sh", "-c", direct.FIND, "find", "<path>"), "direct"),
+    Command("status", ("sh", "-c", direct.STATUS, "status", "...", "<id>"), "direct"),
+    Command("cancelling", ("sh", "-c", direct.CANCEL, "cancel", "...", "<id>"), "direct"),
+    # Jobs run on this very machine, so what a check starts here is no more than a job may.
+    Command(
+        "a check on this machine",
+        ("bash", "-lc", probes.PROBES, "probes", "...", "<text>"),
+        "direct",
+    ),
+)
+COMMANDS = (*ANY, *CHECKS, *SLURM, *GRID_ENGINE, *DIRECT)
