@@ -16,6 +16,7 @@ ANY = (
     Command("greeting", ("true",)),
     Command("writing a file", ("sh", "-c", WRITE, "write", "<path>", "<number>")),
     Command("reading a file", ("sh", "-c", READ, "read", "<path>", "<number>")),
+    Command("making a folder", ("mkdir", "-p", "<path>")),
     Command("sending a large file", ("sh", "-c", SENT, "sent", "<path>", "<number>", "<digest>")),
     Command("going on with it", ("sh", "-c", APPEND, "append", "<path>", "<number>", "<number>")),
     Command("ending it", ("sh", "-c", FINISH, "finish", "<path>")),
