@@ -28,8 +28,10 @@ from experiments.models import (
     Run,
     Runtime,
     StagedImage,
+    User,
     Workload,
 )
+from experiments.permissions import may_change
 from experiments.sharing import Sharing
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
@@ -232,6 +234,8 @@ class ImageAdmin(Owned):
 
 
 class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+    by: ClassVar[User]
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         cluster, runtime = cleaned.get("cluster"), cleaned.get("runtime")
@@ -247,6 +251,8 @@ class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(
                 "staged_image", f"{runtime.get_kind_display()} does not start {staged.format}."
             )
+        if "setup_lines" in self.changed_data and not (cluster and may_change(self.by, cluster)):
+            self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
         kind = RUNTIMES[runtime.kind if runtime else "bare_metal"]()
         binds = cleaned.get("binds") or []
         for name, words in kind.refusals(cleaned.get("mode", ""), binds).items():

@@ -63,6 +63,11 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
             field.label, field.required = "Readers", False  # the model knows the usual ones
         return field
 
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Let forms know whose they are: `self.by`."""
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        return type(form.__name__, (form,), {"by": request.user})
+
     def _row(self, request: HttpRequest) -> Any:
         """Return the row of this page; an empty one where it is being added."""
         pk = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None

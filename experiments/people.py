@@ -59,10 +59,6 @@ class People(Ruled, UserAdmin):  # type: ignore[type-arg]
     list_display = ("username", "role", "email", "is_active", "last_login")
     list_filter = ("role", "groups", "is_active")
 
-    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form: Any = super().get_form(request, obj, change=change, **kwargs)
-        return type(form.__name__, (form,), {"by": request.user})
-
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Nobody deletes themselves: so somebody is always left who gives roles."""
         return super().has_delete_permission(request, obj) and obj != request.user
