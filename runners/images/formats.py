@@ -220,6 +220,11 @@ class PodmanImage(Named):
         return Staging(self.of_files(staging.place), staging.needs, staging.steps)
 
     @staticmethod
+    def tagged(place: str) -> str:
+        """Podman gives and takes away names with a tag only."""
+        return place.partition("@")[0] + ":staged" if "@" in place else place
+
+    @staticmethod
     def of_files(place: str) -> str:
         return place.partition("@")[0] + ":rootfs"
 
@@ -229,14 +234,14 @@ class PodmanImage(Named):
                 "Podman takes no SIF file: add the image by its reference, its archive or its root "
                 "file system."
             )
-        script, name = scripts.PODMAN_LOAD, place.partition("@")[0] + ":staged"
+        script, name = scripts.PODMAN_LOAD, self.tagged(place)
         if source.kind == "rootfs":
             script, name = scripts.PODMAN_IMPORT, self.of_files(place)
         command = ("sh", "-c", script, executable, source.path, name)
         return [Step("Giving Podman the image", command)]
 
     def removing(self, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, place)
+        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, self.tagged(place))
         return [Step("Removing Podman's image", command)]
 
 

@@ -58,6 +58,7 @@ _UDOCKER = """umask 022
 udocker=$0 archive=$1 name=$2 mode=$3
 store=$(mktemp -d "$PWD/udocker.XXXXXX") || exit
 made="$name-part"
+DOCKERS=application/vnd.docker.distribution.manifest.v2+json
 clean() {
     "$udocker" inspect -p "$made" >/dev/null 2>&1 && "$udocker" -q rm -f "$made"
     chmod -R u+rwX "$store" 2>/dev/null
@@ -76,7 +77,14 @@ if "$udocker" inspect -p "$name" >/dev/null 2>&1; then "$udocker" -q rm -f "$nam
 """
 UDOCKER_LOAD = _UDOCKER.replace(
     "@have@",
-    """"$udocker" -q load -i "$archive" tare/image || exit
+    """# udocker passes over manifests of Docker's own type. The last of two files of a name counts.
+tar -xf "$archive" -C "$store" index.json || exit
+if grep -q "$DOCKERS" "$store/index.json"; then
+    cp "$archive" "$store/archive.tar" && archive="$store/archive.tar" || exit
+    sed -i "s|$DOCKERS|application/vnd.oci.image.manifest.v1+json|" "$store/index.json"
+    tar -rf "$archive" -C "$store" index.json || exit
+fi
+"$udocker" -q load -i "$archive" tare/image || exit
 image=$("$udocker" -q images | grep -o '^tare/image:[^ ]*')
 [ -n "$image" ] || { echo "udocker finds no image in the archive."; exit 1; }""",
 )
