@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from experiments.audit import kind_of
 from experiments.models import AuditEntry, Cluster, Credential, Experiment, Image, User
+from experiments.models.visibility import Visibility
 from experiments.permissions import MAKERS
 
 KINDS = {kind_of(model): str(model._meta.verbose_name) for model in MAKERS}
@@ -25,7 +26,7 @@ PAGES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Told:
-    """One field. Of a secret neither the old value nor the new one is known."""
+    """One field. Of a secret no value is known: only that there is one now."""
 
     field: str
     old: str
@@ -33,24 +34,33 @@ class Told:
     secret: bool = False
 
 
+FIELDS = {"setup_lines": "set-up lines", "visibility": "readers"}
+"""What forms call a field that is not called as its column."""
+
+
 def told_of(entry: AuditEntry) -> list[Told]:
+    """Return what an entry says, the name first."""
     found = []
-    for name, change in entry.changes.items():
-        field = name.replace("_", " ")
+    verb = "set" if entry.what == "added" else "changed"
+    for name, change in sorted(entry.changes.items(), key=lambda item: (item[0] != "name", item)):
+        field = FIELDS.get(name, name.replace("_", " "))
         if isinstance(change, list) and len(change) == 2:
-            found.append(Told(field, _words(change[0]), _words(change[1])))
+            old, new = (_words(name, value) for value in change)
+            found.append(Told(field, old, new))
         else:
-            found.append(Told(field, "", "", secret=True))
+            found.append(Told(field, "", verb, secret=True))
     return found
 
 
-def _words(value: Any) -> str:
+def _words(name: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
+    if name == "visibility":
+        return dict(Visibility.choices).get(value, str(value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

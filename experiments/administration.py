@@ -17,6 +17,7 @@ from django_rq.admin import QueueAdmin
 
 from experiments import audit, permissions
 from experiments.models import Cluster, Credential, Runtime, StagedImage, User
+from experiments.sharing import MEANT
 
 
 class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -55,6 +56,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         if field and request and db_field.name == "groups" and self.model is not User:
             row = self._row(request)
             field.queryset = permissions.groups_to_share_with(request.user, row)
+            field.help_text = MEANT
         return field
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:

@@ -121,7 +121,9 @@ def state(row: models.Model | None) -> State:
 def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
     if isinstance(field, models.ForeignKey):
         other = getattr(row, field.name)
-        return None if other is None else f"{other} ({other.pk})"
+        if other is None or isinstance(other, User):
+            return other and str(other)
+        return f"{other} ({other.pk})"  # names of some are not unique
     value = field.value_from_object(row)
     if field.name == "host_key":
         return fingerprint_of(value)

@@ -13,6 +13,8 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from experiments import audit, permissions
 from experiments.administration import Ruled
@@ -21,6 +23,13 @@ from experiments.models import User
 
 class PersonForm(UserChangeForm):  # type: ignore[type-arg]
     by: ClassVar[User]
+
+    class Meta(UserChangeForm.Meta):
+        help_texts: ClassVar = {
+            "groups": "They read and use what is shared with these groups.",
+            "is_active": "Who is not can no longer log in. People who have done something here are "
+            "put out of service, not deleted.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
@@ -71,11 +80,19 @@ class People(Ruled, UserAdmin):  # type: ignore[type-arg]
         return answer
 
 
+class Wrapped(FilteredSelectMultiple):
+    """The script puts its boxes before all else that surrounds the list: the label, if it can."""
+
+    def render(self, *args: Any, **kwargs: Any) -> SafeString:
+        inner = super().render(*args, **kwargs)
+        return format_html('<div class="related-widget-wrapper">{}</div>', inner)
+
+
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
     members = forms.ModelMultipleChoiceField(
         User.objects.order_by("username"),
         required=False,
-        widget=FilteredSelectMultiple("people", is_stacked=False),
+        widget=Wrapped("people", is_stacked=False),
         help_text="They may read and use what is shared with the group.",
     )
 

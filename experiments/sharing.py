@@ -11,6 +11,7 @@ from experiments.models import User
 from experiments.models.visibility import Visibility
 from experiments.permissions import groups_to_share_with
 
+MEANT = "Whom “my groups” means. Their people may read it and use it."
 WHICH = "Which groups? Choose one, or other readers."
 
 
@@ -23,6 +24,7 @@ class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
         groups: Any = self.fields["groups"]
         visibility.label = "Readers"
         visibility.required = False  # the model knows the usual ones
+        groups.help_text = MEANT
         groups.queryset = groups_to_share_with(user, self.instance)
         if not groups.queryset.exists():
             del self.fields["groups"]

@@ -49,7 +49,7 @@ def test_old_and_new_are_shown_and_secrets_are_not(people: People) -> None:
     assert "<del>old.example</del> → new.example" in page
     assert "it moved &lt;b&gt;" in page
     assert f'<a href="{reverse("cluster", args=[cluster.pk])}">forhlr2</a>' in page
-    assert "changed, never shown" in page
+    assert "set, never shown" in page
     assert "SHA256:abc" in page
     assert "hush" not in page
 
