@@ -12,7 +12,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django_rq.models import Dashboard
 
-from experiments import people  # noqa: F401  (registers itself)
+from experiments import (
+    environments,
+    people,  # noqa: F401  (registers itself)
+)
 from experiments.administration import Owned, Queues, ReadOnly, RuledInline
 from experiments.execution import partition_problem
 from experiments.models import (
@@ -33,7 +36,6 @@ from experiments.models import (
 )
 from experiments.permissions import may_change
 from experiments.sharing import Sharing
-from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint
 from runners.workloads import KNOWN_WORKLOADS, ParameterError
@@ -238,24 +240,17 @@ class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        cluster, runtime = cleaned.get("cluster"), cleaned.get("runtime")
-        staged = cleaned.get("staged_image")
-        if bool(runtime) != bool(staged):
-            missing = "staged_image" if runtime else "runtime"
-            self.add_error(missing, "A runtime and an image go together; bare metal has neither.")
-            return cleaned
-        for name, row in (("runtime", runtime), ("staged_image", staged)):
-            if row and cluster and row.cluster_id != cluster.pk:
-                self.add_error(name, f"This is on {row.cluster}, not on {cluster}.")
-        if runtime and staged and staged.format not in RUNTIMES[runtime.kind].formats:
-            self.add_error(
-                "staged_image", f"{runtime.get_kind_display()} does not start {staged.format}."
-            )
+        cluster = cleaned.get("cluster")
         if "setup_lines" in self.changed_data and not (cluster and may_change(self.by, cluster)):
             self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
-        kind = RUNTIMES[runtime.kind if runtime else "bare_metal"]()
-        binds = cleaned.get("binds") or []
-        for name, words in kind.refusals(cleaned.get("mode", ""), binds).items():
+        found = environments.refusals(
+            cluster=cluster,
+            runtime=cleaned.get("runtime"),
+            staged=cleaned.get("staged_image"),
+            mode=cleaned.get("mode", ""),
+            binds=cleaned.get("binds") or [],
+        )
+        for name, words in found.items():
             self.add_error(name, words)
         return cleaned
 

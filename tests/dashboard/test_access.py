@@ -36,6 +36,7 @@ FOR_MEMBERS = (
     "runs",
     "catalogue",
     "workload_new",
+    "environment_new",
     "clusters",
     "table_new",
 )
