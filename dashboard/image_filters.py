@@ -6,7 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from dashboard.filters import Filter
 from dashboard.requests import OpenRequest
@@ -51,7 +51,10 @@ class ImageFilter(Filter):
         columns = [self.COLUMNS[name] for name in named]
         known = list(self.rows.order_by().values_list(*columns).distinct())
         for place, name in enumerate(named):
-            values = sorted({row[place] for row in known} - {""}, key=_natural)
+            told = {row[place] for row in known}
+            if name == "framework":  # an image may have several
+                told = {one for text in told for one in text.split(", ")}
+            values = sorted(told - {""}, key=_natural)
             self._choose(name, [(value, value) for value in values])
         places = self.clusters.filter(staged_images__in=_present()).distinct()
         on = [(str(cluster.pk), f"on {cluster}") for cluster in places]
@@ -65,7 +68,7 @@ class ImageFilter(Filter):
         rows = search(self.rows, self.words)
         for name, column in self.COLUMNS.items():
             if self.asked(name):
-                rows = rows.filter(**{column: self.asked(name)})
+                rows = rows.filter(_is(column, self.asked(name)))
         if place := self.asked("staged"):
             staged = _present()
             if place == NOWHERE:
@@ -77,6 +80,12 @@ class ImageFilter(Filter):
     @property
     def words(self) -> str:
         return self.asked("q") or ""
+
+
+def _is(column: str, value: str) -> Q:
+    if column != "framework":
+        return Q(**{column: value})
+    return Q(framework__regex=rf"(^|, ){re.escape(value)}(,|$)")
 
 
 def _present() -> QuerySet[StagedImage]:

@@ -89,6 +89,7 @@ RQ_QUEUES = {
 
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
 IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
+IMAGE_UPLOAD_BYTES = int(environment.text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [

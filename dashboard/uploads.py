@@ -1,15 +1,25 @@
-"""What is sent to us as a file: no more of it is kept than anything here reads."""
+"""What is sent to us as a file: no more of it is kept than anything here reads.
+
+Images are larger than anything else and go straight into the image store, under a limit of their
+own: a view sets `request.upload_handlers` to `[ImageUpload(request)]` before it reads the request.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
+from django.conf import settings
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
+from experiments import store
 from experiments.imports import LIMITS
+from experiments.statistics import numbers
 
 REFUSED = "TARE_UPLOAD_REFUSED"
+WHY = "TARE_UPLOAD_REFUSED_BECAUSE"
 
 
 class Quota(FileUploadHandler):
@@ -30,3 +40,70 @@ class Quota(FileUploadHandler):
 def was_too_large(request: HttpRequest) -> bool:
     """Whether a file of this request was refused for its size."""
     return REFUSED in request.META
+
+
+class InStore(TemporaryUploadedFile):
+    """An uploaded file on the image store's own file system. It goes when the request ends."""
+
+    def __init__(self, name: str, content_type: str | None) -> None:
+        file = tempfile.NamedTemporaryFile(dir=store.incoming().parent, prefix="upload-")  # noqa: SIM115
+        UploadedFile.__init__(self, file, name, content_type, 0)
+
+
+class ImageUpload(FileUploadHandler):
+    """Writes a file as it comes, in constant memory; what cannot be kept is refused in words."""
+
+    chunk_size = 1 << 20
+    file: InStore  # by this name Django closes it, whatever happens
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        super().new_file(*args, **kwargs)
+        self.file = InStore(self.file_name or "", self.content_type)
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        if start + len(raw_data) > settings.IMAGE_UPLOAD_BYTES:
+            self._refuse(too_large())
+        try:
+            self.file.write(raw_data)
+        except OSError as problem:
+            self._refuse(f"The server could not keep the file: {problem.strerror}. Nothing stays.")
+
+    def file_complete(self, file_size: int) -> InStore:
+        self.file.flush()
+        self.file.seek(0)
+        self.file.size = file_size
+        return self.file
+
+    def _refuse(self, why: str) -> None:
+        """Throw away what came, and what is still to come."""
+        self.file.close()
+        if self.request is not None:
+            self.request.META[WHY] = why
+        raise SkipFile
+
+
+def image_refusal(request: HttpRequest) -> str:
+    """Why an uploaded image was not kept; empty if it was."""
+    return str(request.META.get(WHY, ""))
+
+
+def too_large() -> str:
+    most = numbers.quantity(float(settings.IMAGE_UPLOAD_BYTES), "B", significant=3)
+    return (
+        f"The file is larger than {most}, the most that this site takes. Copy it to a cluster, and "
+        "add it from there."
+    )
+
+
+def no_room_for(size: int) -> str:
+    """Why the store cannot take a request of `size` bytes; empty if it can."""
+    if size > settings.IMAGE_UPLOAD_BYTES + FORM_BYTES:
+        return too_large()
+    free = store.free_bytes()
+    if size > free:
+        told = [numbers.quantity(float(one), "B", significant=3) for one in (free, size)]
+        return f"The server has {told[0]} left for images, and this would take {told[1]}."
+    return ""
+
+
+FORM_BYTES = 1 << 20  # of a request: all that is not the file

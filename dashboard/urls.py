@@ -6,8 +6,10 @@ from django.urls import path
 
 from dashboard.forms import LoginForm
 from dashboard.views import (
+    arrivals,
     audit,
     catalogue,
+    chores,
     clusters,
     comparisons,
     credentials,
@@ -68,8 +70,16 @@ urlpatterns = [
     path("runs/<slug:uid>/", runs.run, name="run"),
     path("runs/<slug:uid>/exclude/", runs.exclude, name="run_exclude"),
     path("catalogue/", catalogue.catalogue, name="catalogue"),
+    path("catalogue/images/new/", arrivals.new, name="image_new"),
     path("catalogue/images/<int:pk>/", images.image, name="image"),
-    path("arrivals/<int:pk>/dismiss/", images.dismiss, name="arrival_dismiss"),
+    path("catalogue/images/<int:pk>/stage/", images.stage, name="image_stage"),
+    path("catalogue/images/<int:pk>/labels/", images.labels, name="image_labels"),
+    path("staged/<int:pk>/verify/", images.verify, name="staged_verify"),
+    path("staged/<int:pk>/remove/", images.unstage, name="staged_remove"),
+    path("arrivals/<int:pk>/cancel/", arrivals.cancel, name="arrival_cancel"),
+    path("arrivals/<int:pk>/dismiss/", arrivals.dismiss, name="arrival_dismiss"),
+    path("chores/<int:pk>/", chores.chore, name="chore"),
+    path("chores/<int:pk>/cancel/", chores.cancel, name="chore_cancel"),
     path("catalogue/environments/new/", environments.new, name="environment_new"),
     path("catalogue/environments/<int:pk>/", environments.environment, name="environment"),
     path("catalogue/environments/<int:pk>/delete/", environments.delete, name="environment_delete"),

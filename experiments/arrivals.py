@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
 from experiments import audit, permissions, store
 from experiments.lifecycle import end_arrival
@@ -18,9 +21,7 @@ def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival
     _may(by)
     path = store.incoming()
     try:
-        with path.open("wb") as kept:
-            for chunk in file.chunks():
-                kept.write(chunk)
+        _keep(file, path)
     except OSError as problem:
         path.unlink(missing_ok=True)
         raise NotDone(
@@ -30,6 +31,17 @@ def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival
     row = Arrival(kind=Arrival.Kind.UPLOAD, reference=name, title=title, owner=by)
     row.incoming, row.total_bytes = path.name, path.stat().st_size
     return _asked(row)
+
+
+def _keep(file: UploadedFile[Any], path: Path) -> None:
+    """Write an upload into the store; one that lies there already gets a second name only."""
+    if isinstance(file, TemporaryUploadedFile):
+        with suppress(OSError):
+            os.link(file.temporary_file_path(), path)
+            return
+    with path.open("wb") as kept:
+        for chunk in file.chunks():
+            kept.write(chunk)
 
 
 def ask_file(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:

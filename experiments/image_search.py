@@ -48,11 +48,11 @@ class Term:
         return found | Q(labels_text__icontains=_json(self.name)[1:-1])
 
     def _in_column(self, column: str) -> Q:
-        found = Q(**{f"{column}__icontains": self.name})
-        if self.version:
-            pattern = rf"(^|[^0-9.]){re.escape(self.version)}([^0-9]|$)"
-            found &= Q(**{f"{column}__regex": pattern})
-        return found
+        if not self.version:
+            return Q(**{f"{column}__icontains": self.name})
+        # Of several with commas between, the version of the same one.
+        name, version = re.escape(self.name), re.escape(self.version)
+        return Q(**{f"{column}__iregex": rf"{name}([^,]*[^0-9.,])?{version}([^0-9]|$)"})
 
 
 def terms(text: str) -> list[Term]:

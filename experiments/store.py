@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def adopt(received: Path, sha256: str) -> Path:
 
 def has(sha256: str) -> bool:
     return bool(sha256) and path_of(sha256).is_file()
+
+
+def free_bytes() -> int:
+    """How much room the store's file system has left."""
+    return shutil.disk_usage(folder()).free
 
 
 def forget(sha256: str) -> None:

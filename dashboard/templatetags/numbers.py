@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from experiments.comparisons.accuracies import Spread
-from experiments.models import Job, Run
+from experiments.models import Chore, Job, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
@@ -111,8 +111,8 @@ def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeStri
 
 
 @register.filter
-def took(row: Job | Run) -> str:
-    """How long a job or a run took, from its own clock."""
+def took(row: Job | Run | Chore) -> str:
+    """How long a job, a run or a chore took, from its own clock."""
     began = row.began_at if isinstance(row, Run) else row.started_at
     if began is None or row.ended_at is None:
         return numbers.MISSING

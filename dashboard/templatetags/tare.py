@@ -169,6 +169,12 @@ def roughly(seconds: float) -> str:
 
 
 @register.filter
+def last_lines(text: str, count: int = 6) -> str:
+    """The end of what a program has written."""
+    return "\n".join(text.splitlines()[-count:])
+
+
+@register.filter
 def get(mapping: Any, key: Any) -> Any:
     return mapping.get(key)
 

@@ -1,33 +1,106 @@
-"""Images: an image's passport, and what is on its way into the catalogue."""
+"""Images: an image's passport and its staged forms."""
 
 from __future__ import annotations
 
-from django.db.models import Count
+from typing import Any
+
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard import passport
+from dashboard.access import require
+from dashboard.image_forms import LabelsForm, StageForm
 from dashboard.requests import Request
-from experiments.models import Arrival, Cluster, Image
+from dashboard.staged import forms_of, history_of
+from experiments import permissions, staging
+from experiments.models import Image, StagedImage
 
 
 @require_GET
 def image(request: Request, pk: int) -> HttpResponse:
-    """An image's passport: what it is, what is in it, and where it lies."""
-    row = get_object_or_404(Image.objects.visible_to(request.user).select_related("owner"), pk=pk)
-    seen = row.staged.filter(cluster__in=Cluster.objects.visible_to(request.user))
-    staged = seen.select_related("cluster").annotate(users=Count("environments"))
-    packages = sorted(row.packages.items())
-    return render(
-        request, "catalogue/image.html", {"image": row, "staged": staged, "packages": packages}
-    )
+    """An image's passport; its fragments are the staged forms and the packages."""
+    row = _seen(request, pk)
+    if request.htmx and "packages" in request.GET:
+        return render(request, "catalogue/image.html#packages", _packages(request, row))
+    return _page(request, row, "#live" if request.htmx else "")
 
 
 @require_POST
-def dismiss(request: Request, pk: int) -> HttpResponse:
-    """Put away what came of an arrival: it has been read."""
-    row = get_object_or_404(Arrival.objects.told_to(request.user), pk=pk)
-    if row.is_over:
-        Arrival.objects.filter(pk=pk).update(dismissed_at=timezone.now())
-    return redirect("catalogue")
+def stage(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    require(permissions.why_not_add(request.user, StagedImage))
+    form = StageForm(request.POST, image=row, user=request.user)
+    staged = form.staged()
+    if staged is None:
+        return _page(request, row, stage_form=form)
+    messages.success(request, f"Asked for {staged.form} on {staged.cluster}.")
+    return redirect(row)
+
+
+@require_POST
+def labels(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    form = LabelsForm(request.POST, instance=row)
+    if not form.is_valid():
+        return _page(request, row, labels_form=form)
+    form.keep(request.user)
+    messages.success(request, "The labels are kept.")
+    return redirect(row)
+
+
+@require_POST
+def verify(request: Request, pk: int) -> HttpResponse:
+    """Have a staged form looked at again."""
+    row = _staged(request, pk)
+    require(permissions.why_not_add(request.user, StagedImage))
+    try:
+        staging.verify(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    return redirect(row.image)
+
+
+@require_POST
+def unstage(request: Request, pk: int) -> HttpResponse:
+    """Have a staged form removed from its cluster."""
+    row = _staged(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    try:
+        staging.unstage(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    return redirect(row.image)
+
+
+def _seen(request: Request, pk: int) -> Image:
+    rows = Image.objects.visible_to(request.user).select_related("owner")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _staged(request: Request, pk: int) -> StagedImage:
+    seen = Image.objects.visible_to(request.user)
+    rows = StagedImage.objects.filter(image__in=seen.values("pk"))
+    return get_object_or_404(rows.select_related("image", "cluster"), pk=pk)
+
+
+def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
+    found = forms_of(row, request.user)
+    context: dict[str, Any] = {"image": row, "forms": found, **history_of(row, request.user)}
+    context["alive"] = any(form.is_alive for form in found) or bool(context["chores_alive"])
+    if not fragment:
+        context |= _packages(request, row)
+        context["told"] = list(passport.told(row))
+        context["may_change"] = permissions.may_change(request.user, row)
+        context["may_stage"] = permissions.may_add(request.user, StagedImage)
+        context["stage_form"] = StageForm(image=row, user=request.user)
+        context["labels_form"] = LabelsForm(instance=row)
+        context |= forms
+    return render(request, f"catalogue/image.html{fragment}", context)
+
+
+def _packages(request: Request, row: Image) -> dict[str, Any]:
+    words = request.GET.get("packages", "")
+    return {"image": row, "packages": passport.packages(row, words), "words": words}

@@ -77,6 +77,12 @@ class Chore(Submission):
         """What it works on."""
         return self.staged_image or self.environment or self.arrival or self.image
 
+    def image_of(self) -> Image | None:
+        """The image that it is about, if it is about one."""
+        if self.staged_image:
+            return self.staged_image.image
+        return self.image or (self.arrival.image if self.arrival else None)
+
     @property
     def percent(self) -> int | None:
         """How many of its steps have ended, in percent; None before the first."""

@@ -82,6 +82,11 @@ class Image(SharedInside):
         return reverse("image", args=[self.pk])
 
     @property
+    def frameworks(self) -> list[str]:
+        """Each with its version."""
+        return [one for one in self.framework.split(", ") if one]
+
+    @property
     def short_digest(self) -> str:
         return self.digest.removeprefix("sha256:")[:12]
 

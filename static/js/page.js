@@ -94,3 +94,15 @@ document.addEventListener("input", (event) => {
   words.textContent = tooLarge;
   problem.append(words);
 }, true);
+
+// How much of a file has been sent, where the form has a bar for it.
+document.addEventListener("htmx:xhr:progress", (event) => {
+  const form = event.target.closest?.("form[data-progress]");
+  if (!form || !event.detail.lengthComputable) return;
+  const { loaded, total } = event.detail;
+  const place = form.querySelector(".sending");
+  place.hidden = false;
+  place.querySelector("progress").value = loaded / total;
+  const words = loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "all sent; being kept";
+  place.querySelector("span").textContent = words;
+});

@@ -32,7 +32,7 @@ def three(people: People, site: Site) -> list[Image]:
         kind="oci",
         operating_system="Debian 12",
         python_version="3.11.2",
-        framework="tensorflow 2.21.0",
+        framework="keras 3.12.0, tensorflow 2.21.0",
         packages={"numpy": "2.4.6"},
         owner=people.owner,
     )
@@ -55,6 +55,8 @@ def three(people: People, site: Site) -> list[Image]:
         ("system=Debian+12", {"one"}),
         ("python=3.11.2", {"one", "three"}),
         ("framework=tensorflow+2.21.0", {"one"}),
+        ("framework=keras+3.12.0", {"one"}),
+        ("framework=tensorflow+2.21", {"one", "two", "three"}),  # there is no such
         ("cuda=12.4", {"two"}),
         ("staged=nowhere", {"two", "three"}),
         ("staged=CLUSTER", {"one"}),

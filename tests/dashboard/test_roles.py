@@ -28,12 +28,14 @@ from experiments.models import (
 from experiments.permissions import MAKERS
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
+    ChoreFactory,
     ClusterFactory,
     CredentialFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
     PublishedTableFactory,
+    StagedImageFactory,
     UserFactory,
     WorkloadFactory,
 )
@@ -74,6 +76,10 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "run": (GET, "run", Role.VIEWER),
     "image": (GET, "image", Role.VIEWER),
     "cluster": (GET, "cluster", Role.VIEWER),
+    "environment": (GET, "environment", Role.VIEWER),
+    "chore": (GET, "chore", Role.VIEWER),
+    "chore_cancel": (POST, "chore", Role.VIEWER),
+    "arrival_cancel": (POST, "arrival", Role.VIEWER),
     "arrival_dismiss": (POST, "arrival", Role.VIEWER),
     "experiment_software": (GET, "draft", Role.VIEWER),
     "experiment_new": (GET, "", Role.RESEARCHER),
@@ -93,6 +99,13 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_delete": (POST, "table", Role.RESEARCHER),
     "workload_new": (GET, "", Role.RESEARCHER),
     "readers": (GET, "readers", Role.RESEARCHER),
+    "image_new": (GET, "", Role.RESEARCHER),
+    "image_stage": (POST, "image", Role.RESEARCHER),
+    "image_labels": (POST, "image", Role.RESEARCHER),
+    "staged_verify": (POST, "staged", Role.RESEARCHER),
+    "staged_remove": (POST, "staged", Role.RESEARCHER),
+    "environment_new": (GET, "", Role.RESEARCHER),
+    "environment_delete": (POST, "environment", Role.RESEARCHER),
     "cluster_check": (POST, "cluster", Role.RESEARCHER),
     "credentials": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "credential_new": (GET, "", Role.CLUSTER_ADMINISTRATOR),
@@ -148,6 +161,7 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
         key = CredentialFactory(owner=owner)
         there = {"host": "login.example", "transport": "ssh"}
         cluster = ClusterFactory(owner=owner, credential=key, **there)
+        image = ImageFactory(owner=owner)
         shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
         return {
             "": [],
@@ -156,7 +170,10 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "table": [PublishedTableFactory(owner=owner).pk],
             "run": [run.uid],
             "job": [run.job.uid],
-            "image": [ImageFactory(owner=owner).pk],
+            "image": [image.pk],
+            "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
+            "environment": [EnvironmentFactory(owner=owner).pk],
+            "chore": [ChoreFactory(owner=owner).pk],
             "arrival": [Arrival.objects.create(owner=owner, kind="upload", reference="it").pk],
             "cluster": [cluster.pk],
             "host key": [shown.pk],
@@ -186,7 +203,7 @@ def test_an_address_opens_from_its_least_role_on(role: Role, mine: Any) -> None:
         if refused:
             words = answer.content.decode()
             assert f"you must be a {Role(least).label}; you are a {role.label}" in words, name
-        if name in ("experiment_launch", "experiment_delete", "table_delete", "logout"):
+        if name.endswith("_delete") or name in ("experiment_launch", "logout"):
             own = mine(user)
             client = logged_in(user)
 

@@ -21,7 +21,7 @@ def training(db: None) -> Image:
     return ImageFactory(
         reference="lab/training:1",
         operating_system="Debian GNU/Linux 12 (bookworm)",
-        framework="tensorflow 2.21.0",
+        framework="keras 3.12.0, tensorflow 2.21.0",
         packages=TRAINING,
         labels={"stage": 'of "Ann"'},
     )
@@ -65,6 +65,9 @@ def test_a_version_belongs_to_the_name_before_it(text: str, found: list[Term]) -
         ("protobuf 4.25", {"lab/training:1"}),
         ("Ruamel.YAML", {"registry.example.org/numpy:2.41"}),
         ("debian 12", {"lab/training:1"}),
+        ("keras 3.12", {"lab/training:1"}),
+        ("keras 2.21", set()),
+        ("training 1", {"lab/training:1"}),
         ("rocky 9", {"registry.example.org/numpy:2.41"}),
         ("rocky 5", set()),
         ('"Ann"', {"lab/training:1"}),

@@ -1,0 +1,82 @@
+"""An image's passport: what a survey has found inside, in the order in which its page tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.models import Image, StagedImage
+from experiments.statistics import numbers
+
+SOURCES = {"python": "Python", "conda": "conda", "system": "system"}
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    source: str
+    """Whose package it is: Python's, conda's, the system's."""
+
+
+@dataclass(frozen=True)
+class Same:
+    """Whether a staged form holds the image's files."""
+
+    state: str
+    words: str
+
+
+def packages(image: Image, words: str = "") -> list[Package]:
+    """Return the packages whose names, versions and sources hold all of `words`."""
+    kept = image.facts.get("packages")
+    by_source = kept if isinstance(kept, dict) else {"python": image.packages}
+    asked = words.lower().split()
+    return [
+        Package(name, version, SOURCES.get(source, source))
+        for source, versions in sorted(by_source.items())
+        for name, version in sorted(versions.items())
+        if all(word in f"{name} {version} {source}".lower() for word in asked)
+    ]
+
+
+def told(image: Image) -> Iterator[tuple[str, str]]:
+    """Yield what the survey found, beside what the catalogue's own columns say."""
+    facts = image.facts
+    system = facts.get("system") or {}
+    yield "Operating system", image.operating_system
+    yield "Architecture", _words(system.get("architecture"), system.get("libc"))
+    yield "Python", image.python_version
+    for python in facts.get("pythons") or []:
+        count = len(python.get("packages") or ())
+        path = f"/{python.get('path', '').lstrip('/')}"
+        yield "", f"{path}: {python.get('version')}, {count} package{'s' * (count != 1)}"
+    yield "Frameworks", image.framework
+    yield "CUDA", image.cuda_version
+    yield "cuDNN", image.cudnn_version
+    yield "NCCL", facts.get("nccl") or ""
+    yield "MPI", image.mpi
+    yield "BLAS", _versions(facts.get("blas") or {})
+    if "files" in facts:
+        size = numbers.quantity(float(facts.get("bytes") or 0), "B", significant=3)
+        yield "Files", f"{facts['files']:,}, together {size}"
+    for problem in facts.get("not_read") or []:
+        yield "Not read", problem
+
+
+def sameness(image: Image, staged: StagedImage) -> Same:
+    """Say whether the tree of a staged form is the image's own."""
+    if not staged.tree:
+        return Same("planned", "not looked at")
+    if not image.tree:
+        return Same("planned", "nothing to compare with")
+    return Same("yes", "the same") if staged.tree == image.tree else Same("no", "different")
+
+
+def _words(*texts: str | None) -> str:
+    return ", ".join(text for text in texts if text)
+
+
+def _versions(versions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}".strip() for name, version in sorted(versions.items()))

@@ -1,0 +1,59 @@
+"""A chore: what a cluster was asked to do with an image, step by step, with its script and log."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.requests import Request
+from experiments import permissions, staging
+from experiments.models import Chore, Cluster, Environment, Image
+
+
+@require_GET
+def chore(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    context = {"chore": row, "may_cancel": may_cancel(request, row)}
+    return render(request, "chores/detail.html" + ("#live" if request.htmx else ""), context)
+
+
+@require_POST
+def cancel(request: Request, pk: int) -> HttpResponse:
+    """Ask for its end; the tick brings it about."""
+    row = _seen(request, pk)
+    try:
+        staging.cancel(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, "Asked to end. What is half made is removed.")
+    return redirect("chore", pk=pk)
+
+
+def may_cancel(request: Request, row: Chore) -> bool:
+    theirs = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
+    return theirs and not row.is_final and row.cancel_requested_at is None
+
+
+def _seen(request: Request, pk: int) -> Chore:
+    """A chore whose subject the reader sees; one's own in any case."""
+    rows = Chore.objects.select_related(
+        "cluster", "partition", "owner", "image", "staged_image__image", "environment", "arrival"
+    )
+    row = get_object_or_404(rows, pk=pk)
+    if row.owner_id == request.user.pk or request.user.is_superuser:
+        return row
+    seen = Cluster.objects.visible_to(request.user).filter(pk=row.cluster_id).exists()
+    image = row.image_of()
+    if image is not None:
+        seen &= Image.objects.visible_to(request.user).filter(pk=image.pk).exists()
+    if row.environment_id:
+        rows_seen = Environment.objects.visible_to(request.user)
+        seen &= rows_seen.filter(pk=row.environment_id).exists()
+    elif image is None:
+        seen = False
+    if not seen:
+        raise Http404
+    return row
