@@ -14,6 +14,22 @@ from experiments.lifecycle import end_arrival
 from experiments.models import Arrival, Cluster, Image, User
 from experiments.staging import NotDone
 from experiments.tasks import ring_to_receive
+from runners.errors import Refused
+from runners.images.registry import parse
+
+
+def ask_registry(
+    reference: str, by: User, *, title: str = "", user_name: str = "", password: str = ""
+) -> Arrival:
+    """Ask for an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
+    _may(by)
+    try:
+        parsed = parse(reference)
+    except Refused as problem:
+        raise NotDone(str(problem)) from None
+    row = Arrival(kind=Arrival.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
+    row.user_name, row.password = user_name, password
+    return _asked(row)
 
 
 def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:

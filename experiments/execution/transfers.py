@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from experiments.lifecycle import end_arrival
 from experiments.models import Arrival, Cluster, Credential, Image, StagedImage
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
-from runners.images import About, about, identify, to_oci
+from runners.images import About, about, identify, registry, to_oci
 from runners.transports import SSH, Local, Transport
 
 PLACES = ("cluster__credential", "cluster__jump_host")
@@ -169,32 +170,58 @@ def receive(pk: int) -> str:
     def write(count: int, **more: Any) -> bool:
         return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
 
-    path = store.incoming(row.incoming)
+    # A name that the next worker knows too: what a broken connection left is gone on with.
+    path = store.incoming(row.incoming or f"arrival-{row.pk}")
     made = path.with_name(f"{path.name}.oci")
     try:
         if row.kind == Arrival.Kind.CLUSTER and row.cluster:
             write(0, doing="Fetching")
             _download(row.cluster, row.reference, path, write)
+        elif row.kind == Arrival.Kind.REGISTRY:
+            write(0, doing="Asking the registry")
+            _pull(row, path, write)
         write(0, doing="Reading", total_bytes=path.stat().st_size)
         whole, found, sha256 = attended(lambda meter: _read(path, made, meter), write)
         if not write(found.size):
             raise GivenUp
         image = _keep(row, whole, found, sha256)
     except GivenUp:
+        _forget(path)
         return "given up"
     except TryAgain as problem:
         write(0, problem=str(problem))
         return "try again"
     except (Refused, OSError) as problem:
+        _forget(path)
         name = row.reference.rpartition("/")[2] or "It"
         end_arrival(row, problem=str(problem).replace(made.name, name).replace(path.name, name))
         return "failed"
     finally:
         made.unlink(missing_ok=True)
-        if row.kind != Arrival.Kind.UPLOAD:
-            path.unlink(missing_ok=True)
+    _forget(path)
     end_arrival(row, image=image)
     return "done"
+
+
+def _forget(path: Path) -> None:
+    """Remove what was received, and what of it was not yet whole."""
+    for name in (path.name, f"{path.name}.part"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
+def _pull(row: Arrival, path: Path, write: Callable[..., bool]) -> None:
+    """Resolve the reference, and fetch what it means now; the digest becomes part of it."""
+    access = registry.Access(row.user_name, row.password.reveal())
+    wanted = registry.parse(row.reference)
+    found = attended(lambda _: registry.resolve(wanted, access), write)
+    name = str(replace(wanted, digest=found.digest))
+    write(0, doing="Fetching", total_bytes=found.size, reference=name)
+    row.reference = name
+
+    def fetch(meter: Meter) -> str:
+        return registry.fetch(found, path, access, progress=lambda here, _: meter.at(here))
+
+    attended(fetch, write)
 
 
 def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, About, str]:
