@@ -19,6 +19,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from experiments import audit
 from experiments.comparisons import compare_experiment
 from experiments.models import Environment, Experiment, Run, Snapshot
 from experiments.statistics import Verdict
@@ -186,7 +187,8 @@ def test_promise_5_a_secret_is_on_no_page_in_no_export_and_in_no_dump(
         pk = credential.pk if model == "credential" else measured.cluster.pk
         shown.append(read(administrator, f"admin:experiments_{model}_changelist"))
         shown.append(read(administrator, f"admin:experiments_{model}_change", pk))
-    for name, args in (("credentials", ()), ("credential", (credential.pk,))):
+    audit.saved(None, credential, {})
+    for name, args in (("credentials", ()), ("credential", (credential.pk,)), ("audit", ())):
         shown.append(read(administrator, name, *args))
     for text in shown:
         assert "nobody sees this" not in text

@@ -21,6 +21,7 @@ from experiments.models import (
     Experiment,
     Job,
     Measurement,
+    Role,
     Run,
     Series,
     Snapshot,
@@ -305,6 +306,7 @@ def test_the_command_imports_a_folder(owner: User, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("--owner", "nobody", "--baseline", "udocker"), "no user called nobody"),
+        (("--owner", "vic", "--baseline", "udocker"), "vic may make no experiments"),
         (("--owner", "ann", "--baseline", "r"), "Which of singularity, udocker is the baseline"),
         (("--owner", "ann", "--baseline", "udocker", "--margin", "2"), "A margin is from"),
         (("--owner", "ann", "--baseline", "udocker", "--environment", "7"), "parts 0 to 2, not 7"),
@@ -314,6 +316,7 @@ def test_the_command_says_what_is_wrong(
     arguments: tuple[str, ...], words: str, owner: User, tmp_path: Path
 ) -> None:
     folder = logs.as_folder(logs.runs(), tmp_path)
+    UserFactory(username="vic", role=Role.VIEWER)
     with pytest.raises(CommandError, match=words):
         command(folder, *arguments)
     assert not Experiment.objects.exists()

@@ -11,6 +11,7 @@ from experiments.importing import KIND, AlreadyImported, store
 from experiments.imports import LIMITS, ImportProblem, files, read_logs
 from experiments.imports.layout import Position, positions, suggested
 from experiments.models import Experiment, User
+from experiments.permissions import may_add
 
 
 class Command(BaseCommand):
@@ -43,6 +44,8 @@ class Command(BaseCommand):
         owner = User.objects.filter(username=options["owner"]).first()
         if owner is None:
             raise CommandError(f"There is no user called {options['owner']}.")
+        if not may_add(owner, Experiment):
+            raise CommandError(f"{owner} may make no experiments (role: {owner.role}).")
         if not 0.0001 <= options["margin"] <= 1:
             raise CommandError("A margin is from 0.0001 to 1; 0.02 is 2 %.")
         try:
