@@ -51,6 +51,57 @@ class WayIn(Styled, forms.Form):
             return None
 
 
+class ReferenceForm(WayIn):
+    way = "reference"
+    heading = "From a registry"
+    refused_at = "reference"
+
+    reference = forms.CharField(
+        max_length=500,
+        widget=forms.TextInput(
+            attrs={
+                "placeholder": "docker://docker.io/tensorflow/tensorflow:2.21.0-gpu",
+                "spellcheck": "false",
+                "autocomplete": "off",
+            }
+        ),
+        help_text="A tag is resolved now and becomes a label; what counts from then on is the "
+        "digest. With …@sha256:… nothing else than that is taken.",
+    )
+    user_name = forms.CharField(
+        max_length=100,
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="At the registry, where it asks for one.",
+    )
+    password = forms.CharField(
+        label="Password or token",
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Encrypted, and forgotten once the image is here.",
+    )
+
+    field_order = ("reference", "title", "user_name", "password")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if bool(cleaned.get("user_name")) != bool(cleaned.get("password")):
+            missing = "password" if cleaned.get("user_name") else "user_name"
+            self.add_error(missing, "A user name and a password go together.")
+        return cleaned
+
+    def ask(self) -> Arrival:
+        cleaned = self.cleaned_data
+        return arrivals.ask_registry(
+            cleaned["reference"],
+            self.user,
+            title=cleaned["title"],
+            user_name=cleaned["user_name"],
+            password=cleaned["password"],
+        )
+
+
 class UploadForm(WayIn):
     way = "upload"
     heading = "Upload a file"
@@ -95,7 +146,7 @@ class FileForm(WayIn):
         widget=forms.TextInput(
             attrs={"placeholder": "/projects/images/training.sif", "spellcheck": "false"}
         ),
-        help_text="Absolute. The same kinds of files as for an upload; it stays where it is.",
+        help_text="Absolute. The same kinds of files as for an upload; Tare fetches a copy.",
     )
 
     field_order = ("cluster", "path", "title")
@@ -115,7 +166,7 @@ class FileForm(WayIn):
         )
 
 
-WAYS: dict[str, type[WayIn]] = {form.way: form for form in (UploadForm, FileForm)}
+WAYS: dict[str, type[WayIn]] = {form.way: form for form in (ReferenceForm, UploadForm, FileForm)}
 
 
 class StageForm(Styled, forms.Form):

@@ -25,7 +25,8 @@ def leftovers() -> Iterator[Leftover]:
     """Yield files of the store that no image and no arrival under way refers to."""
     kept = set(Image.objects.exclude(content_sha256="").values_list("content_sha256", flat=True))
     over = (Arrival.State.DONE, Arrival.State.FAILED)
-    wanted = set(Arrival.objects.exclude(state__in=over).values_list("incoming", flat=True))
+    alive = Arrival.objects.exclude(state__in=over)
+    wanted = {row.incoming or f"arrival-{row.pk}" for row in alive.only("incoming")}
     for folder, needed, why in (
         (store.folder(), kept, "no image of the catalogue has these bytes"),
         (store.incoming().parent, wanted, "nothing that is under way needs it"),

@@ -22,6 +22,7 @@ from tests.factories import ArrivalFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 NEW = "/catalogue/images/new/"
+DIGEST = "sha256:" + "0a" * 32
 
 
 def errors(answer: Any, way: str) -> dict[str, list[str]]:
@@ -31,6 +32,42 @@ def errors(answer: Any, way: str) -> dict[str, list[str]]:
 
 def incoming() -> list[Path]:
     return sorted(store.incoming().parent.iterdir())
+
+
+def test_a_reference_is_asked_for(as_owner: Client, people: People) -> None:
+    sent = {
+        "way": "reference",
+        "reference": f" docker://example.org/a/b@{DIGEST} ",
+        "title": "mine",
+    }
+    assert as_owner.post(NEW, sent)["Location"] == "/catalogue/"
+    row = Arrival.objects.get()
+    assert (row.kind, row.title, row.owner) == ("registry", "mine", people.owner)
+    assert DIGEST in row.reference
+    shown = as_owner.get("/catalogue/").content.decode()
+    assert "mine" in shown
+    assert "waiting" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"reference": ""}, "reference", "required"),
+        ({"reference": "docker://"}, "reference", "no reference of an image"),
+        ({"reference": "docker://example.org/a b"}, "reference", "no reference of an image"),
+        ({"reference": "docker://a.org/b@sha256:12"}, "reference", "no reference of an image"),
+        ({"user_name": "me"}, "password", "go together"),
+        ({"password": "secret"}, "user_name", "go together"),
+    ],
+)
+def test_a_reference_that_is_none_is_refused_at_its_field(
+    changes: dict[str, str], field: str, words: str, as_owner: Client
+) -> None:
+    answer = as_owner.post(NEW, {"way": "reference", "reference": "docker://a.org/b:1", **changes})
+    assert answer.status_code == 200
+    assert words in " ".join(errors(answer, "reference")[field])
+    assert not Arrival.objects.exists()
+    assert "secret" not in answer.content.decode()
 
 
 def test_a_file_on_a_cluster_is_asked_for(as_owner: Client, site: Site) -> None:
