@@ -58,7 +58,6 @@ _UDOCKER = """umask 022
 udocker=$0 archive=$1 name=$2 mode=$3
 store=$(mktemp -d "$PWD/udocker.XXXXXX") || exit
 made="$name-part"
-DOCKERS=application/vnd.docker.distribution.manifest.v2+json
 clean() {
     "$udocker" inspect -p "$made" >/dev/null 2>&1 && "$udocker" -q rm -f "$made"
     chmod -R u+rwX "$store" 2>/dev/null
@@ -78,6 +77,7 @@ if "$udocker" inspect -p "$name" >/dev/null 2>&1; then "$udocker" -q rm -f "$nam
 UDOCKER_LOAD = _UDOCKER.replace(
     "@have@",
     """# udocker passes over manifests of Docker's own type. The last of two files of a name counts.
+DOCKERS=application/vnd.docker.distribution.manifest.v2+json
 tar -xf "$archive" -C "$store" index.json || exit
 if grep -q "$DOCKERS" "$store/index.json"; then
     cp "$archive" "$store/archive.tar" && archive="$store/archive.tar" || exit

@@ -29,6 +29,9 @@ PACKAGE = re.compile(r"(^|/)(?P<name>[^/]+)\.(dist-info/METADATA|egg-info/PKG-IN
 SITE = re.compile(
     r"(?P<prefix>.*?/?)lib(64)?/python(?P<version>[23](\.\d+)?)/(site|dist)-packages/"
 )
+FLAGS = re.compile(
+    r"""['"]CONFIG_ARGS['"]: *\(?((?:\s*(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))+)"""
+)
 # Pattern of a path -> how much of such a file may be read, in bytes.
 WANTED: Tuple[Tuple["re.Pattern[str]", int], ...] = (
     (re.compile(r"(etc|usr/lib)/os-release$"), MIB),
@@ -181,13 +184,7 @@ def pythons(
         found = PYTHON.search(path)
         if found and texts[path]:
             exact.setdefault(found["version"] or found["library"], texts[path])
-    flags = {
-        path: re.search(
-            r"""['"]CONFIG_ARGS['"]: (\(?(?:\s*(?:'[^'\n]*'|"[^"\n]*"))+)""", texts[path]
-        )
-        for path in texts
-        if "_sysconfigdata" in path
-    }
+    flags = {path: FLAGS.search(texts[path]) for path in texts if "_sysconfigdata" in path}
     rows = []
     for path in sorted(paths):
         found = re.match(r"(?P<prefix>(?:.*/)?)bin/python(?P<version>[23]\.\d+)$", path)
@@ -218,7 +215,7 @@ def pythons(
 
 def literal(text: str) -> str:
     try:
-        return str(ast.literal_eval(text.strip() + (")" if text.lstrip().startswith("(") else "")))
+        return str(ast.literal_eval("(" + text.strip() + ")"))
     except (ValueError, SyntaxError):
         return ""
 

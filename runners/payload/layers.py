@@ -82,7 +82,7 @@ class Archive:
                         target = os.path.join(os.path.dirname(name), member.linkname)
                         links[name] = os.path.normpath(target)
         except (tarfile.TarError, EOFError, OSError) as error:
-            raise BadImage("The archive cannot be read: %s" % error) from None
+            raise BadImage("The archive is cut off or damaged: %s" % error) from None
         for name, target in links.items():
             if target in self.members:
                 self.members[name] = self.members[target]

@@ -266,8 +266,9 @@ class Walk:
         for thread in threads:
             while thread.is_alive():
                 thread.join(1)
-                now = [sum(column) for column in zip(*done)]
-                progress(now[0], now[1], len(self.files), of_bytes)
+                files, size = map(sum, zip(*done))
+                progress(files, size, len(self.files), of_bytes)
+        progress(len(self.files), of_bytes, len(self.files), of_bytes)
 
     def hash_file(self, path: str, size: int, buffer: memoryview) -> None:
         total, length = hashlib.sha256(), 0

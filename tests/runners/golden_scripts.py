@@ -7,10 +7,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from runners.errors import Refused
+from runners.images import FORMATS, Source
+from runners.images import scripts as images_scripts
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
-from runners.scripts import render
+from runners.scripts import quote, render
 
 FOLDER = Path(__file__).parent / "golden"
 SIF = EnvironmentSpec(
@@ -132,27 +135,65 @@ def chore() -> JobSpec:
     return replace(block(), steps=steps, resources=SITE, cooldown_seconds=0)
 
 
+DIGEST = f"sha256:{'7347' * 16}"
+SOURCES = {
+    "oci": Source("oci", "/scratch/jo's work/images/oci.source", DIGEST),
+    "rootfs": Source("rootfs", "/scratch/jo's work/images/rootfs.source", DIGEST),
+    "sif": Source("sif", "/scratch/jo's work/images/sif.source", DIGEST),
+}
+# Runtimes of a cluster, and where their programs are.
+TOOLS = {"apptainer": "", "udocker": "/opt/it's/udocker", "podman": "", "docker": "", "enroot": ""}
+
+
+def steps_of(name: str) -> str:
+    """How a format is made of each kind of source, and removed, as a person reads it."""
+    form, lines = FORMATS[name], []
+    mode = "R1" if form.by_mode else ""
+    for kind, source in SOURCES.items():
+        try:
+            staging = form.stage(source, "/scratch/jo's work/images", TOOLS, mode)
+        except Refused as error:
+            lines += [f"# From {kind}: {error}", ""]
+            continue
+        lines += [f"# From {kind}, at {staging.place}", f"# Needs {', '.join(staging.needs)}"]
+        lines += [_line(step) for step in staging.steps]
+        lines += ["# Removal", *map(_line, form.unstage(staging.place, TOOLS)), ""]
+    return "\n".join(lines)
+
+
+def _line(step: Step) -> str:
+    """A step on one line; scripts by their names, in capitals."""
+    named = {text: name for name, text in vars(images_scripts).items() if name.isupper()}
+    words = [named.get(word) or quote(word) for word in step.argv]
+    return f"{step.doing}: {' '.join(words)}"
+
+
 def scripts() -> dict[str, str]:
     """The text of each golden file, by its name; of runtimes the lines of one run alone."""
     slurm = SCHEDULERS["slurm"]()
     runtimes = {
         f"runtimes/{kind}.bash": the_run(render(block(typical(kind)), slurm)) for kind in RUNTIMES
     }
-    return runtimes | {
-        "grid_engine.sh": site("grid_engine", "-pe smp {cpus}", "-l rmem={memory_per_cpu}M"),
-        "slurm_site.sh": site(
-            "slurm",
-            "--gpus-per-node=h100:{gpus}",
-            "--mem-per-cpu={memory_per_cpu}M",
-            "--reservation=measure",
-            "--constraint=h100&nvlink",
-            "--exclusive",
-        ),
-        "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
-        "direct_side_by_side.sh": beside(),
-        "chore.sh": render(chore(), slurm),
-        "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
-    }
+    formats = {f"formats/{name}.txt": steps_of(name) for name in FORMATS}
+    return (
+        runtimes
+        | formats
+        | {
+            "grid_engine.sh": site("grid_engine", "-pe smp {cpus}", "-l rmem={memory_per_cpu}M"),
+            "slurm_site.sh": site(
+                "slurm",
+                "--gpus-per-node=h100:{gpus}",
+                "--mem-per-cpu={memory_per_cpu}M",
+                "--reservation=measure",
+                "--constraint=h100&nvlink",
+                "--exclusive",
+            ),
+            "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
+            "direct_side_by_side.sh": beside(),
+            "chore.sh": render(chore(), slurm),
+            "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
+        }
+    )
 
 
 if __name__ == "__main__":
