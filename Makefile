@@ -14,7 +14,7 @@ demo: setup
 	@exec $(RUN) -m dashboard.standalone.demo
 
 test: setup-dev lint types
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest -n 2
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages

@@ -1,7 +1,8 @@
 """A pytest plug-in: a real PostgreSQL and a real Valkey for the whole session.
 
 Loaded with `-p tests.services`, before pytest-django reads the settings. DATABASE_URL and
-REDIS_URL, where they are set, win.
+REDIS_URL, where they are set, win. Processes of one session (`-n 2`) share both servers:
+pytest-django gives each a database of its own in the one, the line below in the other.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def start() -> None:
         valkey.start()
         atexit.register(valkey.stop)
         os.environ["REDIS_URL"] = valkey.url
+    if number := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
+        os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{number}"
     # Tests never take the settings of a demo that happens to run from this folder.
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(32)
     os.environ["CREDENTIAL_KEYS"] = Fernet.generate_key().decode()

@@ -57,7 +57,9 @@ if ! as_admin qconf -sq short.q >/dev/null 2>&1; then
   with 'qname short.q' 'h_rt 00:02:00' <main.q >short.q
   # The scheduler looks at once when a job comes or goes, not every 15 s only.
   as_admin qconf -ssconf | with 'schedule_interval 0:0:2' 'flush_submit_sec 1' 'flush_finish_sec 1' >scheduler
-  as_admin qconf -sconf | with 'load_report_time 00:00:05' >global
+  # Accounting is written a second after a job has ended, not up to 15.
+  as_admin qconf -sconf | with 'load_report_time 00:00:05' \
+    'reporting_params accounting=true reporting=false flush_time=00:00:01 joblog=false sharelog=00:00:00' >global
   as_admin qconf -Mc complexes
   as_admin qconf -Ae host
   as_admin qconf -Ap pe

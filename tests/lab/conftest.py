@@ -1,4 +1,4 @@
-"""One running lab for all tests that go through Tare itself, and its rows in the database."""
+"""One running lab for all tests that need no other, and its rows in the database."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from experiments import demo
 from experiments.models import Cluster
 from lab.client import Lab, ensure_lab, stop_lab
 from tests.factories import AdminFactory
+
+FIRST_BUILD_SECONDS = 1400  # its root file system and images, where the cache has none
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("lab"):
+            item.add_marker(pytest.mark.timeout(FIRST_BUILD_SECONDS))
 
 
 @pytest.fixture(scope="session")

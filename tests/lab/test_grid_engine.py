@@ -6,28 +6,28 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from experiments import demo, lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.models import Cluster
-from lab.client import ensure_lab, load, stop_lab
-from lab.instance import Instance
+from lab.client import ensure_lab, stop_lab
 from runners.errors import Refused, TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import name_failure
-from runners.runner import Runner
 from runners.schedulers import GridEngine, Status
-from runners.transports import SSH, Completed, SSHAddress
+from runners.transports import Completed
 from tests.conftest import finish
 from tests.factories import AdminFactory, ExperimentFactory, WorkloadFactory
-from tests.lab.test_cluster import namespace_of, processes
-from tests.lab.test_runner import BLAS, PARAMETERS, WAITS
-from tests.lab.test_runner import Cluster as Machine
+from tests.lab.machine import (
+    PARAMETERS,
+    WAITS,
+    Machine,
+    connected,
+    namespace_of,
+    processes,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -42,24 +42,16 @@ class Site(Machine):
         return super().job(*environments, **{"partition": "main.q", **changes})
 
 
-@contextmanager
-def site_in(directory: Path) -> Iterator[Site]:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("lab")
     lab = ensure_lab(directory, images=("numpy",), grid_engine=True)
-    address = SSHAddress(
-        lab.host, lab.port, lab.user, lab.host_key, Path(lab.private_key).read_text()
-    )
-    with SSH(address) as transport:
-        yield Site(lab, Runner(transport, GridEngine()))
+    with connected(lab, GridEngine()) as runner:
+        yield Site(lab, runner)
     namespace = namespace_of(directory)
     stop_lab(directory)
     assert processes(namespace) == []
     shutil.rmtree(directory)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with site_in(tmp_path_factory.mktemp("lab")) as made:
-        yield made
 
 
 @pytest.fixture
@@ -72,25 +64,9 @@ def full(site: Site) -> Iterator[str]:
 
 
 def test_one_block_runs_in_every_environment(site):
-    software = site.lab.images["numpy"]
-    inside = EnvironmentSpec(label="", runtime="", python=software.image.python)
     environments = [
-        EnvironmentSpec("bare", "bare_metal", python=software.bare_metal.python),
-        *(
-            replace(inside, label=form, runtime="apptainer", image_path=software.form(form).path)
-            for form in ("sif", "sandbox")
-        ),
-        *(
-            replace(
-                inside,
-                label=f"udocker {mode}",
-                runtime="udocker",
-                mode=mode,
-                image_path=software.form("udocker", mode).path,
-            )
-            for mode in ("P1", "R1")
-        ),
-        replace(inside, label="no SIF", runtime="apptainer", image_path="/none/it's.sif"),
+        *site.environments(),
+        EnvironmentSpec("no SIF", "apptainer", image_path="/none/it's.sif"),
     ]
     job = site.job(*environments, gpus_per_node=2, cpus_per_node=2, directives=("-pe smp {cpus}",))
     assert site.runner.find(job) is None
@@ -102,12 +78,7 @@ def test_one_block_runs_in_every_environment(site):
     runs = list(record.runs.values())
     assert [run.exit_code for run in runs] == [0, 0, 0, 0, 0, None]
     assert runs[5].failure == "image missing: /none/it's.sif"
-    results = [BLAS.read(run.result) for run in runs[:5]]
-    assert len({result.measurements["residual"] for result in results}) == 1
-    for run, environment in zip(runs[:5], job.runs, strict=False):
-        variables = run.snapshot["variables"]
-        assert variables["CUDA_VISIBLE_DEVICES"] == "0,1", run.snapshot
-        assert variables["HOME"] == job.run_directory(environment)
+    site.measured_alike(job, runs[:5])
     assert re.search(rf"^job_number: +{job_id}$", record.snapshot["scheduler"], re.MULTILINE)
     site.until(lambda: job_id in site.runner.last_words([job_id]))
     assert site.runner.last_words([job_id])[job_id].kind == ""
@@ -225,6 +196,19 @@ def test_a_trial_says_whether_a_job_could_run_and_submits_nothing(site):
         scheduler.parse_trial(run(scheduler.trial(site.job(gpus_per_node=5))))
 
 
+def test_its_queues_are_listed_with_their_limits_and_states(site):
+    scheduler, run = site.runner.scheduler, site.runner.transport.run
+    site.lab.execute(["qmod", "-d", "short.q"])
+    try:
+        rows = scheduler.parse_partitions(run(scheduler.partitions()))
+    finally:
+        site.lab.execute(["qmod", "-e", "short.q"])
+    queues = {row.name: row for row in rows}
+    assert set(queues) == {"main.q", "short.q"}
+    assert [queues[name].time_limit_seconds for name in sorted(queues)] == [None, 120]
+    assert queues["short.q"].nodes == {"disabled": 1}
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["grid_engine", "direct"])
 def test_an_experiment_comes_from_launch_to_its_comparison(site, kind):
@@ -255,20 +239,3 @@ def test_an_experiment_comes_from_launch_to_its_comparison(site, kind):
         assert seen == "0"
     assert made.runs.count() == 2 * len(environments) >= 8
     assert len(compare_experiment(made).pairs) == len(environments) - 1
-
-
-def test_grid_engine_stays_with_a_lab_and_comes_up_again(tmp_path):
-    plain = ensure_lab(tmp_path)
-    try:
-        assert plain.grid_engine_version == ""
-        assert not plain.execute(["pgrep", "-x", "sge_qmaster"]).stdout
-        both = ensure_lab(tmp_path, grid_engine=True)
-        assert both.grid_engine_version.startswith("8.")
-        assert (both.port, both.host_key) == (plain.port, plain.host_key)
-        assert ensure_lab(tmp_path, grid_engine=True) == both
-        stop_lab(tmp_path)
-        assert Instance(tmp_path).init() is None
-        assert ensure_lab(tmp_path) == load(tmp_path) == both
-        assert "main.q" in both.execute(["qstat", "-f"], user=both.user).stdout
-    finally:
-        stop_lab(tmp_path)

@@ -96,9 +96,10 @@ def test_drained_nodes_are_told(
 
 
 def test_a_work_directory_of_somebody_else_is_red(
-    found: Callable[[], Found], root: Callable[[str, str], None], lab: Lab
+    found: Callable[[], Found], root: Callable[[str, str], None], registered: Cluster
 ) -> None:
-    root(f"chown root {lab.work_directory}", f"chown researcher {lab.work_directory}")
+    where = registered.work_directory  # which an earlier test may have made
+    root(f"install -d -o root {where}", f"chown researcher {where}")
     check = red(found())["Login node", "Work directory"]
     assert "cannot be written" in check.found
     assert "Permission denied" in check.words
@@ -122,5 +123,5 @@ def test_the_command_says_it_all(registered: Cluster) -> None:
     out = io.StringIO()
     with suppress(SystemExit):
         call_command("checkcluster", "lab", stdout=out, no_color=True)
-    assert "lab: nothing red of" in out.getvalue()
+    assert "lab: nothing red of" in out.getvalue(), out.getvalue()
     assert CheckReport.objects.get().outcome == "warning"

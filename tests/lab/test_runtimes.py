@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ import pytest
 from lab.client import Lab
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import read_record
-from runners.runner import Runner
 from runners.schedulers import Slurm
-from runners.transports import SSH, SSHAddress
-from tests.lab.test_runner import Cluster
+from tests.lab.machine import Machine, connected
 
 pytestmark = pytest.mark.lab
 
@@ -48,17 +45,14 @@ json.dump({"user": os.getuid(), "gpus": sorted(n for n in os.listdir("/dev") if 
 
 
 @pytest.fixture(scope="module")
-def cluster(lab: Lab) -> Iterator[Cluster]:
-    address = SSHAddress(
-        lab.host, lab.port, lab.user, lab.host_key, Path(lab.private_key).read_text()
-    )
-    with SSH(address) as transport:
+def cluster(lab: Lab) -> Iterator[Machine]:
+    with connected(lab, Slurm()) as runner:
         # Names of jobs that no other module gives on the same lab.
-        yield Cluster(lab, Runner(transport, Slurm()), numbers=count(1000))
+        yield Machine(lab, runner, numbers=count(1000))
 
 
 @pytest.fixture(scope="module")
-def environments(cluster: Cluster) -> dict[str, EnvironmentSpec]:
+def environments(cluster: Machine) -> dict[str, EnvironmentSpec]:
     software = cluster.lab.images["numpy"]
     inside = EnvironmentSpec("", "", python=software.image.python)
 
@@ -107,7 +101,7 @@ def start(environment: EnvironmentSpec, program: str, data: str) -> EnvironmentS
     )
 
 
-def run_block(cluster: Cluster, script: str, *environments: EnvironmentSpec) -> Any:
+def run_block(cluster: Machine, script: str, *environments: EnvironmentSpec) -> Any:
     """One job with a run of `script` in each environment: its files and its record."""
     data = f"{cluster.lab.work_directory}/it's data {next(cluster.numbers)}"
     transport = cluster.runner.transport
@@ -127,7 +121,7 @@ def run_block(cluster: Cluster, script: str, *environments: EnvironmentSpec) -> 
 
 @pytest.fixture(scope="module")
 def block(
-    cluster: Cluster, environments: dict[str, EnvironmentSpec]
+    cluster: Machine, environments: dict[str, EnvironmentSpec]
 ) -> tuple[JobSpec, dict[str, dict[str, Any]]]:
     """One job of all environments, and what the program saw in each, by label."""
     script = 'exec "$PYTHON" "$DATA/probe.py" "$@"'

@@ -1,0 +1,144 @@
+"""Labs come up, come up again, stand side by side, and end without leaving a process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lab import oci, rootfs
+from lab.client import SCRIPT, ensure_lab, load, stop_lab
+from lab.instance import Instance
+from tests.lab.machine import namespace_of, processes, until
+
+pytestmark = pytest.mark.lab
+
+
+def test_two_labs_at_once_do_not_disturb_each_other_and_leave_no_process(tmp_path: Path) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    with ThreadPoolExecutor() as pool:
+        one, two = pool.map(ensure_lab, directories)
+    assert one.port != two.port
+    assert one.host_key != two.host_key
+    namespaces = [namespace_of(directory) for directory in directories]
+    stop_lab(one.directory)
+    assert processes(namespaces[0]) == []
+    assert two.execute(["srun", "-N2", "true"], user=two.user).returncode == 0
+    stop_lab(two.directory)
+    assert processes(namespaces[1]) == []
+
+
+def test_what_was_there_is_there_after_a_restart(tmp_path: Path) -> None:
+    first = ensure_lab(tmp_path)
+    first.execute(["touch", f"{first.work_directory}/kept"], user=first.user)
+    stop_lab(tmp_path)
+    second = ensure_lab(tmp_path)
+    try:
+        assert (second.port, second.host_key) == (first.port, first.host_key)
+        assert second.execute(["test", "-f", f"{first.work_directory}/kept"]).returncode == 0
+        jobs = second.execute(["sacct", "-a", "-X", "-n", "-P", "-o", "JobID"]).stdout.split()
+        assert jobs == sorted(set(jobs), key=int), "job numbers must never be given twice"
+        assert len(jobs) == 4
+    finally:
+        stop_lab(tmp_path)
+
+
+def test_a_lab_in_the_foreground_ends_with_its_caller(tmp_path: Path) -> None:
+    caller = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import subprocess, sys; subprocess.run(sys.argv[1:])",
+            sys.executable,
+            str(SCRIPT),
+            "up",
+            "--foreground",
+            "--dir",
+            str(tmp_path),
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+    assert until(lambda: (tmp_path / "lab.json").exists(), 60)
+    namespace = namespace_of(tmp_path)
+    assert processes(namespace)
+    caller.send_signal(signal.SIGKILL)
+    caller.wait()
+    assert until(lambda: not processes(namespace))
+
+
+def test_a_killed_lab_takes_its_cluster_with_it(tmp_path: Path) -> None:
+    lab = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "up", "--foreground", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    assert until(lambda: (tmp_path / "lab.json").exists(), 60)
+    namespace = namespace_of(tmp_path)
+    lab.send_signal(signal.SIGKILL)
+    lab.wait()
+    assert until(lambda: not processes(namespace))
+
+
+def test_grid_engine_stays_with_a_lab_and_comes_up_again(tmp_path: Path) -> None:
+    plain = ensure_lab(tmp_path)
+    try:
+        assert plain.grid_engine_version == ""
+        assert not plain.execute(["pgrep", "-x", "sge_qmaster"]).stdout
+        both = ensure_lab(tmp_path, grid_engine=True)
+        assert both.grid_engine_version.startswith("8.")
+        assert (both.port, both.host_key) == (plain.port, plain.host_key)
+        assert ensure_lab(tmp_path, grid_engine=True) == both
+        stop_lab(tmp_path)
+        assert Instance(tmp_path).init() is None
+        assert ensure_lab(tmp_path) == load(tmp_path) == both
+        assert "main.q" in both.execute(["qstat", "-f"], user=both.user).stdout
+    finally:
+        stop_lab(tmp_path)
+
+
+def test_without_root_it_says_so_and_exits_with_3(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            "unshare",
+            "--user",
+            "--map-user=65534",
+            sys.executable,
+            str(SCRIPT),
+            "up",
+            "--dir",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "the lab needs root" in done.stderr
+
+
+def test_a_package_that_is_gone_is_named() -> None:
+    said = """Reading package lists...
+E: Unable to locate package slurm-wlm
+E: Package 'runc' has no installation candidate
+E: Release 'sid' for 'apptainer' was not found
+E: mmdebstrap failed to run"""
+    assert rootfs.missing_packages(said) == ["apptainer", "runc", "slurm-wlm"]
+
+
+def test_the_same_folder_gives_the_same_digest(tmp_path: Path) -> None:
+    digests = []
+    for age in (1, 2):
+        folder = tmp_path / str(age)
+        folder.mkdir()
+        (folder / "b.py").write_text("text")
+        os.utime(folder / "b.py", (age, age))
+        os.symlink("b.py", folder / "a")
+        trees = [oci.Tree(folder), oci.Tree(folder, "opt/tare")]
+        digests.append(oci.write(tmp_path / f"{age}.tar", trees, "tare/x:1", {}, {}))
+    assert digests[0] == digests[1]
+    other = oci.write(tmp_path / "x.tar", [oci.Tree(tmp_path / "1")], "tare/x:1", {}, {})
+    assert other != digests[0]
