@@ -10,6 +10,7 @@ from runners.preflight.machine import unanswered
 from runners.preflight.probes import Answer
 from runners.schedulers import PartitionFacts, Scheduler
 
+CHOICE = re.compile(r"[^\w.+=:-]")  # patterns and lists: no name of one partition
 STARTABLE = {"idle", "mixed", "allocated", "completing", "reserved", "planned"}
 
 
@@ -57,7 +58,14 @@ def partitions(
     yield Check(area, name, "ok", f"{listed}.", value=listed)
     for one in wanted:
         facts = found.get(one.name)
-        if facts is None:
+        if facts is None and CHOICE.search(one.name):
+            yield Check(
+                f"Partition {one.name}",
+                "Limits",
+                "not applicable",
+                f"It leaves the choice to {scheduler.label}, which the trial job asks.",
+            )
+        elif facts is None:
             yield Check(
                 f"Partition {one.name}",
                 "Limits",
@@ -99,7 +107,7 @@ def _limits(wanted: PartitionSpec, facts: PartitionFacts) -> Check:
     too_much = []
     if wanted.nodes > count:
         too_much.append(f"{wanted.nodes} nodes, and there are {count}")
-    if ask.gpus_per_node > facts.gpus_per_node:
+    if facts.gpus_per_node is not None and ask.gpus_per_node > facts.gpus_per_node:
         too_much.append(f"{ask.gpus_per_node} GPUs a node, and there are {facts.gpus_per_node}")
     if facts.time_limit_seconds is not None and ask.time_limit_seconds > facts.time_limit_seconds:
         too_much.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from runners.errors import Refused
 from runners.jobs import JobSpec, Resources
 from runners.transports.base import Completed
 
@@ -46,7 +47,7 @@ class PartitionFacts:
     state: str  # "up", or the scheduler's own word for why no job starts there
     time_limit_seconds: int | None  # None: unlimited
     nodes: Mapping[str, int]  # how many are in which state
-    gpus_per_node: int  # of the nodes that have most
+    gpus_per_node: int | None  # of the nodes that have most; None: it does not say
     gres: tuple[str, ...]  # as the scheduler writes them
 
 
@@ -138,6 +139,30 @@ class Scheduler(ABC):
     def is_full(self, words: str) -> bool:
         """Whether `at_once` gave up because no node was free, by what it complained of."""
         return False
+
+
+def printed_id(done: Completed, pattern: str, command: str) -> str:
+    """The job id that `command` printed last, on a line of its own. Refused if there is none."""
+    printed = done.stdout.decode(errors="replace")
+    ids = re.findall(pattern, printed, re.MULTILINE)
+    if not ids:
+        raise Refused(f"{command} printed no job id: {printed.strip()}")
+    return str(ids[-1])
+
+
+def limit_seconds(text: str) -> int | None:
+    """Seconds in "days-hours:minutes:seconds", of which the left parts may be missing.
+
+    None for what is no number, which is how schedulers write that there is no limit.
+    """
+    days, _, rest = text.rpartition("-")
+    try:
+        seconds = 0
+        for part in rest.split(":"):
+            seconds = seconds * 60 + int(part)
+        return seconds + int(days or 0) * 86400
+    except ValueError:
+        return None
 
 
 def site_options(wanted: Resources) -> tuple[list[str], set[str]]:

@@ -10,11 +10,14 @@ from runners.jobs import JobSpec
 from runners.schedulers.base import (
     Failure,
     LastWord,
+    PartitionFacts,
     Scheduler,
     Status,
     only_asked_gpus,
+    printed_id,
     site_options,
 )
+from runners.schedulers.grid_engine_queues import QUEUES, parse_queues
 from runners.transports.base import Completed
 
 # Many sites name Grid Engine's commands in the login profile only. Nor may a qmaster that hangs
@@ -123,11 +126,7 @@ class GridEngine(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
             raise _no(done, Refused)
-        printed = done.stdout.decode(errors="replace")
-        ids = re.findall(r"^(\d+)$", printed, re.MULTILINE)
-        if not ids:
-            raise Refused(f"qsub printed no job id: {printed.strip()}")
-        return str(ids[-1])
+        return printed_id(done, r"^(\d+)$", "qsub")
 
     def find(self, job: JobSpec) -> list[str]:
         return ["bash", "-c", FIND, "find", job.name]
@@ -184,6 +183,17 @@ class GridEngine(Scheduler):
 
     def version(self) -> list[str] | None:
         return ["bash", "-c", VERSION]
+
+    def partitions(self) -> list[str] | None:
+        return ["bash", "-c", BEGIN + QUEUES]
+
+    def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
+        if done.returncode != 0:
+            raise _no(done, Refused)
+        found = parse_queues(done.stdout.decode(errors="replace"))
+        if not found and done.stdout.strip():
+            raise Refused(f"qstat printed no queue: {_words(done)[:200]}")
+        return found
 
     def trial(self, job: JobSpec) -> list[str] | None:
         return ["bash", "-c", TRIAL, "qsub", *self.header(job)]

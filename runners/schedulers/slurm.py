@@ -14,7 +14,9 @@ from runners.schedulers.base import (
     PartitionFacts,
     Scheduler,
     Status,
+    limit_seconds,
     only_asked_gpus,
+    printed_id,
     site_options,
 )
 from runners.transports.base import Completed
@@ -123,11 +125,7 @@ class Slurm(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
             raise _no(done, Refused)
-        printed = done.stdout.decode(errors="replace")
-        ids = re.findall(r"^(\d+)(?:;.*)?$", printed, re.MULTILINE)
-        if not ids:
-            raise Refused(f"sbatch printed no job id: {printed.strip()}")
-        return str(ids[-1])
+        return printed_id(done, r"^(\d+)(?:;.*)?$", "sbatch")
 
     def find(self, job: JobSpec) -> list[str]:
         return ["squeue", "--noheader", "--states=all", f"--name={job.name}", "--format=%i|%T|%r"]
@@ -188,13 +186,13 @@ class Slurm(Scheduler):
             if len(row) != 6 or not row[3].isdecimal():
                 raise Refused(f"sinfo printed no partition: {line.strip()[:200]}")
             name, state, limit, count, node_state, gres = row
-            one = found.get(name) or PartitionFacts(name, state, _limit(limit), {}, 0, ())
+            one = found.get(name) or PartitionFacts(name, state, limit_seconds(limit), {}, 0, ())
             kinds = () if gres in ("", "(null)") else (gres,)
             word = node_state.rstrip("*~#!%$@^-+")
             found[name] = replace(
                 one,
                 nodes={**one.nodes, word: one.nodes.get(word, 0) + int(count)},
-                gpus_per_node=max(one.gpus_per_node, _gpus(gres)),
+                gpus_per_node=max(one.gpus_per_node or 0, _gpus(gres)),
                 gres=tuple(dict.fromkeys((*one.gres, *kinds))),
             )
         return list(found.values())
@@ -215,18 +213,6 @@ class Slurm(Scheduler):
 
     def is_full(self, words: str) -> bool:
         return bool(FULL.search(words))
-
-
-def _limit(text: str) -> int | None:
-    """Seconds in "days-hours:minutes:seconds", of which the left parts may be missing."""
-    days, _, rest = text.rpartition("-")
-    try:
-        seconds = 0
-        for part in rest.split(":"):
-            seconds = seconds * 60 + int(part)
-        return seconds + int(days or 0) * 86400
-    except ValueError:
-        return None
 
 
 def _gpus(gres: str) -> int:
