@@ -13,9 +13,10 @@ from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
 
 from dashboard.outlook import Outlook, outlooks
-from experiments import rules
+from experiments import preflights, rules
 from experiments.design import Scale
 from experiments.models import (
+    CheckReport,
     Cluster,
     Environment,
     Experiment,
@@ -215,6 +216,11 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
         furnished = usable.filter(environments__isnull=False)
         return mine.first() or furnished.first() or usable.first()
+
+    @property
+    def red(self) -> CheckReport | None:
+        """The chosen cluster's last check, if something was red in it."""
+        return preflights.last_if_red(self.chosen_cluster) if self.chosen_cluster else None
 
     def _suggest(self) -> None:
         """Fill in what the cluster makes obvious; what was typed for it already stays."""

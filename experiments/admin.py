@@ -36,6 +36,7 @@ from experiments.models import (
 )
 from experiments.permissions import may_change
 from experiments.sharing import Sharing
+from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint
 from runners.workloads import KNOWN_WORKLOADS, ParameterError
@@ -235,8 +236,22 @@ class ImageAdmin(Owned):
     search_fields = ("reference", "digest")
 
 
+def modes() -> list[tuple[str, object]]:
+    """Every runtime's modes under its name; those that have the same stand together."""
+    named: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for kind in RUNTIMES.values():
+        if kind.modes:
+            named.setdefault(tuple(kind.modes.items()), []).append(kind.label)
+    groups = [
+        (" and ".join(labels), [(mode, f"{mode}: {what}") for mode, what in rows])
+        for rows, labels in named.items()
+    ]
+    return [("", "the runtime's own choice"), *groups]
+
+
 class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
     by: ClassVar[User]
+    mode = forms.ChoiceField(choices=modes, required=False)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

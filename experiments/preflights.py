@@ -143,6 +143,13 @@ class Findings:
         return counts(self.last.checks) if self.last else []
 
 
+def last_if_red(cluster: Cluster) -> CheckReport | None:
+    """The cluster's last check, if something was red in it."""
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last = ended.first()
+    return last if last and last.outcome == "failed" else None
+
+
 def _worst_first(check: Check) -> int:
     return APPLIED.index(check.outcome) if check.is_bad else len(APPLIED)
 

@@ -22,6 +22,7 @@ from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before
 from experiments.permissions import may_change
+from experiments.preflights import last_if_red
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")
@@ -79,6 +80,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
+        "red": last_if_red(row.cluster) if row.is_draft else None,
     }
     context |= _tab(request, row, context["tab"])
     context |= known(row)

@@ -52,6 +52,10 @@ class CheckReport(Visit):
         return [Check.from_json(row) for row in self.rows]
 
     @property
+    def red(self) -> list[Check]:
+        return [check for check in self.checks if check.outcome == "failed"]
+
+    @property
     def seconds(self) -> float | None:
         """How long it took; None while it has not ended."""
         if self.began_at is None or self.ended_at is None:

@@ -175,6 +175,11 @@ def test_an_environment_is_made_of_parts_that_fit(as_admin: Client, site: Site) 
     ):
         page = as_admin.post(address, environment(site, **changes))
         assert words in page.content.decode()
+    choices = as_admin.get(address).content.decode()
+    assert '<optgroup label="Apptainer and Singularity">' in choices
+    assert '<option value="R1">R1: runc or crun in a user namespace</option>' in choices
+    page = as_admin.post(address, environment(site, mode="P7"))
+    assert "P7 is not one of the available choices" in page.content.decode()
     fits = environment(site, runtime=runtime.pk, staged_image=staged.pk)
     assert as_admin.post(address, fits).status_code == 302
     assert Environment.objects.filter(name="new").exists()

@@ -14,7 +14,7 @@ from django.utils import timezone
 from experiments.models import CheckReport, Cluster, HostKey
 from runners.preflight.checks import Check
 from tests.dashboard.conftest import People, Site
-from tests.factories import NOON, CheckReportFactory, LaunchedFactory
+from tests.factories import NOON, CheckReportFactory, ExperimentFactory, LaunchedFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +54,23 @@ def test_a_click_asks_for_one_check_that_the_page_then_awaits(
     shown = page(as_owner, site)
     assert "hx-trigger" not in shown
     assert "Debian 13." in shown
+
+
+def test_whoever_is_about_to_launch_is_told_what_is_red(
+    as_owner: Client, site: Site, people: People
+) -> None:
+    """On the form and on the draft, with the way to the cure; a later check takes it away."""
+    draft = ExperimentFactory(owner=people.owner, cluster=site.cluster, baseline=site.bare)
+    places = (f"{reverse('experiment_new')}?cluster={site.cluster.pk}", draft.get_absolute_url())
+    for outcome, told in (("failed", True), ("warning", False)):
+        CheckReportFactory(
+            cluster=site.cluster, ended_at=timezone.now(), outcome=outcome, rows=kept(GREEN, RED)
+        )
+        for place in places:
+            shown = " ".join(as_owner.get(place).content.decode().split())
+            assert ("found 1 thing red" in shown) is told, place
+            assert ("Partition gpu, Start of SIF: It does not start." in shown) is told
+            assert (f'href="/clusters/{site.cluster.pk}/#checks"' in shown) is told
 
 
 def test_the_cure_stands_beside_what_is_red(as_owner: Client, site: Site) -> None:
