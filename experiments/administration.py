@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
+from django.shortcuts import redirect
+from django.urls import reverse
 from django_rq.admin import QueueAdmin
 
 from experiments import audit, permissions
@@ -69,6 +72,13 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         """Let forms know whose they are: `self.by`."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (form,), {"by": request.user})
+
+    def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> Any:
+        """Lead to the audit log, which knows what was changed elsewhere too."""
+        if self.get_object(request, object_id) is None:
+            raise PermissionDenied
+        query = urlencode({"kind": audit.kind_of(self.model), "object": object_id})
+        return redirect(f"{reverse('audit')}?{query}")
 
     def _row(self, request: HttpRequest) -> Any:
         """Return the row of this page; an empty one where it is being added."""

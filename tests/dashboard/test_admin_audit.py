@@ -82,6 +82,14 @@ def test_a_cluster_with_its_parts_is_told_from_its_first_day_to_its_last(
     assert {entry.actor for entry in AuditEntry.objects.all()} == {keeper}
 
 
+def test_the_history_of_a_row_is_what_the_log_says(as_keeper: Client, keeper: User) -> None:
+    as_keeper.post(reverse("admin:experiments_cluster_add"), cluster())
+    answer = as_keeper.get(page("history", Cluster.objects.get()), follow=True)
+    assert answer.redirect_chain[0][0].startswith(reverse("audit"))
+    assert "forhlr2" in answer.content.decode()
+    assert as_keeper.get(page("history", ClusterFactory())).status_code == 403
+
+
 def test_saving_without_a_change_tells_nothing(as_keeper: Client, keeper: User) -> None:
     as_keeper.post(reverse("admin:experiments_cluster_add"), cluster())
     as_keeper.post(page("change", Cluster.objects.get()), cluster())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from experiments.models import Environment, Experiment, Run
+from experiments.models import Cluster, Environment, Experiment, PublishedTable, Run, Workload
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
     ClusterFactory,
@@ -42,6 +43,12 @@ def more_rows(site: Site, people: People) -> None:
         cluster = ClusterFactory()
         PartitionFactory(cluster=cluster)
         RuntimeFactory(cluster=cluster)
+    groups = [Group.objects.create(name=name) for name in ("neurophysics", "chess")]
+    people.owner.groups.set(groups)
+    for model in (Cluster, Environment, Experiment, PublishedTable, Workload):
+        model.objects.update(visibility="groups")
+        for row in model.objects.all():
+            row.groups.set(groups)
 
 
 @pytest.mark.parametrize(
