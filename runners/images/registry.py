@@ -37,7 +37,7 @@ MANIFESTS = (
 )
 WORD = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 REFERENCE = re.compile(
-    r"(?:(?P<host>[A-Za-z0-9.-]+(?::\d{1,5})?|\[[0-9a-fA-F:]+\](?::\d{1,5})?)/)?"
+    r"(?:(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?|\[[0-9a-fA-F:]+\](?::\d{1,5})?)/)?"
     rf"(?P<repository>{WORD}(?:/{WORD})*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
     r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -378,10 +378,10 @@ class Session:
             else:
                 who = "for everybody: it wants a user name and a password, or has no such name"
             return Refused(f"{self.host} does not give {name} {who}.{own}")
-        if error.code == 404 and "NAME_UNKNOWN" in content.decode(errors="replace"):
-            return Refused(f"{self.host} has nothing called {self.reference.repository}.{own}")
         if error.code == 404:
-            return Refused(f"{self.host} has no {name} (any more).{own}")
+            return Refused(
+                f"{self.host} has no {name}: no such name, tag or digest (any more).{own}"
+            )
         if error.code == 429:
             wait = error.headers.get("Retry-After", "")
             after = f" It asks to wait {wait} s." if wait.isdigit() else ""
