@@ -65,7 +65,7 @@ def stage(
     except Refused as refusal:
         raise NotDone(str(refusal)) from None
     with transaction.atomic():
-        archive = _archive(image, cluster)
+        archive = archive_for(image, cluster)
         row, made = StagedImage.objects.select_for_update().get_or_create(
             image=image,
             cluster=cluster,
@@ -166,7 +166,7 @@ def _may(by: User, cluster: Cluster) -> None:
         raise NotDone(problem)
 
 
-def _archive(image: Image, cluster: Cluster) -> StagedImage:
+def archive_for(image: Image, cluster: Cluster) -> StagedImage:
     """The archive on the cluster, or the row that asks for it."""
     row = image.archive_on(cluster)
     if row and row.state in (State.READY, State.STAGING):

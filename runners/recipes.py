@@ -14,6 +14,8 @@ from runners.software import look_inside
 
 PREFIX = "opt/tare"
 """Where an image has what its lock names."""
+LOCK_LINE = "lock:"
+"""Stands alone before the lock where a recipe is written down in full."""
 LOCK = "requirements.lock"
 """What the lock is called among a chore's files."""
 STARTERS = ("apptainer", "singularity", "charliecloud")

@@ -15,6 +15,7 @@ from dashboard.image_forms import LabelsForm, StageForm
 from dashboard.requests import Request
 from dashboard.staged import forms_of, history_of
 from experiments import permissions, staging
+from experiments.building import twins
 from experiments.models import Image, StagedImage
 
 
@@ -89,6 +90,7 @@ def _staged(request: Request, pk: int) -> StagedImage:
 def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
     found = forms_of(row, request.user)
     context: dict[str, Any] = {"image": row, "forms": found, **history_of(row, request.user)}
+    context["matches"] = twins(row, request.user)
     context["alive"] = any(form.is_alive for form in found) or bool(context["chores_alive"])
     if not fragment:
         context |= _packages(request, row)

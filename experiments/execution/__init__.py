@@ -1,5 +1,6 @@
 """Where rows meet runners: the only package that imports both."""
 
+import experiments.execution.building  # its kinds of chores
 import experiments.execution.environments  # its kinds of chores
 import experiments.execution.staging  # noqa: F401  (its kinds of chores)
 from experiments.execution.connections import test_connection, try_log_in

@@ -45,6 +45,14 @@ OPTIONS = (
     *("--disable-pip-version-check", "--progress-bar=off", "--no-warn-script-location"),
 )
 MARKER = "tare-lock.sha256"
+CERTIFI = """def where():
+    return %r
+
+
+def contents():
+    with open(where(), encoding="ascii") as file:
+        return file.read()
+"""
 
 
 class NotInstalled(Exception):
@@ -123,6 +131,11 @@ def keep_pip(folder: str) -> None:
         )
     elif wheels:
         shutil.unpack_archive(wheels[-1], target, "zip")
+    # Distributions have their pip read the system's certificates, which an image may lack.
+    core = os.path.join(target, "pip", "_vendor", "certifi", "core.py")
+    certificates = os.path.join(folder, "certificates.pem")
+    if os.path.isfile(core) and os.path.isfile(certificates):
+        write(core, CERTIFI % certificates)
 
 
 def bundled_wheels() -> List[str]:
@@ -262,8 +275,9 @@ def why(output: str) -> str:
     missing = re.search(r"No matching distribution found for (\S+)", output)
     if missing:
         return "The index has no wheel of %s for %s." % (missing[1], place)
-    errors = [line for line in output.splitlines() if line.strip()]
-    return errors[-1].strip() if errors else "pip ended without a word."
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR: ")]
+    return (errors or lines or ["pip ended without a word."])[-1]
 
 
 def read(path: str) -> str:

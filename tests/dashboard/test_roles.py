@@ -98,6 +98,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
     "workload_new": (GET, "", Role.RESEARCHER),
+    "recipe_new": (GET, "", Role.RESEARCHER),
+    "image_match": (POST, "image", Role.RESEARCHER),
     "readers": (GET, "readers", Role.RESEARCHER),
     "image_new": (GET, "", Role.RESEARCHER),
     "image_stage": (POST, "image", Role.RESEARCHER),

@@ -69,6 +69,23 @@ def test_settings_travel_and_nobody_else_reads_them(kept: Path) -> None:
     assert (folder / "pip" / "pip" / "__init__.py").is_file()
 
 
+def test_the_copy_of_pip_reads_the_certificates_that_travel_with_it(kept: Path) -> None:
+    (kept / "certificates").write_text("none")
+    variables = {"PATH": os.environ["PATH"], "HOME": str(kept / "home")}
+    variables["PIP_CERT"] = str(kept / "certificates")
+    python = Path(sys.base_prefix) / "bin" / "python3"
+    command = [str(python), str(PROGRAM), "settings", str(kept / "again")]
+    subprocess.run(command, env=variables, check=True, timeout=60)
+    code = "from pip._vendor.certifi import contents, where; print(where(), contents())"
+    told = subprocess.check_output(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(kept / "again" / "pip")},
+        text=True,
+        timeout=60,
+    )
+    assert told == f"{kept}/again/certificates.pem none\n"
+
+
 def test_what_the_lock_names_is_installed_and_nothing_else(kept: Path, tmp_path: Path) -> None:
     line = wheel(kept / "wheels", "probe", "1.0")
     assert installed(kept, tmp_path / "env", line)[0] == 0

@@ -1,0 +1,143 @@
+"""One lock, both sides of the wall: built, matched, looked into, compared and launched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments import building, lifecycle, passports, recipes, staging
+from experiments.models import Chore, Cluster, Environment, Image, StagedImage, Waiver
+from lab import host
+from lab.client import Lab
+from runners.payload import layers, pack
+from tests.conftest import tick_until
+from tests.factories import ExperimentFactory, ImageFactory, WorkloadFactory
+
+pytestmark = [pytest.mark.lab, pytest.mark.django_db]
+
+LOCK = (Path(__file__).parents[2] / "lab" / "image" / "numpy.lock").read_text()
+
+
+@pytest.fixture
+def base(lab: Lab, registered: Cluster) -> Image:
+    """Debian with Python and nothing else: the first layer of the lab's images, as an archive."""
+    software = lab.images["numpy"].image.archive.removeprefix("/scratch/software/")
+    path = lab.directory / "scratch" / "base.archive"
+    with (host.cache() / "software" / software).open("rb") as source, path.open("w+b") as made:
+        found = layers.Archive(source).manifest(pack.ARCHITECTURES[os.uname().machine])
+        layer, descriptor = found.layers[0], found.content["layers"][0]
+        writer = pack.Writer(made)
+        writer.add_blob(layer.blob.sha256, layer.blob.size, layers.Stream(source, layer.blob))
+        rootfs = {"type": "layers", "diff_ids": [f"sha256:{layer.diff_id}"]}
+        config = pack.as_bytes(found.config | {"rootfs": rootfs})
+        about = pack.descriptor(pack.CONFIG, pack.hashlib.sha256(config).hexdigest(), len(config))
+        manifest = {"schemaVersion": 2, "config": about, "layers": [descriptor]}
+        digest = writer.finish(pack.as_bytes(manifest | {"mediaType": pack.MANIFEST}), config)
+    row: Image = ImageFactory(reference="debian, with Python", digest=digest)
+    StagedImage.objects.create(
+        image=row, cluster=registered, format="archive", path="/scratch/base.archive"
+    )
+    return row
+
+
+@pytest.fixture
+def cluster(registered: Cluster) -> Cluster:
+    """The lab in a folder of its own, told how this machine reaches its index."""
+    chosen = re.compile(r"(https?|no|all)_proxy|PIP_(EXTRA_)?INDEX_URL|UV_DEFAULT_INDEX", re.I)
+    lines = [
+        f"export {name.replace('UV_DEFAULT_INDEX', 'PIP_INDEX_URL')}={shlex.quote(value)}"
+        for name, value in os.environ.items()
+        if chosen.fullmatch(name)
+    ]
+    registered.setup_lines = "\n".join(lines)
+    registered.work_directory += "/parity"  # others look at what is left in theirs
+    registered.save()
+    return registered
+
+
+def finish(cluster: Cluster, *kinds: str) -> None:
+    live = Chore.objects.exclude(state__in=Chore.FINAL)
+    tick_until(cluster, lambda: not live.exists(), seconds=300)
+    ended = Chore.objects.filter(kind__in=kinds).order_by("-pk")[: len(kinds)]
+    assert [(chore.kind, chore.state, chore.message) for chore in ended] == [
+        (kind, "done", "") for kind in reversed(kinds)
+    ], [chore.output_tail[-3000:] for chore in ended]
+
+
+def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
+    base: Image, cluster: Cluster
+) -> None:
+    owner = cluster.owner
+    arrival = building.ask_recipe(base, LOCK, cluster, owner, title="numpy on Debian")
+    finish(cluster, "build")
+    arrival.refresh_from_db()
+    assert (arrival.state, arrival.problem) == ("done", "")
+    image = arrival.image
+    assert image
+    assert image.packages["numpy"]
+    assert recipes.lock_of(image).strip() == LOCK.strip()
+
+    sandbox = staging.stage(image, cluster, "sandbox", owner)
+    building.ask_match(image, cluster, owner)
+    finish(cluster, "stage", "match")
+    sandbox.refresh_from_db()
+    assert sandbox.tree == image.tree, "what was packed is what was surveyed"
+    twin = recipes.twin_on(image, cluster)
+    assert twin
+    container = Environment.objects.create(
+        name="matched",
+        cluster=cluster,
+        runtime=cluster.runtimes.get(kind="apptainer"),
+        staged_image=sandbox,
+        python="/opt/tare/bin/python",
+        owner=owner,
+    )
+    passports.ask(container, owner)
+    # The same name at another version: what the lock holds for older Pythons.
+    other = LOCK.partition("numpy==")[2].partition("numpy==")[0]
+    version, hashes = other.split()[0], re.findall(r"--hash=\S+", other)
+    assert version != image.packages["numpy"]
+    lock = f"numpy=={version} {' '.join(hashes)}\n"
+    older = ImageFactory(python_version=image.python_version, recipe=recipes.text_of(base, lock))
+    building.ask_match(older, cluster, owner)
+    finish(cluster, "survey", "match")
+
+    draft = ExperimentFactory(
+        cluster=cluster,
+        partition=cluster.partitions.get(name="gpu"),
+        baseline=twin,
+        environments=[twin, container],
+        workloads=[WorkloadFactory(kind="blas", parameters={"steps": 6, "burn_in": 1})],
+        repeats=1,
+        owner=owner,
+    )
+    (passport,) = passports.passports(draft)
+    assert passport.answer == "yes", passport.differences
+    lifecycle.launch(draft, owner)
+    lifecycle.cancel(draft, owner)
+
+    older_twin = recipes.twin_on(older, cluster)
+    assert older_twin
+    second = ExperimentFactory(
+        cluster=cluster,
+        partition=draft.partition,
+        baseline=older_twin,
+        environments=[older_twin, container],
+        workloads=list(draft.workloads.all()),
+        repeats=1,
+        owner=owner,
+    )
+    with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .*numpy"):
+        lifecycle.launch(second, owner)
+    (passport,) = passports.passports(second)
+    numpy = next(row for row in passport.differences if row.what == "numpy")
+    assert (numpy.here, numpy.there) == (version, image.packages["numpy"])
+    wanted = [row.what for row in passport.differences]
+    passports.waive(second, container, wanted, "to see what a newer NumPy does", owner)
+    lifecycle.launch(second, owner)
+    lifecycle.cancel(second, owner)
+    assert Waiver.objects.filter(experiment=second).count() == len(wanted)
