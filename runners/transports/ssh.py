@@ -25,6 +25,9 @@ from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
+# New keys are agreed on as seldom as OpenSSH does (2^32 blocks of AES), not every 512 MB: where a
+# channel closes just then, paramiko waits for itself, in vain, and drops the connection.
+REKEY_BYTES = 1 << 36
 GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
 
 
@@ -180,6 +183,9 @@ class SSH(Transport):
             if self._jump is not None:
                 self._jump.close()
             raise
+        if transport := client.get_transport():
+            transport.packetizer.REKEY_BYTES = REKEY_BYTES
+            transport.packetizer.REKEY_PACKETS = REKEY_BYTES >> 10
         self.logged_in()
         return client
 

@@ -31,6 +31,7 @@ PasswordAuthentication no
 MaxSessions 3
 MaxStartups 100
 UseDNS no
+Subsystem sftp internal-sftp
 """
 
 
@@ -90,17 +91,19 @@ def serve(directory: Path) -> Iterator[Server]:
         [SSHD, "-D", "-e", "-f", configuration], stderr=(directory / "log").open("wb")
     ) as process:
         wait_until_open(port, process, directory / "log")
-        yield Server(
-            directory,
-            SSHAddress(
-                host="127.0.0.1",
-                port=port,
-                user=pwd.getpwuid(os.getuid()).pw_name,
-                host_key=(directory / "host_key.pub").read_text(),
-                private_key=private_key,
-            ),
-        )
-        process.terminate()
+        try:
+            yield Server(
+                directory,
+                SSHAddress(
+                    host="127.0.0.1",
+                    port=port,
+                    user=pwd.getpwuid(os.getuid()).pw_name,
+                    host_key=(directory / "host_key.pub").read_text(),
+                    private_key=private_key,
+                ),
+            )
+        finally:
+            process.terminate()
 
 
 def wait_until_open(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from contextlib import suppress
 
+import paramiko
 import pytest
 
 from runners.errors import TryAgain
@@ -189,3 +190,11 @@ def test_the_passphrase_of_a_key_is_not_asked_of_an_agent(server, connect, tmp_p
     (tmp_path / ".ssh/id_ed25519").write_text(server.address.private_key)
     stranger = server.but(private_key=make_key(tmp_path / "stranger"))
     assert failure(connect(stranger)).kind == "key refused"
+
+
+def test_no_transfer_ends_while_new_keys_are_agreed_on(server, connect, monkeypatch):
+    """Where paramiko's own limit is small, every megabyte ends so, and the connection with it."""
+    monkeypatch.setattr(paramiko.packet.Packetizer, "REKEY_BYTES", 1 << 20)
+    ssh = connect(server.address)
+    for _ in range(8):
+        assert len(ssh.run(["head", "-c", str(1 << 20), "/dev/zero"], timeout=20).stdout) == 1 << 20
