@@ -71,7 +71,9 @@ class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if cleaned.get("forced_command") and not self.instance.pk:
+        # Clusters that use the key say it themselves.
+        is_used = self.instance.pk is not None and self.instance.clusters.exists()
+        if cleaned.get("forced_command") and not is_used:
             for name in ("work_directory", "scheduler"):
                 if not cleaned.get(name) and name not in self.errors:
                     self.add_error(name, "A forced command is told this.")

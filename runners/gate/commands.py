@@ -9,7 +9,7 @@ itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, 
 from runners.gate import Command
 from runners.preflight import asking, probes
 from runners.runner import JOURNALS, TAIL
-from runners.schedulers import direct, grid_engine, slurm
+from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
 from runners.transports.base import APPEND, FETCH, FINISH, READ, SEND, SENT, WRITE
 
 ANY = (
@@ -74,6 +74,9 @@ GRID_ENGINE = (
         "accounting", ("bash", "-c", grid_engine.LAST_WORD, "qacct", "...", "<id>"), "grid_engine"
     ),
     Command("version", ("bash", "-c", grid_engine.VERSION), "grid_engine"),
+    Command(
+        "partitions", ("bash", "-c", grid_engine.BEGIN + grid_engine_queues.QUEUES), "grid_engine"
+    ),
     Command("a trial", ("bash", "-c", grid_engine.TRIAL, "qsub", "...", "<text>"), "grid_engine"),
 )
 DIRECT = (

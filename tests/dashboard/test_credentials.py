@@ -250,6 +250,13 @@ def test_a_forced_command_is_shown_with_its_script_and_line(maker: Client, peopl
         "A forced command is told this"
         in maker.post(reverse("credential_new"), missing).content.decode()
     )
+    assert (
+        "A forced command is told this"
+        in maker.post(
+            reverse("credential_edit", args=[made(people.other).pk]), missing
+        ).content.decode()
+    )
+    Credential.objects.all().delete()
     maker.post(reverse("credential_new"), GATED)
     row = Credential.objects.get()
     shown = page(maker, "credential", row.pk)
