@@ -77,6 +77,7 @@ urlpatterns = [
     path("catalogue/images/<int:pk>/match/", recipes.match, name="image_match"),
     path("catalogue/images/<int:pk>/stage/", images.stage, name="image_stage"),
     path("catalogue/images/<int:pk>/labels/", images.labels, name="image_labels"),
+    path("catalogue/images/<int:pk>/delete/", images.delete, name="image_delete"),
     path("staged/<int:pk>/verify/", images.verify, name="staged_verify"),
     path("staged/<int:pk>/remove/", images.unstage, name="staged_remove"),
     path("arrivals/<int:pk>/cancel/", arrivals.cancel, name="arrival_cancel"),

@@ -217,7 +217,16 @@ class ClusterAdmin(Owned):
 
 
 class StagedImageInline(RuledInline):
+    """What a centre has installed already; the rest is Tare's to write."""
+
     model = StagedImage
+    fields = (("cluster", "format", "mode"), "path", ("sha256", "size_bytes"), "told")
+    readonly_fields = ("told",)
+
+    @admin.display(description="State")
+    def told(self, row: StagedImage) -> str:
+        made = "made by Tare" if row.made_here else "registered by hand"
+        return f"{row.get_state_display()}, {made}" if row.pk else "registered by hand"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StagedImage]:
         seen = Cluster.objects.visible_to(request.user)
@@ -232,6 +241,7 @@ class ImageForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
 class ImageAdmin(Owned):
     form = ImageForm
     inlines = (StagedImageInline,)
+    readonly_fields: ClassVar[Any] = (*Owned.readonly_fields, "content_sha256", "tree", "facts")
     list_display = ("reference", "short_digest", "framework", "size_bytes", "owner")
     search_fields = ("reference", "digest")
 

@@ -13,7 +13,7 @@ from dashboard.access import require
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
 from experiments import connection_tests, preflights
-from experiments.models import Cluster, Experiment, HostKey, Job
+from experiments.models import Chore, Cluster, Experiment, HostKey, Job
 from experiments.models.checks import fingerprint_of
 from experiments.permissions import may_change, why_not_change
 from experiments.tasks import ring_for
@@ -54,6 +54,11 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "jobs": alive.filter(experiment__in=visible).select_related("experiment", "workload")[
             :RECENT
         ],
+        "chores": Chore.objects.visible_to(request.user)
+        .filter(cluster=row)
+        .exclude(state__in=Chore.FINAL)
+        .select_related("owner", "staged_image__image", "environment", "arrival", "image")
+        .defer("script", "output_tail", "result")[:RECENT],
         "findings": preflights.findings(row),
         "tests": connection_tests.seen(row.credential, row) if row.credential else None,
         "host_key": preflights.host_key(row),

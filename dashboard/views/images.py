@@ -14,7 +14,7 @@ from dashboard.access import require
 from dashboard.image_forms import LabelsForm, StageForm
 from dashboard.requests import Request
 from dashboard.staged import forms_of, history_of
-from experiments import permissions, staging
+from experiments import images, permissions, staging
 from experiments.building import twins
 from experiments.models import Image, StagedImage
 
@@ -50,6 +50,19 @@ def labels(request: Request, pk: int) -> HttpResponse:
     form.keep(request.user)
     messages.success(request, "The labels are kept.")
     return redirect(row)
+
+
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    """Take it out of the catalogue, if nothing rests on it."""
+    row = _seen(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    if problem := images.why_not_delete(row):
+        messages.error(request, f"Not deleted. {problem}")
+        return redirect(row)
+    images.delete(row, request.user)
+    messages.success(request, f"Deleted {row.reference}.")
+    return redirect("catalogue")
 
 
 @require_POST
@@ -96,6 +109,7 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
         context |= _packages(request, row)
         context["told"] = list(passport.told(row))
         context["may_change"] = permissions.may_change(request.user, row)
+        context["why_not_delete"] = images.why_not_delete(row)
         context["may_stage"] = permissions.may_add(request.user, StagedImage)
         context["stage_form"] = StageForm(image=row, user=request.user)
         context["labels_form"] = LabelsForm(instance=row)

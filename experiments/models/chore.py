@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 from django.db import models
 
 from experiments.models.catalogue import Environment
-from experiments.models.cluster import Partition
+from experiments.models.cluster import Cluster, Partition
 from experiments.models.images import Arrival, Image, StagedImage
 from experiments.models.states import JOB_FINAL
 from experiments.models.submission import Submission
+
+if TYPE_CHECKING:
+    from experiments.models.user import User
+
+
+class ChoreQuerySet(models.QuerySet["Chore"]):
+    def visible_to(self, user: User) -> ChoreQuerySet:
+        """Return one's own, and those on clusters, images and environments that `user` sees."""
+        if user.is_superuser:
+            return self
+        clusters = Cluster.objects.visible_to(user).values("pk")
+        images = Image.objects.visible_to(user).values("pk")
+        environments = Environment.objects.visible_to(user).values("pk")
+        of_image = (
+            models.Q(image__in=images)
+            | models.Q(staged_image__image__in=images)
+            | models.Q(arrival__image__in=images)
+        )
+        of_environment = models.Q(environment__in=environments)
+        of_none = models.Q(image=None, staged_image=None, arrival=None)
+        seen = (of_image & models.Q(environment=None)) | (of_environment & (of_image | of_none))
+        return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
 
 
 class Chore(Submission):
@@ -51,6 +75,8 @@ class Chore(Submission):
     steps = models.PositiveSmallIntegerField(default=0)
     output_tail = models.TextField(blank=True)
     result = models.JSONField(default=dict, blank=True)
+
+    objects = ChoreQuerySet.as_manager()
 
     class Meta:
         ordering = ["-asked_at", "-pk"]

@@ -332,3 +332,34 @@ def test_many_forms_and_chores_cost_as_many_queries_as_few(
     more(7)
     assert queries() == few
     assert few <= 32
+
+
+def test_an_image_is_deleted_when_nothing_rests_on_it(
+    as_owner: Client, people: People, image: Image, staged: StagedImage, site: Site
+) -> None:
+    address = reverse("image_delete", args=[image.pk])
+    assert "It is staged on lab: remove those forms first" in page(as_owner, image)
+    StagedImage.objects.update(state=StagedImage.State.REMOVED)
+    ChoreFactory(staged_image=staged, state=Chore.State.DONE)
+    container = ContainerFactory(name="Apptainer 2", cluster=site.cluster, staged_image=staged)
+    shown = as_owner.post(address, follow=True).content.decode()
+    assert "It is named by the environment Apptainer 2" in shown
+    container.delete()
+    assert people.client("other").post(address).status_code == 403
+    assert as_owner.post(address)["Location"] == "/catalogue/"
+    assert not Image.objects.filter(pk=image.pk).exists()
+    assert AuditEntry.objects.filter(kind="image", what="deleted").exists()
+
+
+def test_a_clusters_page_tells_of_work_on_images(
+    as_owner: Client, people: People, staged: StagedImage, site: Site
+) -> None:
+    chore = ChoreFactory(staged_image=staged, owner=people.owner, doing="Making the SIF file")
+    address = reverse("cluster", args=[site.cluster.pk])
+    shown = as_owner.get(address).content.decode()
+    assert "Making the SIF file" in shown
+    assert reverse("chore", args=[chore.pk]) in shown
+    Image.objects.update(visibility="private")
+    assert "Making the SIF file" not in people.client("other").get(address).content.decode()
+    Chore.objects.update(state=Chore.State.DONE)
+    assert "Making the SIF file" not in as_owner.get(address).content.decode()

@@ -104,6 +104,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "image_new": (GET, "", Role.RESEARCHER),
     "image_stage": (POST, "image", Role.RESEARCHER),
     "image_labels": (POST, "image", Role.RESEARCHER),
+    "image_delete": (POST, "image", Role.RESEARCHER),
     "staged_verify": (POST, "staged", Role.RESEARCHER),
     "staged_remove": (POST, "staged", Role.RESEARCHER),
     "environment_new": (GET, "", Role.RESEARCHER),
