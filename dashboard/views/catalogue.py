@@ -17,7 +17,7 @@ from dashboard.image_filters import ImageFilter
 from dashboard.requests import Request
 from dashboard.workload_forms import KindForm, WorkloadForm
 from experiments.image_search import packages_found
-from experiments.models import Arrival, Cluster, Environment, Image, StagedImage, Workload
+from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
 from experiments.permissions import changeable_among, may_add
 from runners.workloads import WORKLOADS
 
@@ -35,7 +35,8 @@ def catalogue(request: Request) -> HttpResponse:
     context["may_add_images"] = may_add(request.user, Image)
     if context["tab"] == "images":
         arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
-        context["arrivals"] = list(arrivals.defer("lock", "recipe"))
+        builds = Prefetch("chores", Chore.objects.only("state", "doing", "arrival_id"))
+        context["arrivals"] = list(arrivals.defer("lock", "recipe").prefetch_related(builds))
         context["arriving"] = any(not row.is_over for row in context["arrivals"])
     if not request.htmx:
         parts = {"images": _images, "workloads": _workloads, "environments": _environments}
