@@ -86,6 +86,7 @@ urlpatterns = [
     path("chores/<int:pk>/cancel/", chores.cancel, name="chore_cancel"),
     path("catalogue/environments/new/", environments.new, name="environment_new"),
     path("catalogue/environments/<int:pk>/", environments.environment, name="environment"),
+    path("catalogue/environments/<int:pk>/look/", software.look_into, name="environment_look"),
     path("catalogue/environments/<int:pk>/delete/", environments.delete, name="environment_delete"),
     path("catalogue/workloads/new/", catalogue.workload_new, name="workload_new"),
     path("clusters/", clusters.clusters, name="clusters"),

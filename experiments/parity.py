@@ -107,6 +107,14 @@ def packages(facts: Facts) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", name).lower(): str(version) for name, version in listed.items()}
 
 
+def libraries(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield the libraries that were found, and what frameworks were built with, by their names."""
+    for library in LIBRARIES:
+        yield library, _text(facts.get(library.lower()))
+    for name, build in sorted((facts.get("builds") or {}).items()):
+        yield f"{name}’s build", _text(build)
+
+
 def grade_of_package(name: str) -> Grade:
     if FRAMEWORKS.fullmatch(name):
         return Grade.BLOCKING

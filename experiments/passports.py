@@ -19,6 +19,7 @@ from experiments.models import (
     Chore,
     Environment,
     EnvironmentSurvey,
+    Event,
     Experiment,
     Partition,
     User,
@@ -260,13 +261,21 @@ def waive(
                     "at": timezone.now(),
                 },
             )
+        if rows:
+            what = f"waived {len(rows)} of {environment}"[:100]
+            why = f"{reason.strip()} ({', '.join(row.what for row in rows)})"
+            Event.objects.create(experiment=experiment, what=what, why=why, actor=by)
     return len(rows)
 
 
-def withdraw(experiment: Experiment, environment: Environment) -> int:
+def withdraw(experiment: Experiment, environment: Environment, by: User) -> int:
     """Take back what was waived for a draft; returns how many."""
     drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None)
-    return Waiver.objects.filter(experiment__in=drafts, environment=environment).delete()[0]
+    count = Waiver.objects.filter(experiment__in=drafts, environment=environment).delete()[0]
+    if count:
+        what = f"took back {count} waived of {environment}"[:100]
+        Event.objects.create(experiment=experiment, what=what, actor=by)
+    return count
 
 
 def refusals(found: Iterable[Passport]) -> list[str]:

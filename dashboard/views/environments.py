@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.access import for_makers_of, require
 from dashboard.environment_forms import DECIDING, EnvironmentForm, typed
 from dashboard.requests import Request
+from dashboard.views.software import inside
 from experiments import audit, environments, permissions
 from experiments.models import Environment
 
@@ -87,5 +88,7 @@ def _saved(request: Request, form: EnvironmentForm) -> HttpResponse:
 def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> HttpResponse:
     row = context.get("environment")
     context |= {"form": form, "uses": environments.uses(row, request.user) if row else None}
+    if row and not (row.recorded_tool or row.cluster.recorded):
+        context |= inside(row, request.user)
     fragment = "#parts" if request.htmx else ""
     return render(request, f"catalogue/environment.html{fragment}", context)

@@ -7,13 +7,15 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access import by_link, editable, readable
+from dashboard.access import by_link, editable, readable, require
 from dashboard.requests import OpenRequest, Request
 from experiments import passports
-from experiments.models import Experiment
-from experiments.permissions import may_change
+from experiments.models import Environment, Experiment, User
+from experiments.parity import libraries
+from experiments.permissions import may_change, may_use, why_not_use
 from experiments.tasks import ring
 
 
@@ -59,12 +61,37 @@ def look(request: Request, pk: int) -> HttpResponse:
 
 
 @require_POST
+def look_into(request: Request, pk: int) -> HttpResponse:
+    """Have the cluster look into one environment, from its own page."""
+    row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
+    require(why_not_use(request.user, row))
+    try:
+        passports.ask(row, request.user)
+    except passports.NotAsked as refusal:
+        messages.error(request, f"Nobody looks. {refusal}")
+    ring(row.cluster_id)
+    return redirect(f"{reverse('environment', args=[pk])}#inside")
+
+
+def inside(row: Environment, reader: User) -> dict[str, Any]:
+    """Return what an environment's page says of its software."""
+    sight = passports.sights([row])[row.pk]
+    facts = sight.survey.facts if sight.survey else {}
+    return {
+        "sight": sight,
+        "libraries": list(libraries(facts)),
+        "packages": sorted(facts.get("packages", {}).items()),
+        "may_look": may_use(reader, row) and may_use(reader, row.cluster),
+    }
+
+
+@require_POST
 def waive(request: Request, pk: int) -> HttpResponse:
     """Let the chosen differences of one environment pass, with a reason; or take that back."""
     row = editable(request, pk)
     environment = get_object_or_404(row.environments, pk=_number(request.POST.get("environment")))
     if request.POST.get("action") == "withdraw":
-        passports.withdraw(row, environment)
+        passports.withdraw(row, environment, request.user)
         return redirect(_there(row))
     reason, chosen = request.POST.get("reason", ""), request.POST.getlist("what")
     if count := passports.waive(row, environment, chosen, reason, request.user):

@@ -85,6 +85,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
+    "environment_look": (POST, "environment", Role.RESEARCHER),
     "experiment_look": (POST, "draft", Role.RESEARCHER),
     "experiment_waive": (POST, "draft", Role.RESEARCHER),
     "experiment_clone": (POST, "results", Role.RESEARCHER),

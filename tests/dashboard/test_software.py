@@ -138,3 +138,22 @@ def test_where_nobody_looked_the_verdict_the_methods_and_the_exports_say_so(
         block(draft, repeat, {site.bare: 1.0 + repeat / 1000, site.container: 1.0})
     for name in ("experiment", "comparison", "comparison_csv", "comparison_json", "comparison_tex"):
         assert "oftware not compared before the launch" in said(as_owner, name, draft), name
+
+
+def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
+    site: Site, as_owner: Client
+) -> None:
+    address = reverse("environment", args=[site.bare.pk])
+    page = " ".join(as_owner.get(address).content.decode().split())
+    assert "Not known: nobody has looked into it yet." in page
+    seen(site.bare, OLD | {"blas": {"openblas": "0.3.7"}})
+    page = " ".join(as_owner.get(address).content.decode().split())
+    assert "<dd>2.7.5" in page
+    assert "openblas 0.3.7" in page
+    assert "1 packages" not in page
+    assert "numpy" in page
+    answer = as_owner.post(reverse("environment_look", args=[site.bare.pk]))
+    assert answer.headers["Location"] == f"{address}#inside"
+    assert Chore.objects.get().environment == site.bare
+    page = as_owner.get(address).content.decode()
+    assert "Look now" not in page

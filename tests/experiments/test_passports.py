@@ -137,6 +137,8 @@ def test_a_difference_stops_the_launch_until_it_is_waived_with_a_reason(
     (row,) = kept["differences"]
     assert (row["what"], row["here"], row["there"]) == ("Python", "2.7.5", "2.7.12")
     assert (row["reason"], row["by"]) == ("as in 2017", str(draft.owner))
+    event = draft.events.get(what__startswith="waived")
+    assert (event.actor, event.why) == (draft.owner, "as in 2017 (Python)")
     assert draft.plan_hash == content_hash(draft.plan)
 
 
@@ -180,7 +182,7 @@ def test_a_launched_experiment_is_not_waived_any_more(
     passports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
     lifecycle.launch(draft, draft.owner)
     assert passports.waive(draft, container, ["Python"], "another reason", draft.owner) == 0
-    assert passports.withdraw(draft, container) == 0
+    assert passports.withdraw(draft, container, draft.owner) == 0
     assert Waiver.objects.get().reason == "as in 2017"
 
 
