@@ -36,13 +36,20 @@ def times(row: Job | Chore, record: Record) -> dict[str, Any]:
 
 
 def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
-    """Move the runs of which the journal says that they have begun."""
+    """Move the runs of which the journal says that they have begun, and note which have ended.
+
+    What became of a run is decided by its files, which come home with its whole job.
+    """
     runs = {run.uid: run for run in job.runs.all()}
     for line in lines:
         run = runs.get(str(line.get("run")))
         if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
             began = moment(float(line["time"]))
             move(run, Run.State.RUNNING, began_at=began, node=str(line.get("node", "")))
+        elif run and line["event"] == "run ended":
+            Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(
+                ended_at=moment(line.get("time")), exit_code=line.get("exit_code")
+            )
 
 
 def follow_steps(chore: Chore, lines: list[dict[str, Any]], output_tail: str) -> None:

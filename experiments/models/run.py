@@ -102,6 +102,11 @@ class Run(models.Model):
     def is_final(self) -> bool:
         return self.state in self.FINAL
 
+    @property
+    def awaits_job(self) -> bool:
+        """It has ended, as the journal says; its files come home with those of its whole job."""
+        return self.state == self.State.RUNNING and self.ended_at is not None
+
 
 class Event(models.Model):
     """Append-only: what was moved, by whom or what, when and why."""
