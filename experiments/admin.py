@@ -34,7 +34,7 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.permissions import may_change
+from experiments.permissions import HERE, may_change, may_run_here
 from experiments.sharing import Sharing
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
@@ -139,6 +139,8 @@ class RuntimeInline(RuledInline):
 
 
 class ClusterForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+    by: ClassVar[User]
+
     def clean_host_key(self) -> str:
         text = str(self.cleaned_data["host_key"]).strip()
         if text:
@@ -158,6 +160,8 @@ class ClusterForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if cleaned.get("transport") == "ssh" and not cleaned.get("host"):
             self.add_error("host", "SSH needs a host to log in to.")
+        if cleaned.get("transport") == HERE and not may_run_here(self.by):
+            self.add_error("transport", "Jobs there run as Tare itself: for site administrators.")
         jump = cleaned.get("jump_host")
         if jump is not None and self.instance.pk and self.instance in jump.way():
             circle = " → ".join(str(hop) for hop in [*jump.way(), self.instance])

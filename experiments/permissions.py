@@ -36,6 +36,8 @@ from experiments.models.visibility import SharedInside, Visibility, shared_with_
 Somebody = User | AnonymousUser
 Row = TypeVar("Row", bound=models.Model)
 
+HERE = "local"  # the transport to Tare's own machine
+
 MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
     PublishedTable: Role.RESEARCHER,
@@ -114,6 +116,11 @@ def may_see_records(user: Somebody) -> bool:
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
 
+def may_run_here(user: Somebody) -> bool:
+    """Whether `user` may make Tare's own machine a cluster: jobs there run as Tare."""
+    return is_at_least(user, Role.SITE_ADMINISTRATOR)
+
+
 def may_set_roles(user: Somebody) -> bool:
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
@@ -171,6 +178,8 @@ def why_not_change(user: Somebody, row: models.Model) -> str:
         return _needs(user, role, f"To change {_article(model)}")
     if may_change(user, row):
         return ""
+    if isinstance(row, Cluster) and row.transport == HERE:
+        return _needs(user, Role.SITE_ADMINISTRATOR, "It runs as Tare itself. To change it")
     owner = getattr(row, "owner", None)
     whose = f" It is {owner}’s." if owner else ""
     return f"This {model._meta.verbose_name} is not yours to change.{whose}"
@@ -219,7 +228,9 @@ def _theirs(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
         return models.Q(pk__in=[])
     if model is Cluster:
         shared = ~models.Q(visibility=Visibility.PRIVATE) & shared_with_groups_of(user, model)
-        return models.Q(owner=user.pk) | shared
+        # What runs on Tare's own machine runs as Tare, beside its keys.
+        away = ~models.Q(transport=HERE) | models.Q(recorded=True)
+        return away & (models.Q(owner=user.pk) | shared)
     if model is Credential:
         return models.Q(owner=user.pk) | shared_with_groups_of(user, model)
     there = models.Q(cluster__in=changeable(user, Cluster.objects.all()).values("pk"))

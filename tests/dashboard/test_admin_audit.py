@@ -129,13 +129,20 @@ def test_nobody_furnishes_or_unlocks_what_is_not_theirs(
     assert as_keeper.post(reverse("admin:experiments_cluster_add"), sent).status_code == 302
 
 
+def test_this_machine_is_no_cluster_of_a_cluster_administrator(as_keeper: Client) -> None:
+    sent = cluster(transport="local")
+    answer = as_keeper.post(reverse("admin:experiments_cluster_add"), sent)
+    assert "Jobs there run as Tare itself" in answer.content.decode()
+    assert not Cluster.objects.exists()
+
+
 def test_an_administrator_of_the_group_keeps_the_key_that_is_there(
     as_keeper: Client, keeper: User
 ) -> None:
     group = Group.objects.create(name="neurophysics")
     keeper.groups.add(group)
     foreign = CredentialFactory()
-    shared = ClusterFactory(name="forhlr2", credential=foreign)
+    shared = ClusterFactory(name="forhlr2", transport="ssh", credential=foreign)
     shared.groups.add(group)
     sent = cluster(host="moved.example.org", credential=foreign.pk, groups=[group.pk])
     assert as_keeper.post(page("change", shared), sent).status_code == 302

@@ -57,7 +57,7 @@ def test_old_and_new_are_shown_and_secrets_are_not(people: People) -> None:
 def test_cluster_administrators_read_what_concerns_what_is_theirs(
     people: People, keeper: User
 ) -> None:
-    mine, other = ClusterFactory(name="mine", owner=keeper), ClusterFactory(name="others")
+    mine, other = ClusterFactory(owner=keeper, transport="ssh"), ClusterFactory()
     for row in (
         PartitionFactory(cluster=mine, name="shown1"),
         CredentialFactory(owner=keeper, name="shown2"),
@@ -75,7 +75,10 @@ def test_cluster_administrators_read_what_concerns_what_is_theirs(
 
 
 def test_it_is_filtered_and_linked_from_what_it_is_about(people: People, keeper: User) -> None:
-    first, second = ClusterFactory(name="alpha", owner=keeper), ClusterFactory(name="beta")
+    first, second = (
+        ClusterFactory(name="alpha", owner=keeper, transport="ssh"),
+        ClusterFactory(name="beta"),
+    )
     audit.note(keeper, "added", first)
     audit.note(people.admin, "host key pinned", second, why="compared by telephone")
     for asked, found in (

@@ -238,7 +238,8 @@ WHOSE = (OWN, GROUP, STRANGE)
 
 
 def made(factory: Any, whose: str, user: User) -> Any:
-    row = factory(owner=user) if whose == OWN else factory()
+    far = {"transport": "ssh"} if factory is ClusterFactory else {}
+    row = factory(owner=user, **far) if whose == OWN else factory(**far)
     if whose == GROUP:
         group, _ = Group.objects.get_or_create(name="neurophysics")
         user.groups.add(group)

@@ -68,7 +68,7 @@ def test_a_refusal_says_which_role_is_needed() -> None:
 
 def test_what_is_mine_is_mine_while_my_role_makes_such_things() -> None:
     owner = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
-    cluster = ClusterFactory(owner=owner)
+    cluster = ClusterFactory(owner=owner, transport="ssh")
     partition = PartitionFactory(cluster=cluster)
     assert permissions.may_change(owner, cluster)
     assert permissions.may_change(owner, partition)
@@ -82,9 +82,17 @@ def test_what_is_mine_is_mine_while_my_role_makes_such_things() -> None:
     assert not permissions.may_change(owner, cluster)
 
 
+def test_this_machine_is_changed_by_site_administrators_alone() -> None:
+    owner = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
+    here = ClusterFactory(owner=owner, transport="local")
+    assert not permissions.may_change(owner, here)
+    assert "It runs as Tare itself" in permissions.why_not_change(owner, here)
+    assert permissions.may_change(UserFactory(role=Role.SITE_ADMINISTRATOR), here)
+
+
 def test_who_administers_a_cluster_administers_what_lies_there() -> None:
     owner = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
-    cluster = ClusterFactory(owner=owner)
+    cluster = ClusterFactory(owner=owner, transport="ssh")
     for row in (EnvironmentFactory(cluster=cluster), StagedImageFactory(cluster=cluster)):
         assert permissions.may_change(owner, row)
         maker = row.owner if isinstance(row, Environment) else row.image.owner

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import models
 
 from experiments import permissions
-from experiments.models import Role, User
+from experiments.models import Cluster, Role, User
 from experiments.permissions import MAKERS
 from tests import factories
 from tests.factories import ClusterFactory, UserFactory
@@ -38,11 +38,13 @@ def row_of(model: type[models.Model], **columns: Any) -> Any:
 
 def own(model: type[models.Model], user: User) -> Any:
     names = {field.name for field in model._meta.get_fields()}
+    if model is Cluster:
+        return row_of(model, owner=user, transport="ssh")
     if "owner" in names:
         return row_of(model, owner=user)
     if model.__name__ == "StagedImage":
         return row_of(model, image__owner=user)
-    return row_of(model, cluster__owner=user)
+    return row_of(model, cluster__owner=user, cluster__transport="ssh")
 
 
 def cell(role: Role, model: type[models.Model]) -> str:
@@ -60,11 +62,11 @@ def cell(role: Role, model: type[models.Model]) -> str:
     if "groups" in names:
         group = Group.objects.create(name=f"{role} {model.__name__}")
         user.groups.add(group)
-        shared = row_of(model)
+        shared = row_of(model, **({"transport": "ssh"} if model is Cluster else {}))
         shared.groups.add(group)
         words += ["their groups’"] if permissions.may_change(user, shared) else []
     if "cluster" in names and role == Role.CLUSTER_ADMINISTRATOR:
-        there = ClusterFactory(owner=user)
+        there = ClusterFactory(owner=user, transport="ssh")
         columns = {"staged_image__cluster": there} if model.__name__ == "Chore" else {}
         on = row_of(model, **(columns or {"cluster": there}))
         words += ["on their clusters"] if permissions.may_change(user, on) else []

@@ -77,7 +77,7 @@ def test_a_row_shared_with_many_groups_is_counted_once(factory: Any, colleague: 
 
 
 def test_who_shares_a_cluster_as_an_administrator_changes_it(group: Group, colleague: User) -> None:
-    cluster = ClusterFactory(visibility="members")
+    cluster = ClusterFactory(transport="ssh", visibility="members")
     environment = EnvironmentFactory(cluster=cluster)
     cluster.groups.add(group)
     assert not permissions.may_change(colleague, cluster)
