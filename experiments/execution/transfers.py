@@ -19,14 +19,14 @@ from django.db.models import Q
 from django.utils import timezone
 
 from experiments import audit, store
-from experiments.execution.links import ssh_address
+from experiments.execution.links import Link, ssh_address
 from experiments.inventory import columns
 from experiments.lifecycle import end_arrival
-from experiments.models import Arrival, Cluster, Credential, Image, StagedImage
+from experiments.models import Arrival, Cluster, Image, StagedImage
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
 from runners.images import About, about, identify, registry, to_oci
-from runners.transports import SSH, Local, Transport
+from runners.transports import Local, Transport
 
 PLACES = ("cluster__credential", "cluster__jump_host")
 PAUSE_SECONDS = 1.0  # between two words about how far it is
@@ -70,11 +70,8 @@ def attended(work: Callable[[Meter], Done], write: Callable[[int], bool]) -> Don
 @contextmanager
 def connection(cluster: Cluster) -> Iterator[Transport]:
     """A connection of its own: the tick's is not to wait for gigabytes. Raises TryAgain."""
-    with Local() if cluster.transport == "local" else SSH(ssh_address(cluster)) as transport:
+    with Local() if cluster.transport == "local" else Link(ssh_address(cluster)) as transport:
         yield transport
-    if cluster.credential_id:
-        used = Credential.objects.filter(pk=cluster.credential_id)
-        used.update(last_used_at=timezone.now())
 
 
 def send(pk: int) -> str:

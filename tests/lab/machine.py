@@ -15,8 +15,9 @@ from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
 from runners.schedulers import Scheduler
-from runners.transports import SSH, SSHAddress
+from runners.transports import SSH
 from runners.workloads import WORKLOADS
+from tests.lab.gated import gated, own
 
 BLAS = WORKLOADS["blas"]
 PARAMETERS = BLAS.clean({"steps": 5, "burn_in": 1, "matrix_size": 128})
@@ -33,10 +34,9 @@ class Machine:
 
     def program(self, script: str) -> EnvironmentSpec:
         """A bare-metal environment whose `python` is a shell script."""
-        path = f"{self.lab.work_directory}/program-{next(self.numbers)}"
-        self.runner.transport.write(path, f"#!/bin/sh\n{script}\n".encode())
-        self.runner.transport.run(["chmod", "+x", path])
-        return EnvironmentSpec(label=script, runtime="bare_metal", python=path)
+        folder = f"{self.lab.work_directory}/program-{next(self.numbers)}"
+        self.runner.transport.send(folder, {"program.sh": f"#!/bin/sh\n{script}\n".encode()})
+        return EnvironmentSpec(label=script, runtime="bare_metal", python=f"{folder}/program.sh")
 
     def job(self, *environments: EnvironmentSpec, **changes: object) -> JobSpec:
         uid = f"u{next(self.numbers)}"
@@ -95,12 +95,10 @@ class Machine:
 
 
 @contextmanager
-def connected(lab: Lab, scheduler: Scheduler) -> Iterator[Runner]:
-    """A runner that has logged in to the lab as its researcher."""
-    address = SSHAddress(
-        lab.host, lab.port, lab.user, lab.host_key, Path(lab.private_key).read_text()
-    )
-    with SSH(address) as transport:
+def connected(lab: Lab, scheduler: Scheduler, *, gate: bool = True) -> Iterator[Runner]:
+    """A runner that has logged in to the lab as its researcher, by default with a key that may do
+    only what Tare needs."""
+    with SSH(gated(lab, scheduler) if gate else own(lab)) as transport:
         yield Runner(transport, scheduler)
 
 

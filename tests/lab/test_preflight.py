@@ -13,6 +13,8 @@ from experiments.execution.preflight import look
 from experiments.models import CheckReport, Cluster, Environment, Partition
 from lab.client import Lab
 from runners.preflight.checks import Check
+from runners.schedulers import Slurm
+from tests.lab.gated import gated
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 
@@ -119,9 +121,16 @@ def test_a_controller_that_hangs_is_red_in_time(
     assert all(check.outcome != "failed" for check in started)
 
 
-def test_the_command_says_it_all(registered: Cluster) -> None:
+def test_the_command_says_it_all_through_a_forced_command_too(
+    registered: Cluster, lab: Lab
+) -> None:
+    assert registered.credential
+    registered.credential.private_key = gated(lab, Slurm()).private_key
+    registered.credential.save()
     out = io.StringIO()
     with suppress(SystemExit):
         call_command("checkcluster", "lab", stdout=out, no_color=True)
     assert "lab: nothing red of" in out.getvalue(), out.getvalue()
+    assert "Forced command: Tare's own" in out.getvalue()
+    assert "Start of bare metal" in out.getvalue()
     assert CheckReport.objects.get().outcome == "warning"

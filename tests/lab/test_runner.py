@@ -113,15 +113,16 @@ def test_without_a_database_the_controller_remembers(cluster, monkeypatch):
         f"sed '/^Accounting/d' /etc/slurm/slurm.conf >{folder}/slurm.conf && "
         f"echo AccountingStorageType=accounting_storage/none >>{folder}/slurm.conf"
     )
-    assert cluster.runner.transport.run(["bash", "-c", shell]).returncode == 0
-    run = cluster.runner.transport.run
-    monkeypatch.setattr(
-        cluster.runner.transport,
-        "run",
-        lambda argv, **kw: run(["env", f"SLURM_CONF={folder}/slurm.conf", *argv], **kw),
-    )
-    cluster.until(lambda: cluster.runner.last_words([job_id]))
-    told = cluster.runner.last_words([job_id, "999999"])
+    with connected(cluster.lab, Slurm(), gate=False) as runner:
+        run = runner.transport.run
+        assert run(["bash", "-c", shell]).returncode == 0
+        monkeypatch.setattr(
+            runner.transport,
+            "run",
+            lambda argv, **kw: run(["env", f"SLURM_CONF={folder}/slurm.conf", *argv], **kw),
+        )
+        cluster.until(lambda: runner.last_words([job_id]))
+        told = runner.last_words([job_id, "999999"])
     assert set(told) == {job_id}
     assert (told[job_id].kind, told[job_id].node[:4]) == ("cancelled outside", "node")
 
