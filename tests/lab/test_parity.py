@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import building, lifecycle, passports, recipes, staging
+from experiments import building, execution, lifecycle, passports, recipes, staging
 from experiments.models import Chore, Cluster, Environment, Image, StagedImage, Waiver
 from lab import host
 from lab.client import Lab
@@ -105,6 +105,21 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     older = ImageFactory(python_version=image.python_version, recipe=recipes.text_of(base, lock))
     building.ask_match(older, cluster, owner)
     finish(cluster, "survey", "match")
+    wrong = re.sub("sha256:[0-9a-f]{64}", f"sha256:{'0' * 64}", lock)
+    broken = ImageFactory(python_version=image.python_version, recipe=recipes.text_of(base, wrong))
+    chore = building.ask_match(broken, cluster, owner)
+    finish(cluster)
+    chore.refresh_from_db()
+    assert "has another hash than the lock says" in chore.message
+    assert recipes.twin_on(broken, cluster) is None
+    with execution.connect(cluster) as runner:
+        folders = [f"{cluster.work_directory}/{name}" for name in ("images", "environments")]
+        left = runner.transport.run(["ls", *folders]).stdout.decode()
+    made = [recipes.place_of(row, cluster).rpartition("/")[2] for row in (image, older)]
+    name = image.digest.removeprefix("sha256:")
+    assert sorted(re.findall("^[0-9a-f].*", left, re.M)) == sorted(
+        [*made, f"{name}.archive", f"{name}.sandbox"]
+    ), "nothing half-made stays"
 
     draft = ExperimentFactory(
         cluster=cluster,

@@ -8,18 +8,20 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments import demo
-from experiments.models import Cluster, User
+from experiments import demo, passports
+from experiments.models import Chore, Cluster, Environment, User
 from experiments.tasks import ring
 from runners.runtimes import RUNTIMES
 
 IMAGE = "tensorflow"
+LONGEST_LOOK_SECONDS = 120
 
 
 class Command(BaseCommand):
@@ -39,6 +41,7 @@ class Command(BaseCommand):
         self._build(folder, cluster)
         facts = json.loads((folder / "lab.json").read_text())
         demo.register_image(cluster, facts["images"][IMAGE], owner)
+        self._look(cluster, demo.DEMO_ENVIRONMENTS, owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
         tell(cluster, "", None)
         ring(cluster.pk)
@@ -56,6 +59,7 @@ class Command(BaseCommand):
         except subprocess.CalledProcessError as error:
             tell(cluster, "TensorFlow could not be installed; see var/log/demo.", None)
             raise CommandError(str(error)) from None
+        self._look(cluster, demo.CONTROL_ENVIRONMENTS, owner)
         demo.launch_demo(
             cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
         )
@@ -78,6 +82,18 @@ class Command(BaseCommand):
             "--require-hashes",
         ]
         subprocess.run([*install, "--compile-bytecode", "-r", lock], check=True)
+
+    def _look(self, cluster: Cluster, names: Iterable[str], owner: User) -> None:
+        """Have the software of each read before the launch; without an answer it is launched so."""
+        rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
+        unknown = [pk for pk, sight in passports.sights(rows).items() if not sight.is_known]
+        tell(cluster, "Looking into the environments", None)
+        chores = [passports.ask(row, owner).pk for row in rows if row.pk in unknown]
+        ring(cluster.pk)
+        alive = Chore.objects.filter(pk__in=chores).exclude(state__in=Chore.FINAL)
+        deadline = time.monotonic() + LONGEST_LOOK_SECONDS
+        while alive.exists() and time.monotonic() < deadline:
+            time.sleep(0.5)
 
     def _build(self, folder: Path, cluster: Cluster) -> None:
         """Build the image unless it is in the cache, and tell the cluster's page how far it is."""
