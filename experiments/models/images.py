@@ -144,7 +144,7 @@ class StagedImage(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.image} as {self.format} on {self.cluster}"
+        return f"{self.image} as {self.form} on {self.cluster}"
 
     @property
     def form(self) -> str:

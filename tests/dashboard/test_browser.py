@@ -16,12 +16,14 @@ from experiments.models import Experiment, Run, Snapshot
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
 from tests.dashboard.test_steps import LOSSES, trained
 from tests.factories import (
+    ChoreFactory,
     ClusterFactory,
     EnvironmentFactory,
     ImageFactory,
     JobFactory,
     RunFactory,
     SeriesFactory,
+    StagedImageFactory,
 )
 
 pytestmark = [
@@ -307,6 +309,8 @@ def test_no_page_scrolls_sideways_on_a_phone(
     Run.objects.filter(pk=failed.pk).update(state="failed", message="no space " * 60)
     Experiment.objects.filter(pk=results.pk).update(question="long" * 60)
     image = ImageFactory(reference="registry.example.org/" + "deep/" * 30)
+    staged = StagedImageFactory(image=image, path="/scratch/" + "deep" * 50, message="word" * 99)
+    chore = ChoreFactory(staged_image=staged, output_tail="x" * 2000, message="word" * 99)
     addresses = [
         "/",
         "/experiments/",
@@ -318,6 +322,10 @@ def test_no_page_scrolls_sideways_on_a_phone(
         run.get_absolute_url(),
         "/catalogue/",
         f"/catalogue/images/{image.pk}/",
+        "/catalogue/images/new/",
+        f"/chores/{chore.pk}/",
+        "/catalogue/environments/new/",
+        f"/catalogue/environments/{results.baseline_id}/",
         "/catalogue/?tab=workloads",
         "/catalogue/?tab=environments",
         "/catalogue/workloads/new/",
