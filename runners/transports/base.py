@@ -38,17 +38,22 @@ FETCH = f"""[ -d "$1" ] || exit {MISSING}
 cd "$1" && find . -type f -size "-$2k" -print0 |
     tar -cf - --null --no-recursion --hard-dereference -T -
 """
+# OpenSSL hashes four times as fast where the processor helps it, and is on most login nodes.
+SUM = """sum() {
+    if command -v openssl >/dev/null; then openssl dgst -sha256 -r; else sha256sum; fi
+}
+"""
 # How much of PATH.part is there; nothing more to do if PATH itself is what is to be sent.
-SENT = f"""if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ]; then
-    case $(sha256sum <"$1") in "$3"*) exit {ALREADY} ;; esac
+SENT = f"""{SUM}if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ]; then
+    case $(sum <"$1") in "$3"*) exit {ALREADY} ;; esac
 fi
 if [ -f "$1.part" ]; then wc -c <"$1.part"; else echo 0; fi
 """
 # The check sum is of what was there before and of what arrives, while it arrives. PATH FROM SIZE
-APPEND = f"""export LC_ALL=C
+APPEND = f"""{SUM}export LC_ALL=C
 : >>"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit {MEANWHILE}
-{{ head -c "$2" "$1.part"; tee -a "$1.part" || kill $$; }} | sha256sum
+{{ head -c "$2" "$1.part"; tee -a "$1.part" || kill $$; }} | sum
 [ "$(wc -c <"$1.part")" -eq "$3" ] || exit {MEANWHILE}
 """
 FINISH = """mv -f "$1.part" "$1"

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import paramiko
 from paramiko.ssh_exception import (
@@ -25,8 +25,7 @@ from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
-# New keys are agreed on as seldom as OpenSSH does (2^32 blocks of AES), not every 512 MB: where a
-# channel closes just then, paramiko waits for itself, in vain, and drops the connection.
+PACKET = CHUNK - 64  # what fits into one packet: a longer piece would go as two, one of them tiny
 REKEY_BYTES = 1 << 36
 GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
 
@@ -53,6 +52,27 @@ class SSHAddress:
         """What opens the account. Raises TryAgain, in words without secrets."""
         key = load_private_key(self.private_key, self.passphrase)
         return with_certificate(key, self.certificate) if self.certificate else key
+
+
+class _Transport(paramiko.Transport):
+    """A connection for large files.
+
+    Ciphers that check what they carry come first: they spare both sides a second pass. New keys are
+    agreed on as seldom as OpenSSH does (2^32 blocks of AES), not every 512 MB: where a channel
+    closes just then, paramiko waits for itself, in vain, and drops the connection.
+    """
+
+    _preferred_ciphers = tuple(
+        sorted(
+            paramiko.Transport._preferred_ciphers,  # type: ignore[attr-defined]
+            key=lambda name: "-gcm@" not in name,
+        )
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.packetizer.REKEY_BYTES = REKEY_BYTES
+        self.packetizer.REKEY_PACKETS = REKEY_BYTES >> 10
 
 
 class SSH(Transport):
@@ -177,15 +197,13 @@ class SSH(Transport):
                     auth_timeout=self.connect_timeout,
                     allow_agent=False,
                     look_for_keys=False,
+                    transport_factory=_Transport,
                 )
         except BaseException:
             client.close()
             if self._jump is not None:
                 self._jump.close()
             raise
-        if transport := client.get_transport():
-            transport.packetizer.REKEY_BYTES = REKEY_BYTES
-            transport.packetizer.REKEY_PACKETS = REKEY_BYTES >> 10
         self.logged_in()
         return client
 
@@ -281,7 +299,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes | BinaryIO) -> None:
     """Give a program its input; it need not want all of it."""
     source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
     with contextlib.suppress(OSError, EOFError, SSHException):
-        while chunk := source.read(CHUNK):
+        while chunk := source.read(PACKET):
             channel.sendall(chunk)
         channel.shutdown_write()
 
