@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from django_webtest import DjangoTestApp
 
-from experiments import demo
+from experiments import demo, tasks
 from experiments.models import Cluster
 from lab.client import Lab, ensure_lab, stop_lab
 from tests.factories import AdminFactory
+from tests.lab.by_forms import Person, Workers
 
 FIRST_BUILD_SECONDS = 1400  # its root file system and images, where the cache has none
 
@@ -28,6 +30,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     yield ensure_lab(directory, images=("numpy", "tensorflow"))
     stop_lab(directory)
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def person(django_app: DjangoTestApp, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """An administrator before the pages, and workers that do at once what they ask for."""
+    workers = Workers()
+    monkeypatch.setattr(tasks, "_enqueue", workers.take)
+    return Person(django_app, workers, AdminFactory(username="ada").username)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from runners.schedulers import GridEngine, Status
 from runners.transports import Completed
 from tests.conftest import finish
 from tests.factories import AdminFactory, ExperimentFactory, WorkloadFactory
+from tests.lab.by_forms import Person, measure, with_grid_engine
 from tests.lab.machine import (
     PARAMETERS,
     WAITS,
@@ -239,3 +240,8 @@ def test_an_experiment_comes_from_launch_to_its_comparison(site, kind):
         assert seen == "0"
     assert made.runs.count() == 2 * len(environments) >= 8
     assert len(compare_experiment(made).pairs) == len(environments) - 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_experiment_by_forms_alone(site: Site, person: Person) -> None:
+    assert measure(person, with_grid_engine(site.lab)).environments.count() == 3

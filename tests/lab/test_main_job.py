@@ -10,7 +10,6 @@ import pytest
 from django.utils import timezone
 
 from experiments import execution, lifecycle
-from experiments.comparisons import compare_experiment
 from experiments.models import Cluster, Environment, Experiment, Job, Run
 from lab.client import Lab
 from tests.conftest import finish, tick_until
@@ -77,30 +76,6 @@ def program(registered: Cluster) -> Callable[[str], Environment]:
         )
 
     return make
-
-
-def names(suffix: str, *kinds: str) -> list[str]:
-    return [f"{kind}{suffix}" for kind in kinds]
-
-
-def test_every_runtime_of_the_lab_measures_blas(registered: Cluster, experiment: Make) -> None:
-    suffix = registered.environments.get(name__startswith="bare metal (").name[len("bare metal") :]
-    forms = ("bare metal", "Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1")
-    made = experiment(names(suffix, *forms, "Charliecloud", "Podman"), repeats=2)
-    finish(made)
-    assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
-    for job in made.jobs.all():
-        runs = list(job.runs.order_by("position"))
-        assert len({run.node for run in runs}) == 1, "a block stays on one node"
-        began = [run.began_at for run in runs]
-        assert began == sorted(began, key=str), "in the order that was planned"
-        versions = {run.snapshot.content["inside"]["python"]["version"] for run in runs}  # type: ignore[union-attr]
-        assert len(versions) == 1, "bare metal and container differ in the container only"
-    comparison = compare_experiment(made)
-    assert len(comparison.pairs) == 6
-    assert all(pair.ratio for pair in comparison.pairs)
-    for pair in comparison.pairs:
-        assert "CONFOUNDED" not in pair.stamps, pair.reasons
 
 
 def test_tensorflow_trains_alike_on_bare_metal_and_in_containers(experiment: Make) -> None:
