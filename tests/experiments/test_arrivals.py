@@ -80,7 +80,7 @@ def test_the_same_file_is_the_same_image() -> None:
     [
         (b"<html>Please log in</html>", "web page"),
         (b"", "empty"),
-        (rootfs()[:3000], "toy's image.tar is refused: the archive cannot be read: unexpected end"),
+        (rootfs()[:3000], "toy's image.tar is refused: the archive is cut off or damaged"),
         (b"\x7fELF" + bytes(600), "a program"),
     ],
 )
