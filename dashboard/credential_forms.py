@@ -13,6 +13,7 @@ from django.views.decorators.debug import sensitive_variables
 from dashboard.forms import Styled
 from experiments.credentials import Pair, read_pair
 from experiments.models import Credential, User
+from experiments.models.cluster import scheduler_choices
 
 MOST_BYTES = 64 * 1024  # of a key file; real ones have some hundred
 
@@ -56,18 +57,19 @@ class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Credential
         fields = ("name", "user_name", "forced_command", "work_directory", "scheduler")
-        labels: ClassVar = {
-            "user_name": "Account",
-            "forced_command": "Forced command: the key may do only what Tare needs",
-        }
+        labels: ClassVar = {"user_name": "Account"}
         help_texts: ClassVar = {
             "name": "What Tare and you call it. The key's comment is tare-NAME.",
             "user_name": "The account on the login node that the key opens.",
-            "forced_command": "A script of Tare's on the login node, and a line that runs it.",
-            "work_directory": "With a forced command: below it the key may write and read. The "
-            "clusters that use the key say their own.",
-            "scheduler": "With a forced command: whose commands the key may run.",
+            "work_directory": "Below it the key may write and read. Clusters that use the key say "
+            "their own.",
+            "scheduler": "Whose commands the key may run. Clusters that use the key say their own.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        scheduler: Any = self.fields["scheduler"]
+        scheduler.choices = [("", "choose one"), *scheduler_choices()]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
