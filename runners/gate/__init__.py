@@ -18,7 +18,7 @@ from runners.preflight.checks import Check, Outcome
 from runners.transports.base import Transport
 
 VERSION = 1
-"""To be raised whenever the rendered script changes; a test holds it to its digest."""
+"""To be raised with the first change after a release; a test holds the released ones."""
 
 INSTALLED = "~/.ssh/tare-gate.py"
 LONGEST_WORD = 60  # characters of a word that stands in the table as it is

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from runners import gate
 from runners.errors import Refused
 from runners.images import FORMATS, Source
 from runners.images import scripts as images_scripts
@@ -192,6 +193,7 @@ def scripts() -> dict[str, str]:
             "direct_side_by_side.sh": beside(),
             "chore.sh": render(chore(), slurm),
             "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
+            "gate/tare-gate.txt": gate.script(),
         }
     )
 
