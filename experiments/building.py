@@ -52,6 +52,8 @@ def ask_recipe(
         )
     if base.facts and not base.facts.get("pythons"):
         raise NotDone(f"There is no Python in {base}: choose a base with Python.")
+    if lock_of(base):
+        raise NotDone(f"{base} was itself built by a recipe: take its base, and one lock for all.")
     lock = lock.replace("\r\n", "\n").strip() + "\n"
     try:
         read_lock(lock)

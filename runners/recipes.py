@@ -30,6 +30,27 @@ echo "There is no $0 in the base: choose one with Python."
 exit 1
 """
 
+# MADE ROOT PREFIX: where things go, and the node's names of hosts where the base has none: not
+# every runtime brings them along.
+LEND = """if [ -n "$(ls -A "$2/$3" 2>/dev/null)" ]; then
+    echo "The base has something at /$3 already. If a recipe has made it, take that one's base."
+    exit 1
+fi
+mkdir -p "$1" "$2/$3" "$2/etc" || exit
+for name in resolv.conf hosts; do
+    if [ -e "$2/etc/$name" ] || [ -L "$2/etc/$name" ] || [ ! -e "/etc/$name" ]; then continue; fi
+    echo "$name" >>"$1.lent" && cp -L "/etc/$name" "$2/etc/$name" || exit
+done
+"""
+
+# MADE ROOT PREFIX SETTINGS: the settings may hold the password of an index, and what was lent is
+# not the base's: both go before anything is packed.
+PUT = """if [ -e "$1.lent" ]; then
+    while read -r name; do rm -f "$2/etc/$name" || exit; done <"$1.lent"
+fi
+rm -rf "$4" && rmdir "$2/$3" && mv -T "$1" "$2/$3"
+"""
+
 # PLACE VERSION FOLDER LOCK PAYLOAD: a virtual environment knows its path: it is made in its place.
 MATCH = """place=$1 version=$2 folder=$3 lock=$4 payload=$5
 if [ -e "$place/tare-lock.sha256" ]; then echo "It is there already."; exit; fi
@@ -79,20 +100,19 @@ def build(
     extend += [word for label in labels for word in ("--label", label)]
     if base.kind != "rootfs":
         extend += ["--base", base.path]
-    # The settings may hold the password of an index: they go before anything is packed.
-    move = f'rm -rf "$3" "$2/{PREFIX}" && mkdir -p "$2/{PREFIX}" && rmdir "$2/{PREFIX}" '
-    move += f'&& mv -T "$1" "$2/{PREFIX}"'
     return (
         Step("Clearing what was left", ("sh", "-c", CLEAR, "clear", work)),
         _beside("Unpacking the base", work, *unpack),
         _beside("Reading how pip reaches its index", work, *_settings(settings)),
-        _beside("Making room", work, "mkdir", "-p", made, f"{root}/{PREFIX}"),
+        _beside("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
         _beside(
             "Installing what the lock names",
             work,
             *behind_the_wall(inside, directory, program),
         ),
-        _beside("Putting it into the base", work, "sh", "-c", move, "move", made, root, settings),
+        _beside(
+            "Putting it into the base", work, "sh", "-c", PUT, "put", made, root, PREFIX, settings
+        ),
         _beside("Reading what is in it", work, *survey),
         _beside("Packing the image", work, *extend),
         Step("Clearing up", ("sh", "-c", CLEAR, "clear", work)),

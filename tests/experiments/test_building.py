@@ -140,8 +140,11 @@ def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Clust
     base.kind, base.facts = Image.Kind.OCI, {"tree": "x", "pythons": []}
     with pytest.raises(NotDone, match="no Python in"):
         asked(base, cluster)
+    base.facts, base.recipe = {}, recipes.text_of(base, LOCK)
+    with pytest.raises(NotDone, match="itself built by a recipe"):
+        asked(base, cluster)
     cluster.runtimes.filter(kind="apptainer").delete()
-    base.facts = {}
+    base.recipe = ""
     with pytest.raises(NotDone, match="needs Apptainer, Singularity or Charliecloud"):
         asked(base, cluster)
     with pytest.raises(NotDone, match="viewer"):
