@@ -48,7 +48,7 @@ class Format(ABC):
     made_by: ClassVar[tuple[str, ...]] = ()  # kinds of runtimes that can make it, the best first
     by_mode: ClassVar[bool] = False  # each mode of the runtime changes it: one form a mode
     on_node: ClassVar[bool] = False  # kept by each node for itself
-    by_site: ClassVar[str] = ""  # why only the site can make it; then the rest refuses
+    by_site: ClassVar[str] = ""  # why Tare does not make it; then the rest refuses
 
     @abstractmethod
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
@@ -272,25 +272,19 @@ class DockerImage(Named):
         return [Step("Removing Docker's image", command)]
 
 
-class EnrootContainer(Named):
-    label = "A container of Enroot"
-    made_by = ("enroot",)
-
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
-        raise Refused("Stage a squashfs file: Enroot starts it as it is.")
-
-    def removing(self, place: str, executable: str) -> list[Step]:
-        return [Step("Removing Enroot's container", (executable, "remove", "--force", place))]
-
-
 class OfTheSite(Named):
-    """What only the site's own service makes."""
+    """What the site's own service makes, or nobody needs."""
 
     def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
         raise Refused(self.by_site)
 
     def removing(self, place: str, executable: str) -> list[Step]:
         raise Refused(self.by_site)
+
+
+class EnrootContainer(OfTheSite):
+    label = "A container of Enroot"
+    by_site = "Stage a squashfs file: Enroot starts it as it is."
 
 
 class Shifter(OfTheSite):

@@ -5,9 +5,31 @@ from typing import ClassVar
 from runners.jobs import EnvironmentSpec
 from runners.runtimes.base import Inside, Runtime
 
-# Without a terminal, udocker 1.3.17's R modes lose output and end with 1 whatever happened.
-WITH_TERMINAL = """import pty, sys
-status = pty.spawn(sys.argv[1:])
+# Without a terminal, udocker 1.3.17's R modes lose output and end with 1 whatever happened. And
+# they write runc's configuration into the container's folder: two runs at once, on two nodes, would
+# take each other's. So each has a folder of its own, with the same root file system in it.
+ALONE = """import os, pty, shutil, signal, subprocess, sys, tempfile
+udocker, name, *command = sys.argv[1:]
+found = subprocess.run([udocker, "inspect", "-p", name], stdout=subprocess.PIPE)
+root = found.stdout.decode().strip()
+if found.returncode or not os.path.isdir(root):
+    sys.exit("udocker has no container " + name)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+own = tempfile.mkdtemp(prefix="tare-udocker-")
+try:
+    place = os.path.join(own, os.path.basename(os.path.dirname(root)))
+    os.mkdir(place)
+    for entry in os.scandir(os.path.dirname(root)):
+        if entry.is_dir() and entry.name != ".mountpoints":
+            os.symlink(entry.path, os.path.join(place, entry.name))
+        elif entry.is_file() and entry.name != "config.json":
+            shutil.copy(entry.path, place)
+    if name != os.path.basename(place):
+        os.symlink(os.path.basename(place), os.path.join(own, name))
+    os.environ["UDOCKER_CONTAINERS"] = own
+    status = pty.spawn(command)
+finally:
+    shutil.rmtree(own, ignore_errors=True)
 sys.exit(status >> 8 or status % 128 and 128 + status % 128)"""
 
 
@@ -38,7 +60,8 @@ class UDocker(Runtime):
             variable = f"UDOCKER_DEFAULT_EXECUTION_MODE={environment.mode}"
             command = ["/usr/bin/env", variable, *command]
         if environment.mode.startswith("R"):
-            command = ["python3", "-c", WITH_TERMINAL, *command]
+            alone = ["python3", "-c", ALONE, self.executable(environment), environment.image_path]
+            command = [*alone, *command]
         command += ["--entrypoint=", f"--workdir={inside.directory}"]
         command += [f"--volume={mount}" for mount in inside.mounts]
         return [*command, *environment.options, environment.image_path]

@@ -13,6 +13,7 @@ import pytest
 from lab.client import Lab
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import read_record
+from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Slurm
 from tests.lab.machine import Machine, connected
 
@@ -193,6 +194,16 @@ def test_a_program_that_takes_too_long_ends_in_every_runtime(cluster, environmen
         one.label: "time limit reached: the run was ended after 2 s" for one in chosen
     }
     assert cluster.lab.execute(["pgrep", "-af", mark]).stdout == ""
+
+
+def test_one_container_of_udocker_starts_on_many_nodes_at_once(cluster, environments):
+    """In R1 each start writes a configuration of its own, which no other may take."""
+    wall = RUNTIMES["udocker"]().wrap(Inside(environments["udocker R1"], "/"))
+    script = 'for _ in 1 2 3 4 5 6; do "$@" /bin/echo well & done; wait'
+    done = cluster.runner.transport.run(["sh", "-c", script, "many", *wall], timeout=60)
+    assert done.stdout.split() == [b"well"] * 6, done
+    left = cluster.lab.execute(["find", "/tmp", "-maxdepth", "1", "-name", "tare-udocker-*"])
+    assert left.stdout == ""
 
 
 @pytest.mark.parametrize(

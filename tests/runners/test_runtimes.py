@@ -13,7 +13,7 @@ from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.runtimes.base import CLEAN
 from runners.runtimes.docker import AS_THE_USER
 from runners.runtimes.enroot import START_IN
-from runners.runtimes.udocker import WITH_TERMINAL
+from runners.runtimes.udocker import ALONE
 from tests.runners.golden_scripts import FOLDER, block, typical
 
 DOCS = (Path(__file__).parents[2] / "docs" / "runtimes.md").read_text()
@@ -141,8 +141,8 @@ def test_apptainer_has_three_ways_to_pass_gpus_on(kind, mode, options):
 def test_udockers_mode_is_a_factor(mode):
     command = wrapped("udocker", replace(PLAIN, mode=mode))
     chosen = f"/usr/bin/env UDOCKER_DEFAULT_EXECUTION_MODE={mode} "
-    terminal = f"python3 -c {WITH_TERMINAL} " if mode.startswith("R") else ""
-    assert command == terminal + chosen + wrapped("udocker")
+    alone = f"python3 -c {ALONE} udocker IMAGE " if mode.startswith("R") else ""
+    assert command == alone + chosen + wrapped("udocker")
 
 
 def test_root_in_a_rootless_docker_is_the_user():
