@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 
 from experiments import connection_tests, credentials, execution
+from experiments.management.commands.clock import ring_what_waits
 from experiments.models import AuditEntry, Cluster, ConnectionTest, Credential, Origin, User
 from tests.factories import ClusterFactory, UserFactory
 from tests.runners.sshd import Server, free_port, serve
@@ -165,3 +169,11 @@ def test_the_command_can_only_log_in(
     with pytest.raises(SystemExit):
         call_command("checkcluster", "lab", "--connection")
     assert "Nobody listens" in capsys.readouterr().out
+
+
+def test_a_test_whose_task_was_lost_is_rung_for_again(credential: Credential, by: User) -> None:
+    test = connection_tests.ask(credential, by)
+    ConnectionTest.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
+    with mock.patch("experiments.management.commands.clock.ring_for") as rings:
+        ring_what_waits({}, 1000.0)
+    rings.assert_called_once_with(test)

@@ -60,13 +60,14 @@ def test_dumped_credentials_can_be_loaded_again() -> None:
 
 
 def test_rotation_moves_to_the_first_key(settings: Settings) -> None:
-    credential = CredentialFactory(private_key=KEY)
+    credential = CredentialFactory(private_key=KEY, next_private_key=KEY)
     before, old = stored(credential), settings.CREDENTIAL_KEYS
     settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode(), *old]
     call_command("rotate_credentials", stdout=io.StringIO())
     assert stored(credential) != before
     settings.CREDENTIAL_KEYS = settings.CREDENTIAL_KEYS[:1]
     assert Credential.objects.get().private_key.reveal() == KEY
+    assert Credential.objects.get().next_private_key.reveal() == KEY
 
 
 def test_a_wrong_key_fails_closed(settings: Settings) -> None:
