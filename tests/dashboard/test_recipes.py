@@ -23,7 +23,7 @@ LOCK = f"numpy==2.3.1 --hash=sha256:{'ab' * 32}\n"
 @pytest.fixture
 def base(site: Site, people: People) -> Image:
     made: Image = ImageFactory(reference="debian 13", owner=people.owner)
-    path = "/work/images/base.archive"
+    path = "/scratch/images/base.archive"
     StagedImage.objects.create(image=made, cluster=site.cluster, format="archive", path=path)
     RuntimeFactory(cluster=site.cluster, kind="charliecloud", executable="ch-run")
     return made

@@ -23,7 +23,7 @@ LOCK = f"numpy==2.3.1 --hash=sha256:{'ab' * 32}\n"
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made: Cluster = ClusterFactory(work_directory="/work")
+    made: Cluster = ClusterFactory(work_directory="/scratch")
     RuntimeFactory(cluster=made, kind="udocker", executable="udocker")
     RuntimeFactory(cluster=made, kind="apptainer", executable="/opt/apptainer")
     return made
@@ -33,7 +33,7 @@ def cluster() -> Cluster:
 def base(cluster: Cluster) -> Image:
     made: Image = ImageFactory(reference="debian 13")
     StagedImage.objects.create(
-        image=made, cluster=cluster, format="archive", path="/work/images/base.archive"
+        image=made, cluster=cluster, format="archive", path="/scratch/images/base.archive"
     )
     return made
 
@@ -48,7 +48,7 @@ def built(chore: Chore, **more: Any) -> Image:
         "digest": "sha256:" + "cd" * 32,
         "sha256": "ef" * 32,
         "bytes": 1234,
-        "path": "/work/images/cd.archive",
+        "path": "/scratch/images/cd.archive",
         "survey": {
             "tree": "sha256:" + "12" * 32,
             "pythons": [{"path": "opt/tare/bin/python3.13", "version": "3.13.5", "packages": {}}],
@@ -68,7 +68,7 @@ def test_a_recipe_becomes_a_chore_whose_script_says_all(base: Image, cluster: Cl
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     script = render(spec, Direct())
     assert "/opt/apptainer --silent exec" in script
-    assert "/work/images/base.archive" in script
+    assert "/scratch/images/base.archive" in script
     doing = [step.doing for step in spec.steps]
     assert doing[1:5] == [
         "Unpacking the base",
@@ -163,7 +163,7 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     spec = chore_spec(chore)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     place = recipes.place_of(image, cluster)
-    assert place.startswith("/work/environments/")
+    assert place.startswith("/scratch/environments/")
     assert f"{place}/bin/python" in render(spec, Direct())
     facts = {"schema": 1, "mark": "match", "python": {"version": "3.13.5"}, "packages": {}}
     record = read_record({"exit_code": b"0", "result.json": json.dumps(facts).encode()})
