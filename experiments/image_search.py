@@ -71,17 +71,20 @@ def terms(text: str) -> list[Term]:
 
 
 def search(rows: QuerySet[Image], text: str) -> QuerySet[Image]:
-    """Return the images that have all of the text's terms."""
+    """Return the images that have all of the text's terms.
+
+    It looks once, here: to count and to cut a page need not unpack every package list again.
+    """
     asked = terms(text)
     if not asked:
         return rows
     # Texts of the objects, which are compared in the database and not fetched.
-    rows = rows.alias(
+    found = rows.order_by().alias(
         packages_text=Cast("packages", TextField()), labels_text=Cast("labels", TextField())
     )
     for term in asked:
-        rows = rows.filter(term.condition)
-    return rows
+        found = found.filter(term.condition)
+    return rows.filter(pk__in=list(found.values_list("pk", flat=True)))
 
 
 def packages_found(images: Iterable[Image], text: str) -> dict[int, list[str]]:
