@@ -36,7 +36,7 @@ locks: .tools/bin/uv
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
 
 bench: setup-dev
-	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/preflight.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
+	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
 
 # --target needs neither a virtual environment nor leave to change the system's Python (PEP 668).
 # The interpreter itself, not a version manager's shim of it: pyenv's rehashes after every pip, under

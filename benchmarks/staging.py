@@ -18,7 +18,7 @@ from runners.transports import SSH
 from tests.runners.sshd import Server, serve
 
 SIZE = 1 << 29  # bytes
-ROUNDS = 3
+ROUNDS = 5
 SHARED = Path("/dev/shm")  # a disk would be what is measured
 
 

@@ -49,12 +49,13 @@ SENT = f"""{SUM}if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ]; then
 fi
 if [ -f "$1.part" ]; then wc -c <"$1.part"; else echo 0; fi
 """
-# The check sum is of what was there before and of what arrives, while it arrives. PATH FROM SIZE
+# The check sum is of what the disk holds in the end. PATH FROM SIZE
 APPEND = f"""{SUM}export LC_ALL=C
 : >>"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit {MEANWHILE}
-{{ head -c "$2" "$1.part"; tee -a "$1.part" || kill $$; }} | sum
+cat >>"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$3" ] || exit {MEANWHILE}
+sum <"$1.part"
 """
 FINISH = """mv -f "$1.part" "$1"
 """

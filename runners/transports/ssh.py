@@ -25,6 +25,7 @@ from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 
 CHUNK = 1 << 15  # bytes
+PIECE = 1 << 18  # bytes that are read at once of what has arrived
 PACKET = CHUNK - 64  # what fits into one packet: a longer piece would go as two, one of them tiny
 REKEY_BYTES = 1 << 36
 GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
@@ -312,7 +313,7 @@ def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
     while not channel.eof_received and not channel.closed:
         readable.poll()
         while channel.recv_ready():
-            sink.write(channel.recv(CHUNK))
+            sink.write(channel.recv(PIECE))
         while channel.recv_stderr_ready():
             errors += channel.recv_stderr(CHUNK)[: STDERR_LIMIT - len(errors)]
     while chunk := channel.recv(CHUNK):

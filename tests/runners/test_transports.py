@@ -255,7 +255,7 @@ def test_content_that_is_not_what_it_should_be_is_refused_and_not_kept(transport
 
 
 def test_an_upload_to_a_full_disk_is_worth_trying_again(transport, tmp_path, monkeypatch):
-    full = Completed(-15, b"", b"tee: image.part: No space left on device")
+    full = Completed(1, b"", b"cat: write error: No space left on device")
     answers = {"sent": Completed(0, b"0\n", b""), "append": full}
     monkeypatch.setattr(transport, "run", lambda argv, **options: answers[argv[3]])
     with pytest.raises(TryAgain, match="No space left") as caught:
