@@ -256,7 +256,7 @@ def _first_names(file: BinaryIO) -> list[str]:
     names: list[str] = []
     with layers.unpacked(file, magic) as bare:
         try:
-            with tarfile.open(fileobj=bare, mode="r|") as tar:
+            with tarfile.open(fileobj=bare, mode="r|", tarinfo=layers.Member) as tar:
                 for member in tar:
                     names.append(layers.plain(member.name))
                     if len(names) == 200:

@@ -23,6 +23,14 @@ from typing import IO, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple
 CHUNK = 1 << 20  # bytes
 JSON_LIMIT = 16 << 20  # bytes of one manifest or configuration
 NAME_LIMIT = 4096  # bytes of one path
+HEADER_LIMIT = 1 << 20  # bytes of what describes one path
+DESCRIBING = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 MEMBER_LIMIT = 5_000_000  # names in one image
 UNPACKED_LIMIT = 1 << 38  # bytes of one image: 256 GiB
 RATIO_LIMIT = 250  # bytes that one may unpack to, once they are more than RATIO_FROM
@@ -61,6 +69,15 @@ class Manifest(NamedTuple):
     layers: List[Layer]
 
 
+class Member(tarfile.TarInfo):
+    """A name in an archive. What describes it is read at once, so it must be small."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in DESCRIBING and self.size > HEADER_LIMIT:
+            raise BadImage("The archive describes a name in %d bytes." % self.size)
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+
 class Archive:
     """A tar file with blobs in it. Raises BadImage."""
 
@@ -71,7 +88,7 @@ class Archive:
         end = file.seek(0, os.SEEK_END)
         file.seek(0)
         try:
-            with tarfile.open(fileobj=file, mode="r:") as tar:
+            with tarfile.open(fileobj=file, mode="r:", tarinfo=Member) as tar:
                 for member in tar:
                     name = plain(member.name)
                     if member.isreg():
@@ -355,7 +372,11 @@ def read_layer(
         buffered = io.BufferedReader(bare, CHUNK)
         try:
             with tarfile.open(
-                fileobj=buffered, mode="r|", encoding="utf-8", errors="surrogateescape"
+                fileobj=buffered,
+                mode="r|",
+                tarinfo=Member,
+                encoding="utf-8",
+                errors="surrogateescape",
             ) as tar:
                 for member in tar:
                     members += 1

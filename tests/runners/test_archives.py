@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,9 @@ def with_file(content: bytes, name: str, new: bytes) -> bytes:
 
 
 GOOD = image(BASE)
+LONG = tarfile.TarInfo("long")
+LONG.type, LONG.size = tarfile.XHDTYPE, 9_999_999
+DESCRIBED = LONG.tobuf() + bytes(10_000_384)
 CIRCLE = layer(Member("a", link="b"), Member("b", link="a"), Member("a/x"))
 
 
@@ -195,6 +199,11 @@ BAD = {
         lambda tmp: written(tmp, image(layer(Member("../x", b"x")))),
         "unsafe name: '../x'",
     ),
+    "a name of megabytes": (
+        lambda tmp: written(tmp, image(DESCRIBED)),
+        "describes a name in 9999999 bytes",
+    ),
+    "the same outside": (lambda tmp: DESCRIBED, "describes a name in 9999999 bytes"),
     "links in circles": (
         lambda tmp: written(tmp, image(CIRCLE)),
         "links on the way to 'a/x' go round",
