@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import host, images, rootfs, software
+from lab import host, images, prune, rootfs, software
 from lab.instance import Instance
 
 Verb = Callable[[Instance, argparse.Namespace], int]
@@ -41,6 +41,7 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
 def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Starts the cluster, proves that it works, and says how to reach it."""
     rootfs.cluster(grid_engine=lab.grid_engine)
+    prune.prune()
     began = time.monotonic()
     if lab.facts_path.exists():
         host.say("starting again, with the keys, files and jobs of the last time")
@@ -96,6 +97,14 @@ def build(lab: Instance, options: argparse.Namespace) -> int:
     return 0
 
 
+def tidy(lab: Instance, options: argparse.Namespace) -> int:
+    if prune.any_runs():
+        raise host.LabError("a lab of this machine runs and may need what would go: end it first")
+    if not prune.prune(options.days):
+        host.say(f"nothing in {host.cache()} was left unused for {options.days:g} days")
+    return 0
+
+
 def execute(lab: Instance, options: argparse.Namespace) -> int:
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     return subprocess.run(lab.command(argv, options.user), check=False).returncode
@@ -124,6 +133,8 @@ def main() -> int:
     verb("status", status, "say whether it runs, and Slurm's nodes")
     added = verb("build", build, "build and stage the images and their bare metal twins")
     added.add_argument("image", nargs="*", choices=[*images.IMAGES, []], metavar="numpy|tensorflow")
+    added = verb("prune", tidy, "remove from the cache what was not used for a while")
+    added.add_argument("--days", type=float, default=prune.DAYS, help="how long (%(default)s)")
     added = verb("exec", execute, "run a command inside, without SSH")
     added.add_argument("--user", default="root")
     added.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND")

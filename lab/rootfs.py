@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from lab import host
+from lab.prune import mark
 
 RELEASE = "trixie"
 TOOLS = {
@@ -78,6 +79,7 @@ def cluster(*, grid_engine: bool = False) -> Path:
     added = host.CLUSTER / "grid_engine_prepare.sh"
     both = folder.with_name(f"{folder.name}-grid-engine-{host.digest([added])}")
     found = both if grid_engine else folder
+    mark(folder, found)
     if not found.is_dir():
         with host.locked(host.cache() / "rootfs.lock"):
             if not folder.is_dir():

@@ -13,6 +13,7 @@ from typing import Any
 from lab import forms, host, images
 from lab.instance import USER, Instance
 from lab.progress import Progress
+from lab.prune import mark
 
 OWNER = "20001:20001"  # the researcher's numbers; see cluster/prepare.sh
 
@@ -24,7 +25,9 @@ def build(lab: Instance, names: list[str]) -> None:
         for name in names:
             with host.locked(host.cache() / f"{name}.lock"):
                 if not images.folder(name).is_dir():
-                    images.Build(lab, name, progress).run()
+                    building = images.Build(lab, name, progress)
+                    building.run()
+                    mark(building.base_folder)
             with lab.lock():
                 staged = stage(lab, name)
                 facts = lab.facts()
@@ -44,6 +47,7 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
     root's, and shared. The caller holds the lab's lock.
     """
     folder = images.folder(name)
+    mark(folder)
     facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
     for mode in (*images.MODES, *forms.more_modes(name)):
