@@ -89,6 +89,8 @@ RQ_QUEUES = {
 
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
 IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
+# Registries, by host, that people may have the server ask; empty: any.
+IMAGE_REGISTRIES = environment.names("IMAGE_REGISTRIES")
 IMAGE_UPLOAD_BYTES = int(environment.text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
 AUTH_USER_MODEL = "experiments.User"

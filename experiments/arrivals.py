@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
-from experiments import audit, permissions, store
+from experiments import audit, permissions, staging, store
 from experiments.lifecycle import end_arrival
-from experiments.models import Arrival, Cluster, Image, User
+from experiments.models import Arrival, Chore, Cluster, Image, User
 from experiments.staging import NotDone
 from experiments.tasks import ring_to_receive
 from runners.errors import Refused
@@ -27,6 +28,11 @@ def ask_registry(
         parsed = parse(reference)
     except Refused as problem:
         raise NotDone(str(problem)) from None
+    allowed = settings.IMAGE_REGISTRIES
+    if allowed and parsed.host not in allowed:
+        raise NotDone(
+            f"This site fetches images from {', '.join(allowed)} only, not from {parsed.host}."
+        )
     row = Arrival(kind=Arrival.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
     row.user_name, row.password = user_name, password
     return _asked(row)
@@ -76,6 +82,8 @@ def cancel(row: Arrival, by: User) -> None:
     """Give up what is under way; the worker notices. Raises NotDone."""
     if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
         raise NotDone("This was asked for by somebody else.")
+    for chore in row.chores.exclude(state__in=Chore.FINAL):  # of a recipe
+        staging.cancel(chore, by)
     if not end_arrival(row, problem=f"Given up by {by}."):
         raise NotDone("This has ended already.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
@@ -98,7 +100,7 @@ def verify(row: StagedImage, by: User, *, partition: Partition | None = None) ->
 def unstage(row: StagedImage, by: User) -> Chore:
     """Ask to remove a form from its cluster. Raises NotDone."""
     _may(by, row.cluster)
-    why = why_not_unstage(row)
+    why = permissions.why_not_change(by, row) or why_not_unstage(row)
     if why:
         raise NotDone(why)
     with transaction.atomic():
@@ -147,7 +149,13 @@ def garbage(cluster: Cluster | None = None) -> list[StagedImage]:
     unused = rows.filter(~Exists(used))
     if cluster:
         unused = unused.filter(cluster=cluster)
-    return [row for row in unused.select_related("image", "cluster") if not why_not_unstage(row)]
+    found: list[StagedImage] = []
+    for row in unused.select_related("image", "cluster"):
+        # Two archives that are each other's only copy do not both go.
+        going = [one.pk for one in found if one.format == ARCHIVE]
+        if not why_not_unstage(row) and (row.format != ARCHIVE or _is_kept_elsewhere(row, going)):
+            found.append(row)
+    return found
 
 
 def is_available(image: Image) -> bool:
@@ -203,6 +211,8 @@ def _making(image: Image, cluster: Cluster) -> QuerySet[Chore]:
     return live.filter(kind=Chore.Kind.STAGE, staged_image__image=image, cluster=cluster)
 
 
-def _is_kept_elsewhere(row: StagedImage) -> bool:
-    others = row.image.staged.filter(format=ARCHIVE, state=State.READY).exclude(pk=row.pk)
+def _is_kept_elsewhere(row: StagedImage, going: Sequence[int] = ()) -> bool:
+    """Whether there is another copy of an archive, besides those that are `going`."""
+    archives = row.image.staged.filter(format=ARCHIVE, state=State.READY)
+    others = archives.exclude(pk__in=[row.pk, *going])
     return store.has(row.image.content_sha256) or others.exists()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -26,11 +27,14 @@ RECENT = 20
 def clusters(request: Request) -> HttpResponse:
     filters = WordFilter(request)
     live = Count("jobs", filter=Q(jobs__state__in=Job.LIVE))
+    # A subquery, so that jobs are not multiplied by a join.
+    chores = Chore.objects.filter(cluster=OuterRef("pk"), state__in=Chore.LIVE).values("cluster")
+    live_chores = Coalesce(Subquery(chores.annotate(count=Count("pk")).values("count")), 0)
     waiting = Count("jobs", filter=Q(jobs__state=Job.State.PLANNED))
     rows = (
         Cluster.objects.visible_to(request.user)
         .filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
-        .annotate(live_jobs=live, waiting_jobs=waiting)
+        .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes")
     )
     found = listing(request, rows, sorts=SORTS, default="name")
@@ -48,7 +52,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     context = {
         "cluster": row,
         "way": row.way(),
-        "live_jobs": alive.count(),
+        "live_jobs": alive.count() + row.chores.filter(state__in=Chore.LIVE).count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
         "imported": imported.select_related("owner")[:RECENT],
         "jobs": alive.filter(experiment__in=visible).select_related("experiment", "workload")[

@@ -56,8 +56,7 @@ class Stage(ChoreKind):
         if problem:
             _write(row, state=State.FAILED, message=problem)
             return problem
-        if not row.image.tree:  # of a SIF file nobody knew before what is inside
-            Image.objects.filter(pk=row.image.pk, tree="").update(**columns(found))
+        learn(row.image, found)
         _write(
             row,
             state=State.READY,
@@ -85,6 +84,8 @@ class Verify(ChoreKind):
             problem = difference(row.image, found)
         if problem and record.exit_code is None:
             return problem  # nobody has looked: what was known before stays
+        if row.format != ARCHIVE and not problem:
+            learn(row.image, found)
         tree = found.get("tree", row.tree)
         state = State.FAILED if problem else State.READY
         _write(row, state=state, message=problem, tree=tree, verified_at=timezone.now())
@@ -155,6 +156,12 @@ def survey(chore: Chore, row: StagedImage) -> tuple[Step, ...]:
     )
     wall = RUNTIMES[runtime.kind]().wrap(inside)
     return (Step("Comparing its files with the image's", (*wall, *program)),)
+
+
+def learn(image: Image, found: dict[str, object]) -> None:
+    """Write down what is inside, where nobody knew: of a SIF file, or one registered by hand."""
+    if not image.tree:
+        Image.objects.filter(pk=image.pk, tree="").update(**columns(found))
 
 
 def difference(image: Image, found: dict[str, object]) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
+from pytest_django import Settings
 
 from experiments import arrivals, execution, staging, store
-from experiments.models import Arrival, AuditEntry, Cluster, Image, StagedImage
+from experiments.models import Arrival, AuditEntry, Chore, Cluster, Image, StagedImage
 from tests.factories import (
     AdminFactory,
+    ClusterFactory,
     EnvironmentFactory,
     ImageFactory,
     RuntimeFactory,
@@ -141,6 +143,13 @@ def test_what_is_given_up_ends_and_leaves_nothing() -> None:
         arrivals.cancel(row, row.owner)
 
 
+def test_a_site_may_name_the_registries_that_are_asked(settings: Settings) -> None:
+    settings.IMAGE_REGISTRIES = ["registry.example.org"]
+    with pytest.raises(staging.NotDone, match=r"registry\.example\.org only, not from intranet"):
+        arrivals.ask_registry("docker://intranet:5000/x", AdminFactory())
+    assert arrivals.ask_registry("registry.example.org/group/x:1", AdminFactory()).pk
+
+
 class TestSending:
     """The archive goes to the cluster before a chore makes anything of it."""
 
@@ -223,3 +232,33 @@ def test_garbage_is_what_tare_has_made_and_nobody_uses(here: Cluster) -> None:
     StagedImageFactory(**{**columns, **only})
     assert staging.garbage(here) == [unused]
     assert "only copy" in staging.why_not_unstage(StagedImage.objects.get(path="/x.archive"))
+
+
+def test_of_two_archives_that_are_each_others_only_copy_one_stays(here: Cluster) -> None:
+    image = ImageFactory()
+    other = ClusterFactory(name="other")
+    for cluster in (here, other):
+        StagedImageFactory(
+            image=image, cluster=cluster, format="archive", path="/x", state="ready", made_here=True
+        )
+    assert len(staging.garbage()) == 1
+
+
+def test_only_whose_it_is_and_who_runs_the_cluster_may_remove_a_form(here: Cluster) -> None:
+    row = StagedImageFactory(cluster=here, state="ready", made_here=True, path="/a.sif")
+    Cluster.objects.filter(pk=here.pk).update(transport="ssh", credential=None)
+    row.refresh_from_db()
+    with pytest.raises(staging.NotDone, match="not yours to change"):
+        staging.unstage(row, UserFactory(role="researcher"))
+    staging.unstage(row, row.image.owner)
+
+
+def test_of_a_recipe_that_is_given_up_the_chore_ends_too(here: Cluster) -> None:
+    row = Arrival.objects.create(
+        kind="recipe", reference="x", owner=here.owner, cluster=here, state="under way"
+    )
+    chore = Chore.objects.create(kind="build", cluster=here, arrival=row, owner=here.owner)
+    arrivals.cancel(row, here.owner)
+    chore.refresh_from_db()
+    assert chore.cancel_requested_at
+    assert Arrival.objects.get().state == "failed"
