@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from experiments.comparisons.tables import MOST_BYTES
 from experiments.models import PublishedTable
 from tests.dashboard.conftest import Open, drawn
-from tests.dashboard.test_published_tables import CLOCK, TABLE_3, WIDE
+from tests.dashboard.published_tables import CLOCK, TABLE_3, WIDE
 from tests.factories import PublishedTableFactory
 
 pytestmark = [
