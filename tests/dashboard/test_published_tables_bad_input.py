@@ -128,7 +128,7 @@ def test_mixed_units_are_refused(as_owner: Client) -> None:
     ("content", "words"),
     [
         (b"PK\x03\x04....", "This is not a CSV but an Excel workbook (.xlsx)"),
-        (gzip.compress(TABLE_3.encode()), "This is not a CSV but compressed (.gz)"),
+        (gzip.compress(TABLE_3.encode(), mtime=0), "This is not a CSV but compressed (.gz)"),
         (b"\x89PNG\r\n", "This is not a CSV but a picture"),
         (TABLE_3.replace("3730", "37\x0030").encode(), "bytes that are not text"),
         (b"just words\n", "row 1 has no comma, semicolon or tab"),

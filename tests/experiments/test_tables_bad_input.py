@@ -112,7 +112,7 @@ def test_a_direction_that_nothing_tells_is_asked_for():
         (b"environment,mean_s\n", "a header and no rows"),
         (b"PK\x03\x04\x00\x00", "not a CSV but an Excel workbook (.xlsx)"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "not a CSV but an old Excel workbook (.xls)"),
-        (gzip.compress(b"environment,mean_s\nbare,1\n"), "not a CSV but compressed (.gz)"),
+        (gzip.compress(b"environment,mean_s\nbare,1\n", mtime=0), "not a CSV but compressed (.gz)"),
         (b"%PDF-1.7 ...", "not a CSV but a PDF"),
         (b"environment,mean_s\nbare\0,1\n", "it holds bytes that are not text"),
         (b"environment,mean_s\nbare\x07,1\n", "it holds bytes that are not text"),
