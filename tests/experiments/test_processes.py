@@ -112,5 +112,5 @@ def test_a_click_without_redis_is_no_error(
     queue = django_rq.get_queue()
     dead = type(queue.connection)(port=children.free_port())
     monkeypatch.setattr(queue, "connection", dead)
-    monkeypatch.setattr(django_rq, "get_queue", lambda: queue)
+    monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
     tasks.ring(made.cluster.pk)

@@ -129,7 +129,7 @@ def test_a_service_that_dies_is_started_again(folder: Path) -> None:
     try:
         demo.says("^Ctrl-C ends it")
         worker = subprocess.run(
-            ["pgrep", "-P", str(demo.process.pid), "-f", "manage.py worker"],
+            ["pgrep", "-P", str(demo.process.pid), "-f", r"manage\.py worker$"],
             capture_output=True,
             text=True,
             check=True,
