@@ -66,6 +66,7 @@ def test_from_an_image_to_an_environment(
     page.get_by_label("Runtime").select_option(label=str(site.container.runtime))
     expect(page.get_by_label("Mode")).to_contain_text("nvccli")
     expect(page.get_by_label("Runtime")).to_be_focused()
+    expect(page.locator("#parts.htmx-added")).to_have_count(0)  # now it hears what is chosen
     page.get_by_label("Image").select_option(label="lab/training:2 as sif")
     expect(page.get_by_label("Name")).to_have_value("Apptainer sif (training:2)")
     expect(page.get_by_label("Variables")).to_have_value("OMP_NUM_THREADS=1")
