@@ -167,8 +167,11 @@ class ShareForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         assert isinstance(people, forms.ModelMultipleChoiceField)
         people.queryset = others(self.instance)
         for name in ("users", "groups"):
-            self.fields[name].required = False
-            self.fields[name].help_text = ""
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelMultipleChoiceField)
+            field.required = False
+            nobody = "There are none yet: a site administrator adds them."
+            field.help_text = "" if field.queryset else nobody
 
 
 def others(credential: Credential) -> QuerySet[User]:

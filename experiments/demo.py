@@ -22,6 +22,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.models.images import ARCHIVE
 
 QUESTION = "What does a container cost here?"
 WHY = "the demo sets itself up"
@@ -136,6 +137,13 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
             "owner": owner,
         },
     )
+    if "archive" in facts:  # what further forms are made from
+        StagedImage.objects.update_or_create(
+            image=image,
+            cluster=cluster,
+            path=facts["archive"],
+            defaults={"format": ARCHIVE, "size_bytes": facts["bytes"]},
+        )
     suffix = "" if "tensorflow" in image.framework else f" ({image.framework})"
     python = made["bare_metal"]["python"]
     environments = [_environment(cluster, f"bare metal{suffix}", owner, python=python)]
@@ -150,6 +158,7 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
             path=form["path"],
             defaults={
                 "format": form["format"],
+                "mode": mode,
                 "sha256": form["sha256"],
                 "size_bytes": form["bytes"],
                 "state": StagedImage.State.READY,
