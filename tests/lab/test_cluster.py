@@ -84,7 +84,10 @@ def test_sbatch_refuses_more_time_than_the_partition_has(shell: Callable[[str], 
 
 def test_a_node_can_be_taken_down_and_brought_back(lab: Lab, shell: Callable[[str], str]) -> None:
     state = "sinfo -h -n node2 -p gpu -o %T"
-    assert until(lambda: shell(state) == "idle", 60)  # whatever an earlier test has left there
+    # Whatever earlier tests have left on it; resuming a node that is up is refused, and harmless.
+    lab.execute(["scancel", f"--user={lab.user}"])
+    lab.execute(["scontrol", "update", "nodename=node2", "state=resume"])
+    assert until(lambda: shell(state) == "idle", 60), shell("sinfo -N -l; squeue -a")
     down = lab.execute(["scontrol", "update", "nodename=node2", "state=down", "reason=test"])
     assert down.returncode == 0
     assert shell(state) == "down"
