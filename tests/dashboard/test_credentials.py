@@ -276,12 +276,12 @@ def test_each_machine_gets_its_own_line(maker: Client, people: People) -> None:
     columns = {"transport": "ssh", "credential": row, "scheduler": "slurm"}
     gateway = ClusterFactory(name="gateway", host="gw.example", enabled=False, **columns)
     ClusterFactory(
-        name="inner", host="in.example", jump_host=gateway, work_directory="/work/in", **columns
+        name="inner", host="in.example", jump_host=gateway, work_directory="/scratch/in", **columns
     )
     first, second = authorized_keys.lines(row, row.public_key)
     assert (first.where, first.runs_jobs) == ("gateway", False)
     assert first.text.startswith('restrict,port-forwarding,permitopen="in.example:22",command=')
-    assert "tare-gate.py /work/in slurm" in second.text
+    assert "tare-gate.py /scratch/in slurm" in second.text
     shown = page(maker, "credential", row.pk)
     assert first.text in shown
     assert second.text in shown

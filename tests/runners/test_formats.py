@@ -25,9 +25,9 @@ def test_every_format_of_a_runtime_is_made_or_says_who_makes_it() -> None:
     for form in FORMATS.values():
         if form.by_site:
             with pytest.raises(Refused, match=r"then enter the name|Stage a squashfs file"):
-                form.stage(OCI, "/work/images", TOOLS)
+                form.stage(OCI, "/scratch/images", TOOLS)
         else:
-            assert form.stage(OCI, "/work/images", TOOLS).steps
+            assert form.stage(OCI, "/scratch/images", TOOLS).steps
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -58,15 +58,15 @@ def test_what_a_shell_reads_passes_shellcheck(script: str) -> None:
 )
 def test_a_cluster_without_the_maker_is_told(name: str, tools: dict[str, str], words: str) -> None:
     with pytest.raises(Refused, match=words):
-        FORMATS[name].stage(OCI, "/work/images", tools)
+        FORMATS[name].stage(OCI, "/scratch/images", tools)
 
 
 def test_a_sif_file_becomes_only_what_apptainer_can_make_of_it() -> None:
     for name in ("podman", "udocker", "docker"):
         with pytest.raises(Refused, match=r"no SIF file|of a SIF file"):
-            FORMATS[name].stage(SOURCES["sif"], "/work/images", TOOLS)
+            FORMATS[name].stage(SOURCES["sif"], "/scratch/images", TOOLS)
     with pytest.raises(Refused, match="Only Apptainer or Singularity opens SIF files"):
-        FORMATS["squashfs"].stage(SOURCES["sif"], "/work/images", {"charliecloud": ""})
+        FORMATS["squashfs"].stage(SOURCES["sif"], "/scratch/images", {"charliecloud": ""})
 
 
 @pytest.mark.parametrize("name", ["sif", "sandbox", "squashfs", "udocker", "podman", "docker"])
@@ -134,6 +134,6 @@ def test_what_is_whole_takes_the_place_of_what_was_there(tmp_path: Path) -> None
 def test_places_hold_nothing_that_people_type() -> None:
     source = Source("oci", '/x/it\'s "quoted" $(id)', OCI.digest)
     for name in ("sif", "udocker", "podman"):
-        for step in FORMATS[name].stage(source, "/work/images", TOOLS, "P1").steps:
+        for step in FORMATS[name].stage(source, "/scratch/images", TOOLS, "P1").steps:
             assert shlex.join(step.argv)  # an argument list: nobody reads it as shell
             assert not any("$(id)" in text for text in SCRIPTS.values())
