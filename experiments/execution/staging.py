@@ -86,9 +86,9 @@ class Verify(ChoreKind):
             return problem  # nobody has looked: what was known before stays
         if row.format != ARCHIVE and not problem:
             learn(row.image, found)
-        tree = found.get("tree", row.tree)
+        known = {"tree": found.get("tree", row.tree), "sha256": found.get("sha256", row.sha256)}
         state = State.FAILED if problem else State.READY
-        _write(row, state=state, message=problem, tree=tree, verified_at=timezone.now())
+        _write(row, state=state, message=problem, verified_at=timezone.now(), **known)
         return problem
 
 
@@ -114,10 +114,11 @@ class Unstage(ChoreKind):
         return problem
 
 
-# Say whether an archive is what was sent. PATH SHA256 RESULT
+# Say whether an archive is what was sent; of one that was registered by hand, what it is.
+# PATH SHA256 RESULT
 CHECK = """found=$(sha256sum <"$1") || exit
-[ "${found%% *}" = "$2" ] || { echo "its sha256 is ${found%% *}, it was $2"; exit 1; }
-echo '{}' >"$3"
+[ -z "$2" ] || [ "${found%% *}" = "$2" ] || { echo "its sha256 is ${found%% *}, it was $2"; exit 1; }
+echo "{\\"sha256\\": \\"${found%% *}\\"}" >"$3"
 """
 
 

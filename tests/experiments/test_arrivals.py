@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from experiments import arrivals, execution, staging, store
 from experiments.models import Arrival, AuditEntry, Chore, Cluster, Image, StagedImage
+from tests.conftest import tick_until
 from tests.factories import (
     AdminFactory,
     ClusterFactory,
@@ -262,3 +263,20 @@ def test_of_a_recipe_that_is_given_up_the_chore_ends_too(here: Cluster) -> None:
     chore.refresh_from_db()
     assert chore.cancel_requested_at
     assert Arrival.objects.get().state == "failed"
+
+
+def test_an_archive_is_held_to_its_hash_and_one_without_learns_it(
+    here: Cluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "it.archive"
+    path.write_bytes(b"first")
+    row = StagedImageFactory(cluster=here, format="archive", path=str(path), sha256="")
+    for content, state in ((b"first", "ready"), (b"second", "failed")):
+        path.write_bytes(content)
+        chore = staging.verify(row, here.owner)
+        ended = Chore.objects.filter(pk=chore.pk, state__in=Chore.FINAL)
+        tick_until(here, ended.exists)
+        row.refresh_from_db()
+        assert row.state == state, row.message
+        assert row.sha256 == hashlib.sha256(b"first").hexdigest()
+    assert "its sha256 is" in row.message

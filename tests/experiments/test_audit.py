@@ -111,7 +111,7 @@ def test_what_hangs_on_a_cluster_is_found_by_it() -> None:
 
 def test_what_a_command_keeps_is_told_once() -> None:
     owner = UserFactory()
-    for work_directory in ("/work", "/work", "/scratch"):
+    for work_directory in ("/home/tare", "/home/tare", "/scratch"):
         register_here(Path(work_directory), Path("/usr/bin/python3"), {}, owner)
     told = [(entry.kind, entry.what, entry.why) for entry in AuditEntry.objects.order_by("pk")]
     why = "the demo sets itself up"
@@ -122,7 +122,7 @@ def test_what_a_command_keeps_is_told_once() -> None:
         ("cluster", "changed", why),
     ]
     changed = AuditEntry.objects.get(what="changed")
-    assert changed.changes == {"work_directory": ["/work", "/scratch"]}
+    assert changed.changes == {"work_directory": ["/home/tare", "/scratch"]}
 
 
 def test_turning_the_keys_of_all_secrets_is_told() -> None:
