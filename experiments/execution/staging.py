@@ -117,8 +117,9 @@ class Unstage(ChoreKind):
 # Say whether an archive is what was sent; of one that was registered by hand, what it is.
 # PATH SHA256 RESULT
 CHECK = """found=$(sha256sum <"$1") || exit
-[ -z "$2" ] || [ "${found%% *}" = "$2" ] || { echo "its sha256 is ${found%% *}, it was $2"; exit 1; }
-echo "{\\"sha256\\": \\"${found%% *}\\"}" >"$3"
+found=${found%% *}
+[ -z "$2" ] || [ "$found" = "$2" ] || { echo "its sha256 is $found, it was $2"; exit 1; }
+printf '{"sha256": "%s"}' "$found" >"$3"
 """
 
 
