@@ -84,9 +84,9 @@ class Number:
 def measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
-    labels = {metric.name: metric.label for metric in kind.metrics}
+    labels = {one.name: one.label for one in kind.metrics_of(run.workload.parameters)}
     order = list(labels)
-    primary = run.experiment.primary_metric or kind.primary
+    primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
     rows = [
         Number(row.metric, labels.get(row.metric, ""), row.value, row.unit, row.metric == primary)
         for row in run.measurements.all()
@@ -126,7 +126,8 @@ class Trace:
 
 def traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, what the comparison rests on first."""
-    primary = run.experiment.primary_metric or KNOWN_WORKLOADS[run.workload.kind].primary
+    kind = KNOWN_WORKLOADS[run.workload.kind]
+    primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
     first = (primary, "step_time")
     rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))

@@ -55,10 +55,13 @@ def outlooks(
     reader: User,
 ) -> Iterator[Outlook]:
     """Yield one for each kind of workload that reports `metric`; empty is each kind's own."""
-    for kind in dict.fromkeys(workload.kind for workload in workloads):
-        name = metric or WORKLOADS[kind].primary
-        if name not in {declared.name for declared in WORKLOADS[kind].metrics}:
-            continue
+    asked: dict[tuple[str, str], None] = {}
+    for workload in workloads:
+        declared, given = WORKLOADS[workload.kind], workload.parameters
+        name = metric or declared.primary_of(given)
+        if name in {one.name for one in declared.metrics_of(given)}:
+            asked[workload.kind, name] = None
+    for kind, name in asked:
         past = history(kind, cluster, name, reader)
         spread = (paired and past.of_ratios) or past.of_runs
         cv, given, doubt = _believed(spread, kind)

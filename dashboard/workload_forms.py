@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, ClassVar
 
 from django import forms
@@ -34,7 +35,7 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         names = [parameter.name for parameter in self.kind.parameters]
-        given = {name: cleaned[name] for name in names if cleaned.get(name)}
+        given = {name: cleaned[name] for name in names if cleaned.get(name) not in (None, "")}
         try:
             self.parameters = self.kind.clean(given)
         except ParameterError as error:
@@ -51,11 +52,25 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
 def _parameter_field(parameter: Parameter) -> forms.Field:
     """A text field, so that what is wrong is said by the workload and not by the browser."""
-    label = parameter.name.replace("_", " ").capitalize()
+    label = parameter.label or parameter.name.replace("_", " ").capitalize()
     if parameter.type == "choice":
-        choices = [(choice, choice) for choice in parameter.choices]
+        choices = [(choice, choice or "none") for choice in parameter.choices]
         return forms.ChoiceField(
-            label=label, choices=choices, initial=parameter.default, help_text=parameter.help
+            label=label,
+            choices=choices,
+            initial=parameter.default,
+            required=False,
+            help_text=parameter.help,
+        )
+    if parameter.type == "flag":
+        return forms.BooleanField(
+            label=label, initial=parameter.default, required=False, help_text=parameter.help
+        )
+    if parameter.type in ("text", "words"):
+        default = parameter.default
+        shown = shlex.join(default) if isinstance(default, list) else default
+        return forms.CharField(
+            label=label, initial=shown, required=False, help_text=parameter.help, strip=False
         )
     field = forms.CharField(
         label=label,

@@ -186,7 +186,7 @@ def _check_metric(
     found: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
 ) -> None:
     for workload in workloads:
-        known = [declared.name for declared in WORKLOADS[workload.kind].metrics]
+        known = [one.name for one in WORKLOADS[workload.kind].metrics_of(workload.parameters)]
         if metric and metric not in known:
             found["primary_metric"].append(
                 f"{workload} does not report {metric}. It reports {', '.join(known)}."

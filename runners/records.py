@@ -34,7 +34,7 @@ class RunRecord:
     command: str
     output_tail: str
     runtime_version: str  # as the runtime printed it
-    result: bytes | None
+    files: Mapping[str, bytes]  # all that it left, by name relative to its directory
     snapshot: dict[str, Any]  # from inside the wall
 
 
@@ -133,7 +133,11 @@ def _read_run(
         command=_text(files, f"{directory}/command"),
         output_tail=_text(files, f"{directory}/output.txt")[-TAIL:],
         runtime_version=_text(files, f"{directory}/runtime_version"),
-        result=files.get(f"{directory}/result.json"),
+        files={
+            name.removeprefix(f"{directory}/"): content
+            for name, content in files.items()
+            if name.startswith(f"{directory}/")
+        },
         snapshot=_object(files, f"{directory}/inside.json"),
     )
 

@@ -113,8 +113,8 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
 def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
-    name = experiment.primary_metric or kind.primary
-    return next(metric for metric in kind.metrics if metric.name == name)
+    name = experiment.primary_metric or kind.primary_of(workload.parameters)
+    return next(one for one in kind.metrics_of(workload.parameters) if one.name == name)
 
 
 def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:

@@ -139,8 +139,8 @@ def _levels(
 
 
 def _batches(comparison: ExperimentComparison) -> dict[str, Batch]:
-    kinds = comparison.experiment.workloads.values_list("name", "kind")
-    return {name: KNOWN_WORKLOADS[kind].batch for name, kind in kinds}
+    rows = comparison.experiment.workloads.all()
+    return {row.name: KNOWN_WORKLOADS[row.kind].batch_of(row.parameters) for row in rows}
 
 
 def _made_with(comparison: ExperimentComparison) -> dict[tuple[str, str, str], str]:

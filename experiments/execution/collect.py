@@ -141,7 +141,8 @@ def _outcome(
         message = f"{', '.join(damaged)} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
     try:
-        result = WORKLOADS[run.spec["workload"]["kind"]].read(found.result)
+        workload = run.spec["workload"]
+        result = WORKLOADS[workload["kind"]].read(found.files, workload["parameters"])
     except SanityError as error:
         return Run.State.FAILED, "not sane", str(error), None
     return Run.State.SUCCEEDED, "", "", result

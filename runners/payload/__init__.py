@@ -10,11 +10,12 @@ from pathlib import Path
 
 
 def payload_files() -> dict[str, bytes]:
-    """Name and content of each file that is sent."""
+    """Name, with its folder if it is in one, and content of each file that is sent."""
+    here = Path(__file__)
     return {
-        path.name: path.read_bytes()
-        for path in sorted(Path(__file__).parent.glob("*.py"))
-        if path.name != "__init__.py"
+        path.relative_to(here.parent).as_posix(): path.read_bytes()
+        for path in sorted(here.parent.rglob("*.py"))
+        if path != here
     }
 
 

@@ -10,12 +10,13 @@ import time
 from typing import Any
 
 from .frameworks import load, set_threads
+from .place import Place
 from .recorder import Recorder, ResultError
 
 OPERATIONS = ("matmul", "cholesky", "svd", "eigen")
 
 
-def run(parameters: dict[str, Any], recorder: Recorder) -> None:
+def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     recorder.phase("import")
     set_threads(parameters["threads"])
     numpy = load("numpy", "NumPy")

@@ -12,6 +12,7 @@ import os
 from typing import Any, Callable
 
 from .frameworks import StartError, load, set_threads
+from .place import Place
 from .recorder import STEP_TIME, Recorder, ResultError
 
 CLASSES = 10
@@ -20,7 +21,7 @@ SIGNAL = 0.25  # ...of so much weight; the rest of an image is noise
 HELD_OUT = 1000  # images at least that the accuracy is measured on
 
 
-def run(parameters: dict[str, Any], recorder: Recorder) -> None:
+def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     recorder.phase("import")
     set_threads(parameters["threads"])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

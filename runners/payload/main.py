@@ -18,11 +18,11 @@ if not __package__:
     # Started as a file. As a package, none of our names can shadow a library's.
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
-from . import gpus, snapshot
+from . import gpus, place, snapshot
 from .frameworks import StartError
 from .recorder import STEP_TIME, Recorder, ResultError, write_json
 
-WORKLOADS = ("blas", "cnn")
+WORKLOADS = {"blas": "blas", "cnn": "cnn"}  # kind -> module beside this file
 
 
 def main(spec_path: str) -> int:
@@ -53,14 +53,18 @@ def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
     write_json(inside_path, inside)
     gpus.demand(spec.get("gpus", 0))
 
-    workload = importlib.import_module("." + spec["workload"], __package__)
-    workload.run(spec["parameters"], recorder)
+    workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
+    workload.run(spec["parameters"], recorder, place.find(spec, directory))
+    if not recorder.has_steps and not recorder.has_metrics:
+        raise ResultError("nothing was measured")
 
     write_json(inside_path, {**inside, **snapshot.after()})
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
-    recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
-    recorder.metric("import_time", recorder.phases()["import"], "s")
-    recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
+    if recorder.has_steps:
+        recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
+        recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
+    if "import" in recorder.phases():
+        recorder.metric("import_time", recorder.phases()["import"], "s")
     recorder.write(os.path.join(directory, "result.json"))
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")

@@ -99,6 +99,14 @@ class Recorder:
         self.phase(self._phase)
         return dict(self._phases)
 
+    @property
+    def has_steps(self) -> bool:
+        return bool(self._values[STEP_TIME])
+
+    @property
+    def has_metrics(self) -> bool:
+        return bool(self._metrics)
+
     def mean(self, name: str) -> float:
         """The arithmetic mean of a series after the burn-in: a slow step is cost, not noise."""
         values = self._values[name][self._burn_in :]

@@ -1,10 +1,14 @@
 """What every workload is: validated parameters in, an argv out, files in and numbers out."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean
 from runners.workloads.results import Metric, Result, read_result
+
+Batch = Literal["total", "per GPU", ""]
+RESULT = "result.json"
+"""What the payload leaves in a run's directory when all went well."""
 
 
 def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
@@ -64,9 +68,25 @@ class Workload:
     primary: ClassVar[str] = "step_time"
     rates: ClassVar[Mapping[str, str]] = {}  # metric -> the time per step that it is a rate of
     most_gpus: ClassVar[int] = 1  # that one run can use, on one node
-    batch: ClassVar[Literal["total", "per GPU", ""]] = ""
+    batch: ClassVar[Batch] = ""
     """What stays the same on more GPUs: the work of the whole job (strong scaling) or that of each
     GPU (weak scaling); empty where nobody can say."""
+
+    # What a workload of this kind reports may depend on what was asked of it: ask these.
+
+    @classmethod
+    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+        """What a run with these parameters may report. They need not be complete."""
+        return cls.metrics
+
+    @classmethod
+    def primary_of(cls, parameters: Mapping[str, Any]) -> str:
+        """The metric that is compared unless the experiment names another."""
+        return cls.primary
+
+    @classmethod
+    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+        return cls.batch
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
@@ -75,8 +95,8 @@ class Workload:
         Raises ParameterError with a message for each name.
         """
         cleaned = clean(cls.parameters, parameters)
-        steps, burn_in = int(cleaned["steps"]), int(cleaned["burn_in"])
-        if burn_in >= steps:
+        steps, burn_in = (cleaned.get(name) for name in ("steps", "burn_in"))
+        if isinstance(steps, int) and isinstance(burn_in, int) and burn_in >= steps:
             message = f"must be less than the {steps} steps in all; it is {burn_in}"
             raise ParameterError({"burn_in": message})
         return cleaned
@@ -92,6 +112,10 @@ class Workload:
         return [python, f"{payload_directory}/main.py", f"{run_directory}/spec.json"]
 
     @classmethod
-    def read(cls, result: bytes | None) -> Result:
-        """The numbers of `result.json`. Raises SanityError unless every one can be used."""
-        return read_result(result, cls.metrics, cls.primary)
+    def read(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """The numbers in what a run left: its files by name, relative to its directory.
+
+        Raises SanityError unless every one can be used.
+        """
+        known = cls.metrics_of(parameters)
+        return read_result(left.get(RESULT), known, cls.primary_of(parameters))

@@ -1,11 +1,12 @@
 """What a researcher may set, and the words in which a wrong value is refused."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Value = int | float | str
+Value = bool | int | float | str | list[str]
 
 
 class ParameterError(ValueError):
@@ -21,13 +22,18 @@ class Parameter:
     """One thing that may be set. The bounds are inclusive."""
 
     name: str
-    type: Literal["integer", "number", "choice"]
+    type: Literal["integer", "number", "choice", "flag", "text", "words"]
     default: Value
     help: str
     minimum: float = -math.inf
     maximum: float = math.inf
     choices: tuple[str, ...] = ()
     unit: str = ""
+    longest: int = 500  # characters of a text, or of all words together
+    group: str = ""  # what a form puts together under one heading
+    label: str = ""  # where the name with spaces for underscores would not do
+    when: tuple[str, tuple[str, ...]] | None = None
+    """Another parameter and those of its values with which this one means anything."""
 
     def clean(self, given: object) -> Value:
         """The value as the program gets it; text as a form sends it is understood.
@@ -38,6 +44,12 @@ class Parameter:
             if given not in self.choices:
                 raise ValueError(f"must be one of {', '.join(self.choices)}; got {given!r}")
             return str(given)
+        if self.type == "flag":
+            return self._flag(given)
+        if self.type == "text":
+            return self._text(given)
+        if self.type == "words":
+            return self._words(given)
         unit = f" {self.unit}" if self.unit else ""
         try:
             number = self._number(given)
@@ -48,6 +60,35 @@ class Parameter:
             limits = f"from {self.minimum:.12g} to {self.maximum:.12g}{unit}"
             raise ValueError(f"must be {limits}; got {given!r}")
         return number
+
+    def _flag(self, given: object) -> bool:
+        known = {True: True, False: False, "yes": True, "no": False, "True": True, "False": False}
+        if isinstance(given, bool | str) and given in known:
+            return known[given]
+        raise ValueError(f"must be yes or no; got {given!r}")
+
+    def _text(self, given: object) -> str:
+        if not isinstance(given, str):
+            raise ValueError(f"must be a text; got {given!r}")
+        if not given.isprintable():
+            raise ValueError("must be one line without control characters")
+        if len(given) > self.longest:
+            raise ValueError(f"must have at most {self.longest} characters; it has {len(given)}")
+        return given
+
+    def _words(self, given: object) -> list[str]:
+        """A list of words, or text that is split as a shell splits it; nothing is expanded."""
+        if isinstance(given, str):
+            try:
+                given = shlex.split(given)
+            except ValueError as error:
+                raise ValueError(f"cannot be split into words: {error}") from None
+        if not isinstance(given, list | tuple):
+            raise ValueError(f"must be words; got {given!r}")
+        words = [self._text(word) for word in given]
+        if sum(map(len, words)) > self.longest:
+            raise ValueError(f"must have at most {self.longest} characters")
+        return words
 
     def _number(self, given: object) -> int | float:
         if isinstance(given, bool) or not isinstance(given, int | float | str):

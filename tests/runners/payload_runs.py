@@ -10,6 +10,7 @@ from typing import Any
 
 from runners.payload import payload_files
 from runners.workloads import WORKLOADS
+from runners.workloads.base import RESULT
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,11 @@ class Ran:
     result: bytes | None
     inside: dict[str, Any]
     leftovers: set[str]
+
+
+def left(result: bytes | None) -> dict[str, bytes]:
+    """What `Workload.read` takes, of a run that left this result."""
+    return {} if result is None else {RESULT: result}
 
 
 def run_payload(
@@ -37,6 +43,7 @@ def run_payload(
     payload.mkdir(parents=True)
     run.mkdir(parents=True)
     for name, content in {**payload_files(), **(files or {})}.items():
+        (payload / name).parent.mkdir(exist_ok=True)
         (payload / name).write_bytes(content)
     spec = {"schema": 1, "run": "x", "workload": workload, "gpus": gpus}
     spec["parameters"] = dict(parameters)

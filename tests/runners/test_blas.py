@@ -11,7 +11,7 @@ import pytest
 from runners.payload.blas import check
 from runners.payload.recorder import Recorder, ResultError
 from runners.workloads import WORKLOADS
-from tests.runners.payload_runs import run_payload
+from tests.runners.payload_runs import left, run_payload
 
 BLAS = WORKLOADS["blas"]
 SMALL = {"matrix_size": 96, "decomposition_size": 24, "steps": 12, "burn_in": 3}
@@ -20,7 +20,7 @@ SMALL = {"matrix_size": 96, "decomposition_size": 24, "steps": 12, "burn_in": 3}
 def run(directory: Path, **parameters: object) -> Any:
     ran = run_payload(directory, "blas", BLAS.clean({**SMALL, **parameters}))
     assert ran.returncode == 0, ran.stderr
-    return BLAS.read(ran.result)
+    return BLAS.read(left(ran.result), {})
 
 
 def test_every_declared_metric_is_reported(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_threads_reach_the_library(tmp_path: Path) -> None:
     program = b"""
 import os
 from .frameworks import load, set_threads
-def run(parameters, recorder):
+def run(parameters, recorder, place):
     set_threads(1)
     load("numpy", "NumPy")
     print("threads:", len(os.listdir("/proc/self/task")), flush=True)

@@ -100,7 +100,7 @@ def test_a_block_runs_and_leaves_its_record(runner, block):
     assert run.exit_code == 0, run.output_tail
     assert run.began < run.ended
     assert run.snapshot["python"]["executable"] == sys.executable
-    assert WORKLOADS["blas"].read(run.result).measurements["step_time"][0] > 0
+    assert WORKLOADS["blas"].read(run.files, {}).measurements["step_time"][0] > 0
     assert record.snapshot["hostname"] == os.uname().nodename
     assert set(record.snapshot) >= {"uname", "cpuinfo", "meminfo", "os-release", "scheduler"}
 

@@ -13,7 +13,7 @@ import pytest
 from runners import payload
 from runners.payload import payload_files, payload_hash
 from runners.workloads import WORKLOADS
-from tests.runners.payload_runs import run_payload
+from tests.runners.payload_runs import left, run_payload
 
 SMALL = {"matrix_size": 16, "decomposition_size": 8, "steps": 5, "burn_in": 2}
 BLAS = WORKLOADS["blas"].clean(SMALL)
@@ -23,7 +23,7 @@ def test_only_the_programs_travel() -> None:
     assert set(payload_files()) == {
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "cnn.py",
         "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
-        "software.py", "install.py", "extend.py",
+        "software.py", "install.py", "extend.py", "place.py",
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_the_phases_are_the_life_of_the_process(tmp_path: Path) -> None:
     began = time.perf_counter()
     ran = run_payload(tmp_path, "blas", BLAS)
     life = time.perf_counter() - began
-    phases = WORKLOADS["blas"].read(ran.result).phases
+    phases = WORKLOADS["blas"].read(left(ran.result), {}).phases
     assert list(phases) == [
         "start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end",
     ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_a_spec_that_cannot_be_read_is_named(tmp_path: Path, spec: str) -> None:
     ("body", "code", "words"),
     [
         ("recorder.step(); recorder.metric('loss', float('nan'), '1')", 3, "loss is nan"),
-        ("pass", 3, "no step_time was recorded"),
+        ("pass", 3, "nothing was measured"),
         ("raise MemoryError('matrix too large')", 1, "matrix too large"),
         ("import os; os._exit(9)", 9, ""),
     ],
@@ -140,7 +140,9 @@ def test_a_spec_that_cannot_be_read_is_named(tmp_path: Path, spec: str) -> None:
 def test_a_workload_that_fails_leaves_no_result(
     tmp_path: Path, body: str, code: int, words: str
 ) -> None:
-    program = f"def run(parameters, recorder):\n    recorder.phase('import'); {body}\n".encode()
+    program = (
+        f"def run(parameters, recorder, place):\n    recorder.phase('import'); {body}\n".encode()
+    )
     ran = run_payload(tmp_path, "blas", {}, files={"blas.py": program})
     assert (ran.returncode, ran.result, ran.leftovers) == (code, None, set())
     assert words in ran.stderr.splitlines()[-1] if words else not ran.stderr

@@ -53,7 +53,8 @@ def test_a_whole_record_is_read():
     assert (ran.began, ran.ended, ran.exit_code, ran.failure) == (2.5, 4.5, 3, "")
     assert ran.command == "python main.py"
     assert ran.output_tail == "Gr\ufffd\ufffde\nNUL: \ufffd and \ufffd"
-    assert ran.result == b"{not json"
+    assert ran.files["result.json"] == b"{not json"
+    assert ran.files["spec.json"] == b"{}"
     assert ran.snapshot == {"hostname": "node1"}
     assert ran.runtime_version == "apptainer version 1.4.5"
     assert (missing.began, missing.exit_code) == (None, None)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused
 from runners.workloads import WORKLOADS, Result, SanityError
+from tests.runners.payload_runs import left
 
 CNN = WORKLOADS["cnn"]
 GOOD: dict[str, Any] = {
@@ -26,7 +27,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_good_result_is_read_as_it_is() -> None:
-    assert CNN.read(json.dumps(GOOD).encode()) == Result(
+    assert CNN.read(left(json.dumps(GOOD).encode()), {}) == Result(
         measurements={"step_time": (0.02, "s"), "loss": (0.0, "1")},
         series={"step_time": ("s", [0.03, 0.02])},
         phases={"start": 0.0, "import": 1.5},
@@ -50,7 +51,7 @@ def test_a_good_result_is_read_as_it_is() -> None:
 )
 def test_what_is_no_result_is_said_in_words(content: bytes | None, words: str) -> None:
     with pytest.raises(SanityError) as refusal:
-        CNN.read(content)
+        CNN.read(left(content), {})
     assert str(refusal.value).startswith(words)
     assert isinstance(refusal.value, Refused)
 
@@ -87,19 +88,19 @@ def test_what_is_wrong_with_a_result_is_said_in_words(path: str, value: Any, wor
         table = table[parent]
     table[name] = value
     with pytest.raises(SanityError) as refusal:
-        CNN.read(json.dumps(document).encode())
+        CNN.read(left(json.dumps(document).encode()), {})
     assert str(refusal.value).startswith(words)
 
 
 def test_a_result_without_the_compared_metric_is_none() -> None:
     document = {**GOOD, "metrics": {"loss": {"value": 1, "unit": "1"}}}
     with pytest.raises(SanityError, match="the result has no step_time, the metric that is"):
-        CNN.read(json.dumps(document).encode())
+        CNN.read(left(json.dumps(document).encode()), {})
 
 
 def test_a_number_too_large_for_a_float_is_refused() -> None:
     with pytest.raises(SanityError, match="step_time is not a finite number"):
-        CNN.read(json.dumps(GOOD).replace("0.02", "1e999", 1).encode())
+        CNN.read(left(json.dumps(GOOD).replace("0.02", "1e999", 1).encode()), {})
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -120,7 +121,7 @@ def test_whatever_a_program_writes_every_number_read_is_finite(path: str, value:
     *parents, name = path.split(".")
     (document[parents[0]] if parents else document)[name] = value
     try:
-        result = CNN.read(json.dumps(document).encode())
+        result = CNN.read(left(json.dumps(document).encode()), {})
     except SanityError:
         return
     assert result.measurements["step_time"][0] > 0
@@ -132,4 +133,4 @@ def test_whatever_a_program_writes_every_number_read_is_finite(path: str, value:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(SanityError):
-        CNN.read(content)
+        CNN.read(left(content), {})
