@@ -22,8 +22,8 @@ EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
 """Series that say where the values of another one belong."""
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
 PHASES = (
-    *("start", "snapshot", "import", "build", "first step", "burn-in", "steady state"),
-    *("training", "evaluation", "end"),
+    *("container start", "start", "snapshot", "import", "build"),
+    *("first step", "burn-in", "steady state", "training", "evaluation", "end"),
 )
 
 

@@ -28,8 +28,8 @@ class ResultError(ValueError):
 
 
 class Recorder:
-    def __init__(self, elapsed_seconds: float = 0.0) -> None:
-        """`elapsed_seconds` is what the process had spent before; it is the phase "start"."""
+    def __init__(self, elapsed_seconds: float = 0.0, phase: str = "start") -> None:
+        """`elapsed_seconds` is what had been spent before; they are the first phase."""
         self.facts: dict[str, Any] = {}
         self._burn_in = 0
         self._metrics: dict[str, dict[str, Any]] = {}
@@ -37,8 +37,8 @@ class Recorder:
         self._values: dict[str, list[float]] = {STEP_TIME: []}
         now = time.perf_counter()
         self._started = self._steps_began = self._step_began = now - elapsed_seconds
-        self._phases = {"start": elapsed_seconds}
-        self._phase, self._phase_began = "start", now
+        self._phases = {phase: elapsed_seconds}
+        self._phase, self._phase_began = phase, now
 
     def metric(self, name: str, value: float, unit: str) -> None:
         """Report one number of the whole run."""

@@ -51,6 +51,7 @@ def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
 
 
 TIMES = (
+    Metric("container_start", "s", "lower", "From the wall to the first line of Python"),
     Metric("step_time", "s", "lower", "Time per step"),
     Metric("time_to_first_step", "s", "lower", "From start to the end of the first step"),
     Metric("import_time", "s", "lower", "Importing the framework"),

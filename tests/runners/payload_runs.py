@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,8 @@ def run_payload(
     spec["parameters"] = dict(parameters)
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     argv = WORKLOADS["blas"].argv(python, str(payload), str(run))
-    environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **(variables or {})}
+    environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TARE_BEGAN": str(time.time())}
+    environ |= variables or {}
     done = subprocess.run(argv, cwd=run, env=environ, capture_output=True, text=True, timeout=120)
     result, inside = run / "result.json", run / "inside.json"
     return Ran(

@@ -191,8 +191,8 @@ execute() {
     fi
     "${present[@]}" >/dev/null || fail "image missing: $image"
     "${version[@]}" >"$directory/runtime_version" 2>&1
-    program=("${wall[@]}" /usr/bin/env "${variables[@]}" "${program[@]}")
-    printf '%q ' "${program[@]}" >"$directory/command"
+    program=("${variables[@]}" "${program[@]}")
+    printf '%q ' "${wall[@]}" /usr/bin/env "${program[@]}" >"$directory/command"
     cd "$directory" || fail "directory missing: $directory"
     if [ -n "$terminated" ]; then return; fi
     journal "run began" ", \"run\": \"$uid\""
@@ -201,7 +201,8 @@ execute() {
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
-        exec timeout --kill-after=10 "$limit" "${program[@]}" 2>&1
+        exec timeout --kill-after=10 "$limit" "${wall[@]}" \
+            /usr/bin/env "TARE_BEGAN=$(date +%s.%N)" "${program[@]}" 2>&1
     )
     code=$?
     trap '' TERM USR2 # from here on nothing waits for anything
