@@ -69,7 +69,8 @@ def test_the_phases_are_the_life_of_the_process(tmp_path: Path) -> None:
     life = time.perf_counter() - began
     phases = WORKLOADS["blas"].read(left(ran.result), {}).phases
     assert list(phases) == [
-        "container start", "snapshot", "import", "build", "first step", "burn-in", "steady state", "end",
+        "container start", "snapshot", "import", "build",
+        "first step", "burn-in", "steady state", "end",
     ]  # fmt: skip
     assert all(seconds >= 0 for seconds in phases.values())
     assert life / 4 < sum(phases.values()) < life
