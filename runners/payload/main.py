@@ -64,6 +64,12 @@ def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
+        for name, value, unit in (
+            ("step_time_sd", recorder.sd(STEP_TIME), "s"),
+            ("tail_ratio", recorder.tail_ratio(STEP_TIME), "1"),
+        ):
+            if value:  # too few steps, or none that a clock can tell apart, have no spread
+                recorder.metric(name, value, unit)
         recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
     if CONTAINER_START in recorder.phases():
         recorder.metric("container_start", recorder.phases()[CONTAINER_START], "s")

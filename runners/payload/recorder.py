@@ -18,7 +18,7 @@ import math
 import os
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 STEP_TIME = "step_time"
 
@@ -113,6 +113,29 @@ class Recorder:
         if not values:
             raise ResultError(f"no {name} was recorded after the burn-in")
         return math.fsum(values) / len(values)
+
+    def sd(self, name: str) -> Optional[float]:
+        """The standard deviation (n - 1) of a series after the burn-in; None below two values.
+
+        How unsteady this one run was. How well its mean is known is another matter: the steps of a
+        run resemble each other, so that takes several runs.
+        """
+        values = self._values[name][self._burn_in :]
+        if len(values) < 2:
+            return None
+        mean = math.fsum(values) / len(values)
+        return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+    def tail_ratio(self, name: str) -> Optional[float]:
+        """The 99th percentile of a series after the burn-in over its median, both nearest ranks.
+
+        None below 100 values, where the one would be the longest of all, or if the median is 0.
+        """
+        values = sorted(self._values[name][self._burn_in :])
+        if len(values) < 100:
+            return None
+        median, high = (values[math.ceil(share * len(values)) - 1] for share in (0.5, 0.99))
+        return high / median if median else None
 
     def time_in_steps(self) -> float:
         """Seconds that all steps up to now took together."""

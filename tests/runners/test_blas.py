@@ -24,16 +24,19 @@ def run(directory: Path, **parameters: object) -> Any:
 
 
 def test_every_declared_metric_is_reported(tmp_path: Path) -> None:
-    result = run(tmp_path)
+    result = run(tmp_path, steps=103)  # a hundred after the burn-in have a 99th percentile
     assert set(result.measurements) == {metric.name for metric in BLAS.metrics}
     assert {unit for unit, _ in result.series.values()} == {"s"}
-    assert {len(values) for _, values in result.series.values()} == {12}
+    assert {len(values) for _, values in result.series.values()} == {103}
 
 
 def test_metrics_follow_from_the_steps_after_the_burn_in(tmp_path: Path) -> None:
     result = run(tmp_path)
     for name, (_, values) in result.series.items():
         assert result.measurements[name][0] == pytest.approx(statistics.fmean(values[3:]))
+    spread = statistics.stdev(result.series["step_time"][1][3:])
+    assert result.measurements["step_time_sd"][0] == pytest.approx(spread)
+    assert "tail_ratio" not in result.measurements, "nine steps have no 99th percentile"
     gflops = 2 * 96**3 / result.measurements["matmul_time"][0] / 1e9
     assert result.measurements["gflops"][0] == pytest.approx(gflops)
     parts = [f"{operation}_time" for operation in ("matmul", "cholesky", "svd", "eigen")]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 import subprocess
 import sys
 import time
@@ -36,6 +37,31 @@ def test_the_mean_is_over_all_steps_after_the_burn_in(
     document = recorder.document()
     assert document["series"]["loss"] == {"unit": "1", "values": values}
     assert document["facts"] == {"burn_in": burn_in}
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=150), st.data())
+def test_the_spread_of_a_run_is_that_of_its_steps_after_the_burn_in(
+    values: list[float], data: st.DataObject
+) -> None:
+    burn_in = data.draw(st.integers(0, len(values) - 1))
+    recorder, kept = record(values, burn_in), values[burn_in:]
+    if len(kept) < 2:
+        assert recorder.sd("loss") is None
+    else:
+        assert recorder.sd("loss") == pytest.approx(statistics.stdev(kept), rel=1e-6, abs=1e-9)
+    tail = recorder.tail_ratio("loss")
+    assert (tail is None) == (len(kept) < 100)
+    if tail is not None:
+        low = statistics.median_low(kept)
+        beyond = sum(value > low * tail * (1 + 1e-12) for value in kept)
+        assert beyond <= len(kept) // 100
+        assert record([3 * value for value in values], burn_in).tail_ratio("loss") == pytest.approx(
+            tail
+        )
+
+
+def test_steps_that_took_no_time_have_no_tail_ratio() -> None:
+    assert record([0.0] * 200, 0).tail_ratio("loss") is None
 
 
 @pytest.mark.parametrize(
