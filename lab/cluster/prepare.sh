@@ -64,4 +64,5 @@ version() { # NAME COMMAND...: the first number that the command prints
   version udocker grep '^udocker==' "$here/tools.lock"
   version podman podman --version
   version charliecloud env USER=root ch-run --version
+  version openmpi mpirun --version
 } >/etc/tare-lab/versions
