@@ -27,6 +27,7 @@ from dashboard.views import (
     software,
     steps,
     tables,
+    workloads,
 )
 
 urlpatterns = [
@@ -88,7 +89,11 @@ urlpatterns = [
     path("catalogue/environments/<int:pk>/", environments.environment, name="environment"),
     path("catalogue/environments/<int:pk>/look/", software.look_into, name="environment_look"),
     path("catalogue/environments/<int:pk>/delete/", environments.delete, name="environment_delete"),
-    path("catalogue/workloads/new/", catalogue.workload_new, name="workload_new"),
+    path("catalogue/workloads/", workloads.kinds, name="workload_kinds"),
+    path("catalogue/workloads/new/", workloads.new, name="workload_new"),
+    path("catalogue/workloads/<int:pk>/", workloads.workload, name="workload"),
+    path("catalogue/workloads/<int:pk>/edit/", workloads.edit, name="workload_edit"),
+    path("catalogue/workloads/<int:pk>/delete/", workloads.delete, name="workload_delete"),
     path("clusters/", clusters.clusters, name="clusters"),
     path("clusters/<int:pk>/", clusters.cluster, name="cluster"),
     path("clusters/<int:pk>/check/", clusters.check, name="cluster_check"),

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.models import Cluster, Environment, Experiment, Runtime, StagedImage, User
+from experiments.models import (
+    Cluster,
+    Environment,
+    Experiment,
+    Runtime,
+    StagedImage,
+    User,
+    Workload,
+)
 from runners.runtimes import RUNTIMES
 
 
@@ -39,7 +47,7 @@ def refusals(
 
 @dataclass(frozen=True)
 class Uses:
-    """Which experiments name an environment; `hidden` ones its reader does not see."""
+    """Which experiments name a row of the catalogue; `hidden` ones its reader does not see."""
 
     launched: list[Experiment]
     drafts: list[Experiment]
@@ -50,8 +58,8 @@ class Uses:
         return bool(self.launched or self.drafts or self.hidden)
 
 
-def uses(environment: Environment, reader: User) -> Uses:
-    of_it = environment.experiments.all()
+def uses(row: Environment | Workload, reader: User) -> Uses:
+    of_it = row.experiments.all()
     seen = list(Experiment.objects.visible_to(reader).filter(pk__in=of_it.values("pk")))
     return Uses(
         launched=[one for one in seen if not one.is_draft],

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import Prefetch
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
-from dashboard.access import for_makers_of
 from dashboard.filters import WordFilter, listing
 from dashboard.image_filters import ImageFilter
 from dashboard.requests import Request
-from dashboard.workload_forms import KindForm, WorkloadForm
 from experiments.image_search import packages_found
 from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
 from experiments.permissions import changeable_among, may_add
+from experiments.workloads import settings
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
@@ -70,7 +67,8 @@ def _workloads(request: Request) -> dict[str, Any]:
     rows = visible.filter(name__icontains=asked.words).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
     found = listing(request, rows, sorts=sorts, default="name")
-    return {"listing": found, "filter": asked, "launchable": WORKLOADS}
+    told = {row.pk: settings(row).differing for row in found.page}
+    return {"listing": found, "filter": asked, "launchable": WORKLOADS, "differing": told}
 
 
 def _environments(request: Request) -> dict[str, Any]:
@@ -86,20 +84,3 @@ def _environments(request: Request) -> dict[str, Any]:
         default="name",
     )
     return {"listing": found, "filter": asked}
-
-
-@for_makers_of(Workload)
-@require_http_methods(["GET", "POST"])
-def workload_new(request: Request) -> HttpResponse:
-    """Choose a kind, then fill in that kind's own parameters."""
-    kind = request.GET.get("kind", next(iter(WORKLOADS)))
-    kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
-    form = WorkloadForm(
-        request.POST or None, instance=Workload(owner=request.user), kind=kind, user=request.user
-    )
-    if request.method == "POST" and form.is_valid():
-        workload = form.save()
-        messages.success(request, f"{workload} is in the catalogue.")
-        return redirect(reverse("catalogue") + "?tab=workloads")
-    context = {"form": form, "kinds": KindForm(initial={"kind": kind}), "kind": WORKLOADS[kind]}
-    return render(request, "catalogue/workload_form.html", context)

@@ -63,6 +63,6 @@ def _save(request: Request, form: Any) -> None:
 
 def _home(kind: str, row: Any) -> str:
     """Where the row is looked at."""
-    if kind in ("cluster", "image", "experiment", "table"):
+    if kind in ("cluster", "image", "experiment", "table", "workload"):
         return reverse(kind, args=[row.pk])
     return f"{reverse('catalogue')}?tab={kind}s"
