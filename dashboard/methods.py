@@ -41,7 +41,7 @@ def methods(comparison: Comparison) -> list[str]:
 @methods.register
 def _(comparison: ExperimentComparison) -> list[str]:
     return [
-        " ".join((_measured(comparison), _design(comparison))),
+        " ".join((_measured(comparison), _design(comparison), *_seeds(comparison))),
         *_software(comparison),
         *_warm_up(comparison),
         " ".join((_inference(comparison), _family(comparison))),
@@ -141,6 +141,11 @@ def _design(comparison: ExperimentComparison) -> str:
         "geometric means; its intervals are Welch’s t intervals of the logarithms, with "
         "Satterthwaite’s degrees of freedom."
     )
+
+
+def _seeds(comparison: ExperimentComparison) -> Iterator[str]:
+    if varied := comparison.experiment.varied_seeds:
+        yield f"Each repeat had a seed of its own, in all environments ({'; '.join(varied)})."
 
 
 def _software(comparison: ExperimentComparison) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.design import PlannedBlock, Scale, plan
 from experiments.models import Environment, Experiment, Workload
 from experiments.statistics.looks import level, schedule
 from runners.payload import payload_hash
-from runners.workloads import WORKLOADS
+from runners.workloads import WORKLOADS, in_repeat
 
 
 def environment_spec(environment: Environment) -> dict[str, Any]:
@@ -38,6 +39,11 @@ def workload_spec(workload: Workload) -> dict[str, Any]:
         "parameters": WORKLOADS[workload.kind].clean(workload.parameters),
         "time_limit_seconds": workload.time_limit_seconds,
     }
+
+
+def of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+    """Return what one repeat runs of a workload that `workload_spec` wrote down."""
+    return {**workload, "parameters": in_repeat(workload["parameters"], repeat)}
 
 
 def planned_blocks(experiment: Experiment, seed: int) -> list[PlannedBlock[Workload, Environment]]:

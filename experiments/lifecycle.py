@@ -15,7 +15,7 @@ from experiments import passports, rules, store
 from experiments.comparisons import TRIED_AGAIN, compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
-from experiments.freeze import definition
+from experiments.freeze import definition, of_repeat
 from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, User
 from experiments.permissions import why_not_use
 
@@ -161,7 +161,7 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
                 repeat=job.repeat,
                 position=position,
                 spec={
-                    "workload": plan["workloads"][block["workload"]],
+                    "workload": of_repeat(plan["workloads"][block["workload"]], job.repeat),
                     "environment": plan["environments"][environment],
                 },
             )

@@ -15,6 +15,7 @@ from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
+from runners.workloads import in_repeat
 
 MOST_LOOKS = 5
 """At the data, as many as `statistics.looks` has levels for."""
@@ -176,6 +177,23 @@ class Experiment(Shared):
     def key(self) -> str:
         """What its files and plots are called by."""
         return str(self.pk)
+
+    @property
+    def varied_seeds(self) -> list[str]:
+        """Frozen workloads whose seed is another in each repeat, with them: "cnn: seeds 1 to 5"."""
+        frozen = (self.plan or {}).get("workloads", {}).values()
+        seeds = {
+            workload["name"]: [
+                in_repeat(workload["parameters"], repeat).get("seed")
+                for repeat in (1, self.repeats)
+            ]
+            for workload in frozen
+        }
+        return [
+            f"{name}: seeds {first} to {last}"
+            for name, (first, last) in sorted(seeds.items())
+            if first != last
+        ]
 
     @property
     def is_draft(self) -> bool:

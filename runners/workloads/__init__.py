@@ -1,6 +1,6 @@
 """What is measured. A new workload is one class here, one program in `runners.payload`."""
 
-from runners.workloads.base import Workload
+from runners.workloads.base import OTHER_SEEDS, SAME_SEED, Workload, in_repeat
 from runners.workloads.blas import Blas
 from runners.workloads.cnn import Cnn
 from runners.workloads.parameters import Parameter, ParameterError
@@ -9,6 +9,8 @@ from runners.workloads.tf_cnn_benchmarks import TfCnnBenchmarks
 
 __all__ = [
     "KNOWN_WORKLOADS",
+    "OTHER_SEEDS",
+    "SAME_SEED",
     "WORKLOADS",
     "Metric",
     "Parameter",
@@ -16,6 +18,7 @@ __all__ = [
     "Result",
     "SanityError",
     "Workload",
+    "in_repeat",
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {workload.kind: workload for workload in (Blas, Cnn)}

@@ -10,6 +10,8 @@ Batch = Literal["total", "per GPU", ""]
 RESULT = "result.json"
 """What the payload leaves in a run's directory when all went well."""
 
+SAME_SEED, OTHER_SEEDS = "same in all repeats", "another in each repeat"
+
 
 def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
     """The parameters that every workload made of steps has, with its own defaults."""
@@ -47,6 +49,15 @@ def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
             maximum=2**32 - 1,
             help="The same seed draws the same numbers in every environment.",
         ),
+        Parameter(
+            name="seeds",
+            type="choice",
+            default=SAME_SEED,
+            choices=(SAME_SEED, OTHER_SEEDS),
+            help="With another in each repeat (the seed, the seed + 1, ...) all environments of a "
+            "repeat share one, and what a change of seed alone does can be told from what an "
+            "environment does.",
+        ),
     )
 
 
@@ -58,6 +69,17 @@ TIMES = (
     Metric("time_to_first_step", "s", "lower", "From start to the end of the first step"),
     Metric("import_time", "s", "lower", "Importing the framework"),
 )
+
+
+def in_repeat(parameters: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+    """The parameters of one repeat, counted from 1: the seed may differ from repeat to repeat.
+
+    All environments of a repeat have the same. Parameters without any seed stay as they are.
+    """
+    seed = parameters.get("seed")
+    if parameters.get("seeds") != OTHER_SEEDS or not isinstance(seed, int):
+        return dict(parameters)
+    return {**parameters, "seed": (seed + repeat - 1) % 2**32}
 
 
 class Workload:

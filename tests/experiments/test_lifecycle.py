@@ -14,6 +14,7 @@ from experiments.design import content_hash
 from experiments.freeze import definition
 from experiments.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
+from runners.workloads import OTHER_SEEDS
 from tests.factories import (
     ContainerFactory,
     CredentialFactory,
@@ -21,6 +22,7 @@ from tests.factories import (
     JobFactory,
     RunFactory,
     UserFactory,
+    WorkloadFactory,
 )
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +64,19 @@ class TestLaunch:
         assert run
         assert run.spec["workload"]["time_limit_seconds"] == 60
         assert run.spec["environment"]["variables"] == []
+
+    def test_the_seed_may_be_another_in_each_repeat_but_never_in_another_environment(self) -> None:
+        varied = WorkloadFactory(name="many", parameters={"seed": 7, "seeds": OTHER_SEEDS})
+        alike = WorkloadFactory(name="one", parameters={"seed": 7})
+        experiment = ExperimentFactory(workloads=[varied, alike], repeats=3)
+        lifecycle.launch(experiment, experiment.owner)
+        seeds = {
+            (run.workload.name, run.repeat, run.spec["workload"]["parameters"]["seed"])
+            for run in experiment.runs.select_related("workload")
+        }
+        assert seeds == {("many", k, 6 + k) for k in (1, 2, 3)} | {("one", k, 7) for k in (1, 2, 3)}
+        assert experiment.plan["workloads"][str(varied.pk)]["parameters"]["seed"] == 7
+        assert experiment.varied_seeds == ["many: seeds 7 to 9"]
 
     def test_the_order_is_the_one_that_the_seed_gives(self, launched: Experiment) -> None:
         planned = definition(launched, launched.order_seed)["blocks"]

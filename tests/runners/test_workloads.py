@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.workloads import WORKLOADS, Parameter, ParameterError, Workload
+from runners.workloads import (
+    OTHER_SEEDS,
+    WORKLOADS,
+    Parameter,
+    ParameterError,
+    Workload,
+    in_repeat,
+)
 
 workloads = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 anything = st.one_of(
@@ -120,7 +127,7 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
             {
                 "batch": "there is no such parameter; there are batch_size, image_size, "
                 "learning_rate, precision, evaluate_every, target_accuracy, steps, burn_in, "
-                "threads, seed",
+                "threads, seed, seeds",
                 "seed": "must be from 0 to 4294967295; got -1",
             },
         ),
@@ -134,6 +141,22 @@ def test_a_refusal_names_the_parameter_the_limit_and_the_value(
     assert refusal.value.messages == messages
     for name, text in messages.items():
         assert f"{name}: {text}" in str(refusal.value)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 10_000), st.sampled_from(list(WORKLOADS)))
+def test_a_seed_stays_or_goes_on_from_repeat_to_repeat(seed: int, repeat: int, kind: str) -> None:
+    kept = WORKLOADS[kind].clean({"seed": seed})
+    assert in_repeat(kept, repeat) == kept
+    other = WORKLOADS[kind].clean({"seed": seed, "seeds": OTHER_SEEDS})
+    assert in_repeat(other, 1) == other
+    following = in_repeat(other, repeat + 1)
+    assert following == {**other, "seed": (seed + repeat) % 2**32}
+    assert WORKLOADS[kind].clean(following) == following, "it is a seed that may be asked for"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"seeds": OTHER_SEEDS}, {"steps": 3, "seed": 1}])
+def test_parameters_without_a_choice_of_seeds_stay_as_they_are(parameters: dict[str, Any]) -> None:
+    assert in_repeat(parameters, 7) == parameters
 
 
 @workloads
