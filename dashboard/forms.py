@@ -124,7 +124,9 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
     """An experiment's definition. The cluster decides which partitions and environments show."""
 
     scales = ScalesField(
-        help_text="Nodes x GPUs on each node, with commas between: 1x1, 1x2. No GPU: 1x0.",
+        help_text="Nodes x GPUs on each node, with commas between: 1x1, 1x2. No GPU: 1x0. Several "
+        "nodes or processes need a launcher: 2x4 srun, 1x2 mpirun. Packed, four instances at once "
+        "with a GPU each: 1x4x4.",
         initial=["1x1"],
     )
     margin = PercentField(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any, ClassVar
 
 from django import forms
@@ -81,6 +82,19 @@ class OptionLines(forms.CharField):
                 raise ValidationError(f"{option} names {{{min(unknown)}}}; known are {known}.")
 
 
+class LauncherLines(OptionLines):
+    """Options of srun or mpirun, one a line, with what belongs to each."""
+
+    def validate(self, value: list[str]) -> None:
+        for line in value:
+            if not line.startswith("-"):
+                raise ValidationError(f"An option begins with a dash, this does not: {line}")
+            try:
+                shlex.split(line)
+            except ValueError as error:
+                raise ValidationError(f"{line} cannot be split into words: {error}.") from None
+
+
 class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
     directives = OptionLines(
         label="Further options",
@@ -88,6 +102,17 @@ class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text="Of the scheduler, one a line, such as --exclusive or --constraint=a100. Those "
         "that name {gpus}, {cpus}, {nodes}, {memory} or {memory_per_cpu} (MB) replace Tare's own "
         "way to ask for them: --gpus-per-node=a100:{gpus}, or -pe smp {cpus} for Grid Engine.",
+    )
+    srun_options = LauncherLines(
+        label="Options of srun",
+        required=False,
+        help_text="For scales such as 2x4 srun, one a line: --mpi=pmix.",
+    )
+    mpirun_options = LauncherLines(
+        label="Options of mpirun",
+        required=False,
+        help_text="For scales such as 2x4 mpirun, one a line: --mca btl ^openib. Open MPI's; they "
+        "come after Tare's own -np, --map-by and --bind-to none.",
     )
 
     class Meta:
@@ -130,6 +155,7 @@ class PartitionInline(RuledInline):
         ("cpus_per_node", "cpus_per_run", "memory_mb", "time_limit_minutes"),
         ("account", "qos", "side_by_side"),
         "directives",
+        ("srun_options", "mpirun_options"),
     )
 
 

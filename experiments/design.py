@@ -16,35 +16,63 @@ Workload = TypeVar("Workload", bound=Hashable)
 Environment = TypeVar("Environment", bound=Hashable)
 
 
+LAUNCHERS = ("srun", "mpirun")
+"""What can start several processes of one run, on one node or more."""
+WRITTEN = re.compile(
+    rf"(\d{{1,6}})[x×](\d{{1,6}})(?:[x×](\d{{1,6}}))?(?:[ ]+({'|'.join(LAUNCHERS)}))?", re.ASCII
+)
+
+
 @dataclass(frozen=True, order=True)
 class Scale:
-    """Nodes x GPUs per node (x instances of the program per node)."""
+    """Nodes x GPUs per node (x instances of the program per node), and what starts it there.
+
+    Without a launcher the job script starts the program itself: one process, or as many instances
+    at once.
+    """
 
     nodes: int = 1
     gpus_per_node: int = 1
     instances_per_node: int = 1
+    launcher: str = ""
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.gpus_per_node < 0 or self.instances_per_node < 1:
             raise ValueError(f"A scale needs at least 1 node, 0 GPUs and 1 instance, not {self}.")
+        if self.launcher not in ("", *LAUNCHERS):
+            raise ValueError(f"A scale's launcher is srun or mpirun, not {self.launcher!r}.")
 
     @classmethod
     def parse(cls, text: str) -> "Scale":
-        """Read "1x2" (1 node, 2 GPUs) or "2x4x3" (with 3 instances a node)."""
-        if not re.fullmatch(r"\d{1,6}[x×]\d{1,6}([x×]\d{1,6})?", text.strip(), re.ASCII):
-            raise ValueError(f"{text!r} is no scale: write nodes x GPUs per node, such as 1x2.")
-        return cls(*(int(number) for number in re.split("[x×]", text.strip())))
+        """Read "1x2" (1 node, 2 GPUs), "2x4 srun" (with a launcher) or "1x4x4" (4 instances)."""
+        found = WRITTEN.fullmatch(text.strip())
+        if not found:
+            raise ValueError(
+                f"{text!r} is no scale: write nodes x GPUs per node, such as 1x2, or 2x4 srun with "
+                "a launcher, or 1x4x4 with instances."
+            )
+        nodes, gpus, instances, launcher = found.groups()
+        return cls(int(nodes), int(gpus), int(instances or 1), launcher or "")
 
     def __str__(self) -> str:
         numbers = [self.nodes, self.gpus_per_node]
         if self.instances_per_node != 1:
             numbers.append(self.instances_per_node)
-        return "x".join(str(number) for number in numbers)
+        return " ".join(["x".join(str(number) for number in numbers), self.launcher]).strip()
 
     @property
     def gpus(self) -> int:
-        """All GPUs of one run."""
+        """All GPUs of one run, those of all its instances together."""
         return self.nodes * self.gpus_per_node
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether several instances of the program run at once, each with GPUs of its own."""
+        return self.instances_per_node > 1
+
+    @property
+    def gpus_per_instance(self) -> int:
+        return self.gpus_per_node // self.instances_per_node
 
 
 @dataclass(frozen=True)

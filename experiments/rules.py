@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from experiments import scale_rules
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.statistics.looks import most_looks
@@ -88,7 +89,7 @@ def refusals(
     for workload in [row for row in workloads if row.kind not in WORKLOADS]:
         found["workloads"].append(f"{workload} is only known from imported logs.")
     workloads = [row for row in workloads if row.kind in WORKLOADS]
-    _check_scales(found, partition, workloads, scales)
+    _check_scales(found, cluster, partition, workloads, environments, scales)
     _check_metric(found, workloads, primary_metric)
     if looks > most_looks(repeats):
         found["looks"].append(
@@ -150,8 +151,10 @@ def _check_places(
 
 def _check_scales(
     found: defaultdict[str, list[str]],
+    cluster: Cluster,
     partition: Partition | None,
     workloads: Sequence[Workload],
+    environments: Sequence[Environment],
     scales: Sequence[str],
 ) -> None:
     if not scales:
@@ -159,27 +162,14 @@ def _check_scales(
     if len({str(_read_scale(scale) or scale) for scale in scales}) != len(scales):
         found["scales"].append("Each scale is named once.")
     for text in scales:
-        scale = _read_scale(text)
-        if scale is None:
-            found["scales"].append(f"{text!r} is no scale: write nodes x GPUs, such as 1x2.")
+        try:
+            scale = Scale.parse(text)
+        except ValueError as error:
+            found["scales"].append(str(error))
             continue
-        nodes, gpus, place = (
-            (partition.nodes, partition.gpus_per_node, partition.name)
-            if partition
-            else (1, 0, "this machine, without a partition that says what it has,")
-        )
-        if scale.nodes > nodes:
-            found["scales"].append(f"{_count(scale.nodes, 'node')} asked for; {place} has {nodes}.")
-        if scale.gpus_per_node > gpus:
-            found["scales"].append(
-                f"{_count(scale.gpus_per_node, 'GPU')} a node asked for; {place} has {gpus}."
-            )
-        for workload in workloads:
-            most = WORKLOADS[workload.kind].most_gpus
-            if scale.nodes > 1 or scale.gpus_per_node > most:
-                found["scales"].append(
-                    f"{workload} uses one node and at most {_count(most, 'GPU')}, not {scale}."
-                )
+        found["scales"] += scale_rules.refusals(scale, cluster, partition, workloads, environments)
+    if not found["scales"]:
+        del found["scales"]
 
 
 def _check_metric(

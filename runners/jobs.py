@@ -63,6 +63,27 @@ class RunSpec:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """How the processes of each run of a job are started.
+
+    Without a launcher the job script starts one process itself, or `instances` of them at once on
+    one node, each with its share of the GPUs. `options` are the launcher's, as the partition has
+    them: lines that are split into words as a shell splits them, with nothing expanded.
+    """
+
+    launcher: str = ""  # "srun" or "mpirun"
+    nodes: int = 1
+    processes_per_node: int = 1
+    instances: int = 1
+    options: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> int:
+        """All processes of one run, or of one instance."""
+        return self.nodes * self.processes_per_node
+
+
+@dataclass(frozen=True)
 class Step:
     """One command of a job that measures nothing: what it does, in words, and its argument list.
 
@@ -85,6 +106,7 @@ class JobSpec:
     directory: str  # absolute, on the cluster; its parent's parent is the work directory
     runs: tuple[RunSpec, ...]
     resources: Resources
+    launch: Launch = Launch()
     setup_lines: tuple[str, ...] = ()  # the cluster's: shell, by administrators
     cooldown_seconds: int = 0
     steps: tuple[Step, ...] = ()

@@ -32,7 +32,9 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
             "environment": run.environment.label,
             "workload": run.workload,
             "parameters": dict(run.parameters),
-            "gpus": job.resources.gpus_per_node,
+            "nodes": job.launch.nodes,
+            "gpus": job.resources.gpus_per_node // job.launch.instances,  # of a node
+            "instances": job.launch.instances,
         }
         text = json.dumps(spec, ensure_ascii=False, indent=2)
         files[f"runs/{run.directory_name}/spec.json"] = text.encode()

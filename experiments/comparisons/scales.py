@@ -100,8 +100,11 @@ def _placed(group: Group) -> tuple[int, str, Rest] | None:
             scale = Scale.parse(group.cell["scale"])
         except ValueError:
             return None
-        if scale.instances_per_node != 1:
+        if scale.is_packed:
             rest += (("instances per node", str(scale.instances_per_node)),)
+        if scale.launcher:
+            # Another program around each process: its cost must not pass for that of the GPUs.
+            rest += (("launcher", scale.launcher),)
         return (scale.gpus, group.cell["scale"], rest) if scale.gpus else None
     for name, value in rest:
         if GPUS.fullmatch(name.strip()) and re.fullmatch(r"[1-9]\d*(\.0+)?", value.strip()):

@@ -13,8 +13,9 @@ from django.utils import timezone
 from experiments import rules
 from experiments.design import Scale
 from experiments.models import Chore, Cluster, Credential, Job, Partition
+from experiments.scale_rules import processes_on_a_node
 from runners.errors import TryAgain
-from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
@@ -126,6 +127,7 @@ def job_spec(job: Job) -> JobSpec:
         directory=job.directory or job_directory(job),
         runs=runs,
         resources=_resources(job, len(runs)),
+        launch=_launch(job, runs),
         setup_lines=lines_of(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
     )
@@ -153,6 +155,21 @@ def _resources(job: Job, runs: int) -> Resources:
         time_limit_seconds=math.ceil(seconds / 60) * 60,
     )
     return on_partition(asked, partition) if partition else asked
+
+
+def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
+    """How the runs' processes are started: all runs of a job are of one workload and scale."""
+    if not runs:
+        return Launch()
+    scale, partition = Scale.parse(job.scale), job.experiment.partition
+    options = getattr(partition, f"{scale.launcher}_options", []) if scale.launcher else []
+    return Launch(
+        launcher=scale.launcher,
+        nodes=scale.nodes,
+        processes_per_node=processes_on_a_node(scale, runs[0].workload, runs[0].parameters),
+        instances=scale.instances_per_node,
+        options=tuple(options),
+    )
 
 
 def on_partition(wanted: Resources, partition: Partition) -> Resources:

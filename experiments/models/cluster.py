@@ -266,6 +266,12 @@ class Partition(models.Model):
     directives = models.JSONField(
         default=list, blank=True, help_text='More scheduler options, such as ["--exclusive"].'
     )
+    srun_options = models.JSONField(
+        default=list, blank=True, help_text='Of srun as a launcher, such as ["--mpi=pmix"].'
+    )
+    mpirun_options = models.JSONField(
+        default=list, blank=True, help_text='Of mpirun, such as ["--mca btl ^openib"].'
+    )
 
     class Meta:
         ordering = ["cluster", "name"]

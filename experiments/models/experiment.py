@@ -82,7 +82,7 @@ class Experiment(Shared):
     environments = models.ManyToManyField(Environment, related_name="experiments")
     baseline = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="+")
     scales = models.JSONField(
-        default=default_scales, help_text='Nodes x GPUs per node, such as ["1x1", "1x4"].'
+        default=default_scales, help_text='Nodes x GPUs per node, such as ["1x1", "2x4 srun"].'
     )
     repeats = models.PositiveIntegerField(
         default=5, validators=[MinValueValidator(1), MaxValueValidator(1000)]

@@ -18,7 +18,7 @@ class Job(Submission):
 
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="jobs")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="+")
-    scale = models.CharField(max_length=20)
+    scale = models.CharField(max_length=40)
     repeat = models.PositiveIntegerField()
     block = models.PositiveIntegerField(help_text="Its place in the plan's random order.")
     payload_hash = models.CharField(max_length=64, blank=True)
@@ -63,7 +63,7 @@ class Run(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="runs")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="runs")
-    scale = models.CharField(max_length=20)
+    scale = models.CharField(max_length=40)
     repeat = models.PositiveIntegerField()
     position = models.PositiveIntegerField(help_text="Its place in the job's random order.")
     spec = models.JSONField(default=dict)

@@ -1,6 +1,7 @@
 """The program that runs inside every environment: `python3 main.py RUN_DIRECTORY/spec.json`.
 
-Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec.
+Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec; of
+several processes rank 0 alone does, the others in `rank-N/`, and instances in `instance-N/`.
 Ends with 0 and a result, or with a reason on stderr and no result: 2 when the workload cannot
 start here, 3 when what it computed is wrong, 4 when a GPU is missing (named in `failure` too).
 """
@@ -31,7 +32,8 @@ def main(spec_path: str) -> int:
     recorder = Recorder(*elapsed())
     directory = os.path.dirname(os.path.abspath(spec_path))
     try:
-        measure(read_spec(spec_path), directory, recorder)
+        spec = read_spec(spec_path)
+        measure(spec, place.find(spec, directory), recorder)
     except StartError as error:
         print(error, file=sys.stderr)
         return 2
@@ -41,22 +43,29 @@ def main(spec_path: str) -> int:
     except gpus.GPUMissing as error:
         print(error, file=sys.stderr)
         # Where the job script, too, names why a run is worth nothing.
-        with open(os.path.join(directory, "failure"), "w", encoding="utf-8") as file:
+        own = place.find({}, directory).own
+        with open(os.path.join(own, "failure"), "w", encoding="utf-8") as file:
             file.write(str(error))
         return 4
     return 0
 
 
-def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
+def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None:
     """Run the workload of the spec between two looks at the environment."""
-    inside_path = os.path.join(directory, "inside.json")
+    os.makedirs(here.own, exist_ok=True)
+    if here.instances > 1:
+        os.chdir(here.own)  # each instance is a run of its own
+    inside_path = os.path.join(here.own, "inside.json")
     recorder.phase("snapshot")
     inside = snapshot.before()
     write_json(inside_path, inside)
     gpus.demand(spec.get("gpus", 0))
+    if here.instances > 1:
+        recorder.phase("waiting for the other instances")
+        place.start_together(here)
 
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
-    workload.run(spec["parameters"], recorder, place.find(spec, directory))
+    workload.run(spec["parameters"], recorder, here)
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
@@ -75,7 +84,7 @@ def measure(spec: dict[str, Any], directory: str, recorder: Recorder) -> None:
         recorder.metric("container_start", recorder.phases()[CONTAINER_START], "s")
     if "import" in recorder.phases():
         recorder.metric("import_time", recorder.phases()["import"], "s")
-    recorder.write(os.path.join(directory, "result.json"))
+    recorder.write(os.path.join(here.own, "result.json"))
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
 

@@ -1,41 +1,61 @@
-"""Which process of its run this one is, and what it may use.
+"""Which process of its run this one is, what it may use, and how it finds the others.
 
 The job script says so by variables, whatever started the process: the script itself, srun or
-mpirun. A program that was started alone is rank 0 of 1.
+mpirun. A program that was started alone is rank 0 of 1. Processes find each other through files in
+the run's directory, which all nodes share; there are no locks, since NFS may have none.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any, Mapping, NamedTuple, Optional
+import socket
+import time
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional
+
+from .frameworks import StartError
+
+WAIT = 300.0  # s for the others: a large image may start minutes later on another node
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Place(NamedTuple):
     """One process of a run."""
 
-    directory: str  # of the run: every process sees the same one
+    directory: str  # of the run, or of this instance: every one of its processes sees the same one
     rank: int = 0  # among all processes of the run; rank 0 reports
     size: int = 1
     local_rank: int = 0  # among those on this node
     local_size: int = 1
     nodes: int = 1
-    gpus: int = 0  # that this process may use; 0: none was asked for
+    gpus: int = 0  # of this node, that the run may use; 0: none was asked for
+    instance: int = 0  # of a packed run, in which each is a run of its own: rank 0 of 1
+    instances: int = 1
 
     @property
     def reports(self) -> bool:
         """Whether this is the process whose numbers are the run's."""
         return self.rank == 0
 
+    @property
+    def own(self) -> str:
+        """The directory for what this process leaves: rank 0 has the run's, the others `rank-N`."""
+        return os.path.join(self.directory, "rank-%d" % self.rank) if self.rank else self.directory
+
 
 def find(
     spec: Mapping[str, Any], directory: str, environ: Optional[Mapping[str, str]] = None
 ) -> Place:
-    """This process's place, by the run's spec and the variables that it was started with."""
+    """This process's place, by the run's spec, the directory in which that lies, and the variables
+    that this process was started with."""
     variables = os.environ if environ is None else environ
 
     def number(name: str, default: int) -> int:
         return int(variables.get("TARE_" + name, default))
 
+    instance, instances = number("INSTANCE", 0), number("INSTANCES", 1)
+    if instances > 1:
+        directory = os.path.join(directory, "instance-%d" % instance)
     return Place(
         directory=directory,
         rank=number("RANK", 0),
@@ -44,4 +64,116 @@ def find(
         local_size=number("LOCAL_SIZE", 1),
         nodes=int(spec.get("nodes", 1)),
         gpus=int(spec.get("gpus", 0)),
+        instance=instance,
+        instances=instances,
     )
+
+
+def meet(place: Place, seconds: float = WAIT, name: str = "meet") -> List[str]:
+    """Wait for all processes of the run, and return an address for each, "host:port", by rank.
+
+    The port was free on that rank's host when it was chosen, and no two ranks of one host have the
+    same: each holds its own until all have come. Raises StartError, naming them, if some do not
+    come within `seconds`. A program that meets twice gives each meeting a `name`.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:
+        held.bind(("", 0))
+        mine = {"host": address(), "port": held.getsockname()[1], "machine": machine()}
+        folder = os.path.join(place.directory, name)
+        texts = _gather(folder, place.rank, place.size, json.dumps(mine), "rank", seconds)
+    found = [json.loads(text) for text in texts]
+    # On one machine nothing has to be resolved or routed, whatever its name is known as.
+    together = found[0]["machine"] and len({one["machine"] for one in found}) == 1
+    return ["%s:%d" % ("127.0.0.1" if together else one["host"], one["port"]) for one in found]
+
+
+def start_together(place: Place, seconds: float = WAIT) -> None:
+    """Wait until all instances of a packed run are here. Raises StartError if one does not come.
+
+    They start within some milliseconds of each other, however long each container took.
+    """
+    if place.instances > 1:
+        folder = os.path.join(os.path.dirname(place.directory), "together")
+        _gather(folder, place.instance, place.instances, "", "instance", seconds)
+
+
+def address() -> str:
+    """By which address other nodes reach this one: an IPv4 address, else its name.
+
+    Debian gives a machine's own name to 127.0.1.1, which means another machine everywhere else.
+    """
+    name = socket.gethostname()
+    for known_as in filter(None, (os.environ.get("SLURMD_NODENAME"), name)):
+        try:
+            entries = socket.getaddrinfo(known_as, None, socket.AF_INET, socket.SOCK_STREAM)
+        except OSError:
+            continue
+        for entry in entries:
+            if not str(entry[4][0]).startswith("127."):
+                return str(entry[4][0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, and says which interface it would take
+            return str(probe.getsockname()[0])
+        except OSError:
+            return name
+
+
+def machine() -> str:
+    """What all processes under one kernel have in common; empty where it cannot be read."""
+    try:
+        with open(BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _gather(folder: str, mine: int, count: int, text: str, noun: str, seconds: float) -> List[str]:
+    """Leave `text` in `folder` as number `mine`, and return what each of `count` has left there."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, str(mine))
+    _write(path, text)
+    wanted = [os.path.join(folder, str(number)) for number in range(count)]
+
+    def missing() -> List[int]:
+        return [number for number, name in enumerate(wanted) if not os.path.exists(name)]
+
+    _wait(missing, path + ".look", noun, count, seconds)
+    return [_read(name) for name in wanted]
+
+
+def _wait(
+    missing: Callable[[], List[int]], look: str, noun: str, count: int, seconds: float
+) -> None:
+    deadline, pause = time.monotonic() + seconds, 0.002
+    while True:
+        absent = missing()
+        if not absent:
+            return
+        if time.monotonic() > deadline:
+            names = ", ".join(map(str, absent[:20]))
+            raise StartError(
+                "%s %s of %d did not come within %g s: it has not started, or has ended early; see "
+                "its own output" % (noun, names, count, seconds)
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.2)
+        if pause > 0.1:
+            # NFS remembers for up to a minute that a file was not there, unless this node itself
+            # changes the directory.
+            _write(look, "")
+            os.unlink(look)
+
+
+def _write(path: str, text: str) -> None:
+    """Wholly or not at all: whoever finds the file can believe it."""
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".part", path)
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()

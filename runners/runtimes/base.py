@@ -46,6 +46,7 @@ class Runtime(ABC):
     command: ClassVar[str]  # its usual name on PATH; empty: there is nothing to start
     formats: ClassVar[tuple[str, ...]]  # of staged images that it can start
     modes: ClassVar[Mapping[str, str]] = {}  # ways to work that an environment may choose
+    under_launchers: ClassVar[bool] = True  # srun or mpirun can start it, once for each process
     numbers_gpus: ClassVar[bool] = False  # inside, the job's GPUs are numbered anew from 0
 
     @abstractmethod

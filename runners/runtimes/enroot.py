@@ -41,6 +41,7 @@ class Pyxis(Runtime):
     label = "Pyxis"
     command = "srun"
     formats = ("squashfs",)
+    under_launchers = False  # its own srun is a step by itself, on the job's first node
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment

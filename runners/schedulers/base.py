@@ -61,6 +61,8 @@ class Scheduler(ABC):
 
     label: ClassVar[str]
     has_partitions: ClassVar[bool] = True
+    launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
+    """What starts several processes of a run there, and whether on several nodes too."""
     job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
     facts: ClassVar[
         str

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
@@ -82,6 +82,7 @@ class Slurm(Scheduler):
     """Slurm's commands and what they print."""
 
     label = "Slurm"
+    launchers: ClassVar = {"srun": True, "mpirun": True}
     job_id = "$SLURM_JOB_ID"
     facts = 'scontrol show job -o "$SLURM_JOB_ID"'
 

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from runners.workloads.instances import INSTANCE_SPREAD, instances, merged
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean
-from runners.workloads.results import Metric, Result, read_result
+from runners.workloads.results import Metric, Result, SanityError, read_result
 
 Batch = Literal["total", "per GPU", ""]
+Processes = Literal["one", "node", "gpu"]
+"""How many processes a run is made of: one in all, one on each node, or one for each GPU (and one
+on a node without GPUs)."""
 RESULT = "result.json"
 """What the payload leaves in a run's directory when all went well."""
 
@@ -68,6 +72,7 @@ TIMES = (
     Metric("tail_ratio", "1", "lower", "99th percentile of the steps over their median"),
     Metric("time_to_first_step", "s", "lower", "From start to the end of the first step"),
     Metric("import_time", "s", "lower", "Importing the framework"),
+    INSTANCE_SPREAD,
 )
 
 
@@ -93,6 +98,7 @@ class Workload:
     primary: ClassVar[str] = "step_time"
     rates: ClassVar[Mapping[str, str]] = {}  # metric -> the time per step that it is a rate of
     most_gpus: ClassVar[int] = 1  # that one run can use, on one node
+    most_nodes: ClassVar[int] = 1  # that one run can use
     batch: ClassVar[Batch] = ""
     """What stays the same on more GPUs: the work of the whole job (strong scaling) or that of each
     GPU (weak scaling); empty where nobody can say."""
@@ -112,6 +118,22 @@ class Workload:
     @classmethod
     def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
         return cls.batch
+
+    @classmethod
+    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+        """How many processes a run with these parameters needs. They need not be complete."""
+        return "one"
+
+    @classmethod
+    def refusals(
+        cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
+    ) -> list[str]:
+        """Why this cannot run on `nodes` nodes with `gpus` GPUs on each of them, as `processes`
+        processes in all: in words, with the cure. `parameters` are clean.
+
+        Of packed runs each instance is asked for by itself: one node, its own GPUs, one process.
+        """
+        return []
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
@@ -140,7 +162,22 @@ class Workload:
     def read(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
         """The numbers in what a run left: its files by name, relative to its directory.
 
-        Raises SanityError unless every one can be used.
+        Of a packed run they are merged: see `runners.workloads.instances.merged`. Raises
+        SanityError unless every one can be used; it names the instance.
         """
+        parts = instances(left)
+        if not parts:
+            return cls.read_one(left, parameters)
+        results = []
+        for number, files in enumerate(parts):
+            try:
+                results.append(cls.read_one(files, parameters))
+            except SanityError as error:
+                raise SanityError(f"instance {number}: {error}") from error
+        return merged(results, cls.primary_of(parameters))
+
+    @classmethod
+    def read_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """The same of a run that was not packed, or of one instance: what workloads override."""
         known = cls.metrics_of(parameters)
         return read_result(left.get(RESULT), known, cls.primary_of(parameters))

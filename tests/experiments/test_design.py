@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.design import PlannedBlock, Scale, content_hash, draw_seed, plan
+from experiments.design import LAUNCHERS, PlannedBlock, Scale, content_hash, draw_seed, plan
+from experiments.models import Job, Run
 
 SCALES = [Scale(), Scale(1, 2), Scale(2, 4)]
 names = st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
@@ -98,7 +99,13 @@ def test_an_impossible_plan_is_refused_in_words(change, word):
 
 @pytest.mark.parametrize(
     ("text", "scale", "gpus"),
-    [("1x2", Scale(1, 2), 2), ("2x4x3", Scale(2, 4, 3), 8), ("1x0", Scale(1, 0), 0)],
+    [
+        ("1x2", Scale(1, 2), 2),
+        ("2x4x3", Scale(2, 4, 3), 8),
+        ("1x0", Scale(1, 0), 0),
+        ("2x4 srun", Scale(2, 4, launcher="srun"), 8),
+        ("1x2 mpirun", Scale(1, 2, launcher="mpirun"), 2),
+    ],
 )
 def test_a_scale_is_read_and_written(text, scale, gpus):
     assert Scale.parse(text) == scale
@@ -106,10 +113,59 @@ def test_a_scale_is_read_and_written(text, scale, gpus):
     assert scale.gpus == gpus
 
 
-@pytest.mark.parametrize("text", ["", "2", "x2", "1x-1", "0x1", "1x1x0", "1x2 ; rm", "１x２"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2",
+        "x2",
+        "1x-1",
+        "0x1",
+        "1x1x0",
+        "1x2 ; rm",
+        "１x２",
+        "1x2srun",
+        "1x2 ssh",
+        "1x2 srun mpirun",
+    ],
+)
 def test_what_is_no_scale_is_refused(text):
     with pytest.raises(ValueError, match=r"scale"):
         Scale.parse(text)
+
+
+scales = st.builds(
+    Scale,
+    st.integers(1, 999_999),
+    st.integers(0, 999_999),
+    st.integers(1, 999_999),
+    st.sampled_from(["", *LAUNCHERS]),
+)
+
+
+@given(scales)
+def test_what_is_written_is_what_was_read_and_fits_its_columns(scale):
+    assert Scale.parse(str(scale)) == scale
+    for model in (Job, Run):
+        assert len(str(scale)) <= model._meta.get_field("scale").max_length
+
+
+@given(scales, scales)
+def test_no_two_scales_are_written_alike(one, other):
+    assert (str(one) == str(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    "text", ["1×4×4", " 1x4x4 ", "2x4   srun"], ids=["crosses", "around", "between"]
+)
+def test_a_scale_has_one_spelling(text):
+    assert str(Scale.parse(text)) == " ".join(text.replace("×", "x").split())
+
+
+def test_instances_have_their_share():
+    assert Scale.parse("1x4x2").gpus_per_instance == 2
+    assert Scale.parse("1x4x4").is_packed
+    assert not Scale.parse("1x4").is_packed
 
 
 def test_the_plan_hash_sees_every_change_but_not_the_order_of_keys():

@@ -145,5 +145,7 @@ def test_everything_that_a_job_needs_travels_with_it():
         "environment": "NumPy 2.5, SIF",
         "workload": "blas",
         "parameters": {"name": "Größe $(x)\n", "steps": 3},
+        "nodes": 1,
         "gpus": 2,
+        "instances": 1,
     }
