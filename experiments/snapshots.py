@@ -31,6 +31,8 @@ def facts(content: Mapping[str, Any]) -> dict[str, str]:
     found = {name: _text(_at(inside, path)) for path, name in INSIDE_FACTS.items()}
     for gpu in inside.get("gpus") or []:
         found[f"GPU {gpu.get('index')}"] = _text(gpu.get("uuid") or gpu.get("name"))
+    answered = [_library(one) for one in inside.get("blas_loaded") or []]
+    found["BLAS that answered"] = ", ".join(sorted(answered))
     found["CPUs at hand"] = _text(len(inside.get("cpus") or []) or None)
     for package, version in (inside.get("packages") or {}).items():
         found[f"package {package}"] = version
@@ -65,6 +67,13 @@ def flatten(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, ", ".join(map(str, content))
     else:
         yield prefix, _text(content)
+
+
+def _library(one: Mapping[str, Any]) -> str:
+    """Return a loaded library in words: "OpenBLAS 0.3.31 (Haswell), threads 1"."""
+    said = " ".join(str(one[key]) for key in ("name", "version") if one.get(key))
+    kernels = f" ({one['kernels']})" if one.get("kernels") else ""
+    return f"{said}{kernels}" + (f", threads {one['threads']}" if one.get("threads") else "")
 
 
 def _told(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Operation(NamedTuple):
     compute: Callable[[], Any]
     residual: Callable[[Any], float]  # of what `compute` gave, relative
     limit: float  # of the residual
-    count: float  # nominal floating-point operations
+    work: float  # nominal floating-point operations
 
 
 def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
@@ -58,7 +58,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
         mean = recorder.mean(f"{operation.name}_time")
         recorder.metric(f"{operation.name}_time", mean, "s")
         rate = "gflops" if operation.name == "matmul" else f"{operation.name}_gflops"
-        recorder.metric(rate, 1e-9 * operation.count / mean, "Gflop/s")
+        recorder.metric(rate, 1e-9 * operation.work / mean, "Gflop/s")
     check(operations, results, recorder)
     recorder.facts.update(numpy=numpy.__version__, blas=blas_libraries.loaded())
 

@@ -23,9 +23,7 @@ NAMES = (
     ("BLAS", r"^lib(c?blas|lapack)[.\d-]"),  # whatever an administrator's links lead to
 )
 # OpenBLAS is built with names of its own, so that several can live in one process.
-DECORATIONS = [
-    (before, after) for before in ("", "scipy_") for after in ("", "64_", "_64", "64__")
-]
+DECORATIONS = [(before, after) for before in ("", "scipy_") for after in ("", "64_", "_64", "64__")]
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 

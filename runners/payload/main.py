@@ -25,7 +25,12 @@ from .recorder import STEP_TIME, Recorder, ResultError, write_json
 
 CLOCK_TICK = 0.01  # s: how finely the kernel tells when a process was started
 CONTAINER_START = "container start"
-WORKLOADS = {"blas": "blas", "cnn": "cnn"}  # kind -> module beside this file
+WORKLOADS = {
+    "blas": "blas",
+    "cnn": "cnn",
+    "files": "files",
+    "startup": "startup",
+}  # kind -> module beside this file
 
 
 def main(spec_path: str) -> int:

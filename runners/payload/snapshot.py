@@ -18,8 +18,10 @@ import sysconfig
 from importlib import metadata
 from typing import Any
 
+from . import blas_libraries
+
 VARIABLES = re.compile(
-    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURM)_|PYTHON[A-Z]+$"
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|FLEXIBLAS|NVBLAS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURM)_|PYTHON[A-Z]+$"
     r"|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|HOME|TMPDIR|TZ|LANG|LC_[A-Z]+"
     r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND))$"
 )
@@ -50,6 +52,7 @@ def before() -> dict[str, Any]:
         "gpus": gpus(),
         "gpu_driver": "".join(lines_of("/proc/driver/nvidia/version")[:1]).strip(),
         "python": python(),
+        "file_systems": file_systems(),
         "packages": packages(),
         "variables": variables(os.environ),
     }
@@ -57,7 +60,7 @@ def before() -> dict[str, Any]:
 
 def after() -> dict[str, Any]:
     """What the workload brought into the process."""
-    return {"blas": blas(), "libraries": libraries()}
+    return {"blas": blas(), "blas_loaded": blas_libraries.loaded(), "libraries": libraries()}
 
 
 def python() -> dict[str, str]:
@@ -88,6 +91,26 @@ def packages() -> dict[str, str]:
             name = re.sub(r"[-_.]+", "-", about["Name"]).lower()
             found.setdefault(name, about["Version"])  # the first on the path is the one imported
     return found
+
+
+def file_systems() -> dict[str, str]:
+    """The kinds of file system that the run's directory, Python and temporary files are on."""
+    places = {"run": os.getcwd(), "python": os.__file__, "temporary": os.environ.get("TMPDIR")}
+    found = {name: file_system(place or "/tmp") for name, place in places.items()}
+    return {name: kind for name, kind in found.items() if kind}
+
+
+def file_system(place: str) -> str:
+    """The kind of the mount that holds a path, such as "ext4" or "fuse.squashfuse_ll"."""
+    path, kind, longest = os.path.realpath(place), "", -1
+    for line in lines_of("/proc/self/mountinfo"):
+        mount, _, about = line.partition(" - ")
+        # Octal escapes stand for spaces and the like: man 5 proc.
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount.split(" ")[4])
+        within = path == point or path.startswith(point.rstrip("/") + "/")
+        if within and len(point) >= longest:  # the last of several mounts in one place is on top
+            kind, longest = about.split(" ")[0], len(point)
+    return kind
 
 
 def blas() -> dict[str, Any]:

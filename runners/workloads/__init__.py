@@ -3,8 +3,10 @@
 from runners.workloads.base import OTHER_SEEDS, SAME_SEED, Workload, in_repeat
 from runners.workloads.blas import Blas
 from runners.workloads.cnn import Cnn
+from runners.workloads.files import Files
 from runners.workloads.parameters import Parameter, ParameterError
 from runners.workloads.results import Metric, Result, SanityError
+from runners.workloads.startup import Startup
 from runners.workloads.tf_cnn_benchmarks import TfCnnBenchmarks
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "in_repeat",
 ]
 
-WORKLOADS: dict[str, type[Workload]] = {workload.kind: workload for workload in (Blas, Cnn)}
+WORKLOADS: dict[str, type[Workload]] = {
+    workload.kind: workload for workload in (Blas, Cnn, Files, Startup)
+}
 KNOWN_WORKLOADS: dict[str, type[Workload]] = {
     **WORKLOADS,
     TfCnnBenchmarks.kind: TfCnnBenchmarks,

@@ -24,6 +24,7 @@ def test_only_the_programs_travel() -> None:
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "cnn.py",
         "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
         "software.py", "install.py", "extend.py", "place.py",
+        "blas_libraries.py", "files.py", "pages.py", "startup.py",
     }  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def test_a_broken_framework_is_named(tmp_path: Path, broken: bytes, message: str
 def test_an_unknown_workload_is_named(tmp_path: Path) -> None:
     ran = run_payload(tmp_path, "os", {})
     assert (ran.returncode, ran.result, ran.inside) == (2, None, {})
-    assert ran.stderr == "unknown workload 'os'; this payload knows blas, cnn\n"
+    assert ran.stderr == "unknown workload 'os'; this payload knows blas, cnn, files, startup\n"
 
 
 @pytest.mark.parametrize("spec", ["", "[]", '{"schema": 1}', '{"schema": 2, "workload": "blas"}'])

@@ -1,0 +1,305 @@
+"""File systems as an environment shows them: small files, one large file, its own software.
+
+One step is a round of all chosen operations: a tree of small files is created, listed, looked at
+(stat), read and removed; a large file is written, read and read at random; the first files of
+Python's library and packages are listed, looked at and read. Every part is timed by itself.
+
+Nothing is written but into one new folder with the run's name, which is removed at the end, also
+when the run is told to end. The large file has no name, so that nothing of it can stay.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sys
+import sysconfig
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Tuple
+
+from . import pages
+from .frameworks import StartError
+from .place import Place
+from .recorder import Recorder, ResultError
+
+PER_FOLDER = 100  # small files
+BLOCK = 1 << 20  # bytes that the large file is written and read by
+PAGE = 4096  # bytes of a random read
+SPARE = 2  # at least so many times the space that is needed has to be free
+# Whether bytecode lies there depends on who has written to the image, and few images bring tests.
+LEFT_OUT = ("__pycache__", "test", "site-packages", "dist-packages")
+PARTS = {
+    "small_files": ("create", "list", "stat", "read", "delete"),
+    "large_file": ("large_write", "large_read"),
+    "random_reads": ("random_read",),
+    "software_files": ("software_list", "software_stat", "software_read"),
+}
+
+
+def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
+    recorder.phase("build")
+    chosen = [part for name, parts in PARTS.items() if wanted(parameters, name) for part in parts]
+    if not chosen:
+        raise StartError("nothing to do: every number of files, megabytes and reads is 0")
+    for part in chosen:
+        recorder.series(f"{part}_time", "s")
+    with a_folder(parameters, place) as folder:
+        rounds = Rounds(parameters, folder, recorder)
+        for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
+            recorder.step(**{f"{part}_time": seconds for part, seconds in rounds.next().items()})
+        rounds.close()
+
+    for part in chosen:
+        recorder.metric(f"{part}_time", recorder.mean(f"{part}_time"), "s")
+    for rate, (part, amount, unit) in rounds.amounts().items():
+        recorder.metric(rate, amount / recorder.mean(f"{part}_time"), unit)
+    for part in ("software_read", "large_read"):
+        if part in chosen:
+            recorder.metric(f"first_{part}_time", rounds.first[part], "s")
+    if rounds.kept:
+        recorder.metric("still_cached", sum(rounds.kept) / len(rounds.kept), "1")
+
+
+def wanted(parameters: Dict[str, Any], name: str) -> bool:
+    if name in ("large_file", "random_reads") and not parameters["large_file_mb"]:
+        return False
+    return name == "large_file" or bool(parameters[name])
+
+
+@contextmanager
+def a_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
+    """A new folder in the place that was asked for, and nothing of it afterwards."""
+    where = parameters["path"] or place.directory
+    if not os.path.isabs(where):
+        raise StartError(f"the folder to measure in has to begin with /: {where!r}")
+    try:
+        room(where, parameters)
+        # A new one, whatever is there: nothing of anybody else is touched.
+        folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(place.directory)}-", dir=where)
+    except OSError as error:
+        raise StartError(
+            f"cannot measure in {where}: {error.strerror}. A folder outside of the image has to be "
+            "bound into the environment, and the account has to be allowed to write there"
+        ) from error
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before)
+
+
+def room(where: str, parameters: Dict[str, Any]) -> None:
+    """StartError unless what is written leaves half of the space free that is there."""
+    found = os.statvfs(where)
+    small = parameters["small_files"] * max(parameters["small_file_bytes"], PAGE)
+    need = SPARE * (small + parameters["large_file_mb"] * 1_000_000)
+    free = found.f_bavail * found.f_frsize
+    if need > free:
+        raise StartError(
+            f"{where} has {free / 1e6:,.0f} MB free; twice what is written ({need / 1e6:,.0f} MB) "
+            "has to be, so that nobody else's work is stopped: choose fewer or smaller files"
+        )
+    if found.f_files and SPARE * parameters["small_files"] > found.f_favail:
+        raise StartError(f"{where} takes {found.f_favail} more files only: choose fewer")
+
+
+class Rounds:
+    """What one step does, and what was found on the way."""
+
+    def __init__(self, parameters: Dict[str, Any], folder: str, recorder: Recorder) -> None:
+        self._parameters, self._folder, self._recorder = parameters, folder, recorder
+        self._drop = parameters["cache"] == "dropped"
+        self._large = -1
+        self._random = random.Random(parameters["seed"])
+        self._block = self._random.getrandbits(8 * BLOCK).to_bytes(BLOCK, "little")
+        self._software: List[str] = []
+        self._software_bytes = 0
+        self.first: Dict[str, float] = {}  # seconds of each part in the first round
+        self.kept: List[float] = []  # shares of pages that stayed although they were to be dropped
+
+    def next(self) -> Dict[str, float]:
+        """Do one round; seconds of each part."""
+        times: Dict[str, float] = {}
+        if self._parameters["small_files"]:
+            self._small(times)
+        if self._parameters["large_file_mb"]:
+            self._big(times)
+        if self._parameters["software_files"]:
+            self._installed(times)
+        self.first = self.first or times
+        return times
+
+    def close(self) -> None:
+        if self._large >= 0:
+            os.close(self._large)
+
+    def amounts(self) -> Dict[str, Tuple[str, float, str]]:
+        """Rate -> (the part whose time it divides, how much that does, unit)."""
+        found: Dict[str, Tuple[str, float, str]] = {}
+        files, megabytes = self._parameters["small_files"], self._parameters["large_file_mb"]
+        if files:
+            for part in PARTS["small_files"]:
+                found[f"{part}_rate"] = (part, files, "files/s")
+        if megabytes:
+            found["large_write_rate"] = ("large_write", megabytes, "MB/s")
+            found["large_read_rate"] = ("large_read", megabytes, "MB/s")
+            if self._parameters["random_reads"]:
+                reads = self._parameters["random_reads"]
+                found["random_read_rate"] = ("random_read", reads, "reads/s")
+        if self._software:
+            files = len(self._software)
+            for part in PARTS["software_files"]:
+                found[f"{part}_rate"] = (part, files, "files/s")
+            found["software_bandwidth"] = ("software_read", self._software_bytes / 1e6, "MB/s")
+        return found
+
+    def _small(self, times: Dict[str, float]) -> None:
+        count, clock = self._parameters["small_files"], time.perf_counter
+        content = self._block[: self._parameters["small_file_bytes"]]
+        top = os.path.join(self._folder, "small")
+        folders = [os.path.join(top, str(n)) for n in range(-(-count // PER_FOLDER))]
+        paths = [os.path.join(folders[n // PER_FOLDER], f"{n}.dat") for n in range(count)]
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+
+        began = clock()
+        for folder in folders:
+            os.makedirs(folder)
+        for path in paths:
+            file = os.open(path, flags, 0o600)
+            os.write(file, content)
+            os.close(file)
+        times["create"] = clock() - began
+
+        began = clock()
+        seen = sum(len(names) for _, _, names in os.walk(top))
+        times["list"] = clock() - began
+        if seen != count:
+            raise ResultError(f"of {count} files that were created {seen} were listed")
+
+        times["stat"], size = look_at(paths)
+        self._forget(paths)
+        times["read"], read = read_all(paths)
+        if not size == read == count * len(content):
+            raise ResultError(f"{count * len(content)} bytes were written and {read} read")
+
+        began = clock()
+        for path in paths:
+            os.unlink(path)
+        for folder in (*folders, top):
+            os.rmdir(folder)
+        times["delete"] = clock() - began
+
+    def _big(self, times: Dict[str, float]) -> None:
+        """Write, to the disk as far as the file system knows; read; read pages at random."""
+        clock, size = time.perf_counter, self._parameters["large_file_mb"] * 1_000_000
+        if self._large < 0:
+            path = os.path.join(self._folder, "large")
+            self._large = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            os.unlink(path)
+        file = self._large
+        began = clock()
+        os.ftruncate(file, 0)
+        for offset in range(0, size, BLOCK):
+            put(file, self._block[: min(BLOCK, size - offset)], offset)
+        os.fsync(file)
+        times["large_write"] = clock() - began
+
+        self._forget_file(file, size)
+        began = clock()
+        got = sum(len(os.pread(file, BLOCK, offset)) for offset in range(0, size, BLOCK))
+        times["large_read"] = clock() - began
+        if got != size:
+            raise ResultError(f"of {size} bytes that were written {got} were read")
+
+        if self._parameters["random_reads"]:
+            draw, last = self._random.randrange, size // PAGE
+            places = [PAGE * draw(last) for _ in range(self._parameters["random_reads"])]
+            self._forget_file(file, size)
+            began = clock()
+            for offset in places:
+                os.pread(file, PAGE, offset)
+            times["random_read"] = clock() - began
+
+    def _installed(self, times: Dict[str, float]) -> None:
+        began = time.perf_counter()
+        self._software = installed(self._parameters["software_files"])
+        times["software_list"] = time.perf_counter() - began
+        if not self._software:
+            raise StartError("Python's library is no folder of files here: leave it out")
+        times["software_stat"], self._software_bytes = look_at(self._software)
+        self._forget(self._software)
+        times["software_read"], _ = read_all(self._software)
+
+    def _forget(self, paths: List[str]) -> None:
+        """Ask the kernel to drop what it has cached of these files, if that was wished.
+
+        No step's time holds any of it.
+        """
+        if not self._drop:
+            return
+        with self._recorder.aside("dropping pages"):
+            for path in paths:
+                file = os.open(path, os.O_RDONLY)
+                self._drop_pages(file, 1)
+                os.close(file)
+
+    def _forget_file(self, file: int, size: int) -> None:
+        if self._drop:
+            with self._recorder.aside("dropping pages"):
+                self._drop_pages(file, size)
+
+    def _drop_pages(self, file: int, size: int) -> None:
+        pages.drop(file)
+        kept = pages.cached_share(file, size)
+        if kept is not None:
+            self.kept.append(kept)
+
+
+def installed(most: int) -> List[str]:
+    """The first files of Python's library and of its packages, by name; no compiled bytecode."""
+    paths = sysconfig.get_paths()
+    roots = dict.fromkeys(os.path.realpath(paths[n]) for n in ("stdlib", "platlib", "purelib"))
+    found: List[str] = []
+    folders = list(reversed(list(roots)))
+    while folders and len(found) < most:
+        inner = []
+        for entry in sorted(os.scandir(folders.pop()), key=lambda entry: entry.name):
+            if entry.is_file(follow_symlinks=False):
+                found.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
+                inner.append(entry.path)
+        folders += reversed(inner)
+    return found[:most]
+
+
+def look_at(paths: List[str]) -> Tuple[float, int]:
+    """Seconds that `stat` of all took, and how many bytes they have."""
+    began = time.perf_counter()
+    size = sum(os.stat(path).st_size for path in paths)
+    return time.perf_counter() - began, size
+
+
+def read_all(paths: List[str]) -> Tuple[float, int]:
+    """Seconds that it took to open and read all, and how many bytes there were."""
+    size, began = 0, time.perf_counter()
+    for path in paths:
+        file = os.open(path, os.O_RDONLY)
+        while True:
+            got = len(os.read(file, BLOCK))
+            size += got
+            if got < BLOCK:
+                break
+        os.close(file)
+    return time.perf_counter() - began, size
+
+
+def put(file: int, content: bytes, offset: int) -> None:
+    """Write all of it: a full disk takes less than it was given before it says so."""
+    while content:
+        written = os.pwrite(file, content, offset)
+        content, offset = content[written:], offset + written

@@ -1,0 +1,126 @@
+"""How long Python takes to start here, and to import a framework: the first moments of every job.
+
+One step starts a fresh interpreter that does nothing, another one that imports a module and says
+how long that took, and a number of programs that do nothing at all. The first step stands apart:
+its files may never have been read on this node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List
+
+from .frameworks import StartError
+from .place import Place
+from .recorder import Recorder, ResultError
+
+LABELS = {
+    "numpy": "NumPy",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "torch": "PyTorch",
+    "jax": "JAX",
+}
+# What the fresh interpreter does. Its answer is its last line: modules may print what they like.
+IMPORT = """
+import sys, time
+name, began = sys.argv[1], time.perf_counter()
+try:
+    __import__(name)
+except ImportError as error:
+    found = {"missing": error.name if isinstance(error, ModuleNotFoundError) else None}
+    found["error"] = str(error)
+else:
+    found = {"seconds": time.perf_counter() - began, "modules": len(sys.modules)}
+import json
+print("\\n" + json.dumps(found), flush=True)
+import os
+os._exit(0)
+"""
+# The same, counting the files that Python itself opens; an audit hook makes it slower.
+COUNT = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" else None)
+__import__(sys.argv[1])
+print("\\n%d" % len(opened), flush=True)
+import os
+os._exit(0)
+"""
+
+
+def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
+    recorder.phase("build")
+    module = parameters["module"]
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):
+        raise StartError(f"{module!r} is not the name of a module")
+    forks = parameters["forks"] and shutil.which("true")
+    for name in ("interpreter_start", "import_time") + (("fork_time",) if forks else ()):
+        recorder.series(name, "s")
+    answer: Dict[str, Any] = {}
+    for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
+        values = {"interpreter_start": start(["-c", "pass"])}
+        answer = import_of(module)
+        values["import_time"] = answer["seconds"]
+        if forks:
+            values["fork_time"] = fork(forks, parameters["forks"])
+        recorder.step(**values)
+
+    document = recorder.document()["series"]
+    for name in document:
+        if name != "step_time":
+            recorder.metric(name, recorder.mean(name), "s")
+    for name in ("interpreter_start", "import_time"):
+        recorder.metric(f"first_{name}", document[name]["values"][0], "s")
+    recorder.metric("modules_loaded", answer["modules"], "1")
+    recorder.metric("files_opened", int(said(["-c", COUNT, module], module)), "1")
+
+
+def start(arguments: List[str]) -> float:
+    """Seconds from starting this Python anew until it has ended."""
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, *arguments], stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise ResultError(f"{sys.executable} ended with exit code {done.returncode}")
+    return time.perf_counter() - began
+
+
+def import_of(module: str) -> Dict[str, Any]:
+    """What a fresh interpreter says of importing a module. StartError where it cannot."""
+    answer: Dict[str, Any] = json.loads(said(["-c", IMPORT, module], module))
+    if "seconds" in answer:
+        return answer
+    top = module.partition(".")[0]
+    label = LABELS.get(top, module)
+    if answer["missing"] in (top, module):
+        raise StartError(
+            f"{label} is not installed in this environment: {sys.executable} (Python "
+            f"{sys.version.split()[0]}) has no module {module!r}. Choose an environment that "
+            "brings it, or another module"
+        )
+    reason = answer["error"].strip().partition("\n")[0]
+    raise StartError(f"{label} is installed but does not load: {reason}")
+
+
+def said(arguments: List[str], module: str) -> str:
+    """The last line that a fresh interpreter prints."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    if done.returncode or not lines:
+        raise ResultError(f"importing {module} ended Python with exit code {done.returncode}")
+    return lines[-1]
+
+
+def fork(program: str, count: int) -> float:
+    """Seconds that it takes to start a program that does nothing and to see it end."""
+    began = time.perf_counter()
+    for _ in range(count):
+        os.waitpid(os.posix_spawn(program, [program], os.environ), 0)
+    return (time.perf_counter() - began) / count
