@@ -20,6 +20,10 @@ class StartError(Exception):
     """The workload cannot start in this environment; the message says why and what would help."""
 
 
+class Failure(Exception):
+    """A run is worth nothing for a reason that has a name: "name: what happened; what to do"."""
+
+
 def set_threads(count: int) -> None:
     """Limit the numerical libraries; they read these variables once, when they are loaded."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))

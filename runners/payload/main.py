@@ -3,7 +3,8 @@
 Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec; of
 several processes rank 0 alone does, the others in `rank-N/`, and instances in `instance-N/`.
 Ends with 0 and a result, or with a reason on stderr and no result: 2 when the workload cannot
-start here, 3 when what it computed is wrong, 4 when a GPU is missing (named in `failure` too).
+start here, 3 when what it computed is wrong, 4 when a GPU is missing or memory did not
+suffice (named in `failure` too).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if not __package__:
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import gpus, place, snapshot
-from .frameworks import StartError
+from .frameworks import Failure, StartError
 from .recorder import STEP_TIME, Recorder, ResultError, write_json
 
 CLOCK_TICK = 0.01  # s: how finely the kernel tells when a process was started
 CONTAINER_START = "container start"
 WORKLOADS = {
     "blas": "blas",
-    "cnn": "cnn",
+    "cnn": "training.cnn",
     "files": "files",
     "startup": "startup",
 }  # kind -> module beside this file
@@ -45,7 +46,7 @@ def main(spec_path: str) -> int:
     except ResultError as error:
         print(error, file=sys.stderr)
         return 3
-    except gpus.GPUMissing as error:
+    except (gpus.GPUMissing, Failure) as error:
         print(error, file=sys.stderr)
         # Where the job script, too, names why a run is worth nothing.
         own = place.find({}, directory).own

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.payload.cnn import Accuracy, train
 from runners.payload.recorder import Recorder, ResultError
+from runners.payload.training.loop import Accuracy, Schedule, train
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import run_payload
 
@@ -30,11 +30,12 @@ def test_training_stops_at_the_step_that_went_wrong(wrong: float) -> None:
         train(losses.__next__, 100, 10, Recorder())
 
 
-def trained(steps: int, found: list[float], **parameters: float) -> Recorder:
+def trained(steps: int, found: list[float], *, every: int, target: float = 0) -> Recorder:
     """Train for some steps; the evaluations find the accuracies given, one after the other."""
     recorder = Recorder()
-    given = CNN.clean({"steps": steps, "burn_in": 1, **parameters})
-    accuracy = Accuracy(iter(found).__next__, given, recorder)
+    planned = Schedule(steps, 1, every)
+    measured = ({"accuracy": accuracy} for accuracy in found)
+    accuracy = Accuracy(measured.__next__, planned, target, recorder)
     train(lambda: 1.0, steps, 1, recorder, accuracy.after)
     return recorder
 
@@ -46,7 +47,7 @@ def test_the_accuracy_is_measured_now_and_then_and_after_the_last_step(
     every: int, at: list[int]
 ) -> None:
     found = [0.25 + 0.125 * number for number in range(len(at))]
-    document = trained(5, found, evaluate_every=every).document()
+    document = trained(5, found, every=every).document()
     assert document["series"]["accuracy"] == {"unit": "1", "values": found}
     assert document["series"]["accuracy_step"] == {"unit": "steps", "values": at}
     assert document["metrics"]["accuracy"] == {"value": found[-1], "unit": "1"}
@@ -55,7 +56,7 @@ def test_the_accuracy_is_measured_now_and_then_and_after_the_last_step(
 
 def test_the_time_to_accuracy_is_that_of_the_first_evaluation_that_reached_it() -> None:
     found = [0.1, 0.5, 0.4, 0.8]
-    document = trained(4, found, evaluate_every=1, target_accuracy=0.5).document()
+    document = trained(4, found, every=1, target=0.5).document()
     times = document["series"]["accuracy_time"]["values"]
     assert times == sorted(times)
     assert document["metrics"]["time_to_accuracy"] == {"value": times[1], "unit": "s"}
@@ -64,7 +65,7 @@ def test_the_time_to_accuracy_is_that_of_the_first_evaluation_that_reached_it() 
 
 
 def test_a_target_that_is_never_reached_has_no_time() -> None:
-    document = trained(2, [0.1, 0.2], evaluate_every=1, target_accuracy=0.5).document()
+    document = trained(2, [0.1, 0.2], every=1, target=0.5).document()
     assert "time_to_accuracy" not in document["metrics"]
 
 

@@ -125,9 +125,8 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
         (
             {"batch": 1, "seed": -1},
             {
-                "batch": "there is no such parameter; there are batch_size, image_size, "
-                "learning_rate, precision, evaluate_every, target_accuracy, steps, burn_in, "
-                "threads, seed, seeds",
+                "batch": "there is no such parameter; there are "
+                + ", ".join(one.name for one in WORKLOADS["cnn"].parameters),
                 "seed": "must be from 0 to 4294967295; got -1",
             },
         ),

@@ -1,0 +1,221 @@
+"""The seam between a workload that trains and the framework that does the arithmetic.
+
+A workload asks for a backend, builds its model, compiles its step and feeds it batches::
+
+    backend = open_backend(parameters, place)         # imports the framework, chooses the devices
+    keras = backend.keras
+    model = backend.build(lambda: network(keras))     # a keras.Model of keras.layers alone
+    step = backend.compile(model, loss, keras.optimizers.Adam(1e-4))  # None: forward only
+    batches = backend.repeat(draw)                    # one batch made on the devices, for ever
+    batches = backend.feed(readings)                  # or what a reader gives
+    loss = float(step(next(batches)))                 # waits for the devices
+    predict = backend.predictor(model)
+    outputs = predict(images)                         # numpy in, numpy out, in full precision
+
+`loss(labels, outputs)` gives one value an example (or a pixel) and no mean: the backend takes the
+mean over all replicas. The last layer gives float32 (`dtype="float32"`), whatever the precision.
+
+A *replica* is one copy of the model on one device. A step trains `job_batch` images; each replica
+has `replica_batch` of them, and so a process `local_replicas * replica_batch`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
+
+from .. import gpus
+from ..frameworks import Failure, StartError, load, set_threads
+from ..place import Place
+
+Batch = Tuple[Any, Any]  # images [count, height, width, channels] and labels
+Step = Callable[[Batch], Any]
+Loss = Callable[[Any, Any], Any]
+
+# What the frameworks call it when the memory of the device, or the machine's, is too small.
+OUT_OF_MEMORY = (
+    "resource_exhausted",
+    "resourceexhausted",
+    "out of memory",
+    "outofmemory",
+    "oom when allocating",
+    "can't allocate memory",
+    "failed to allocate",
+)
+
+
+class Backend:
+    """One process's part of a training. A framework's own class fills in the four verbs."""
+
+    name: str  # as the parameter `framework` has it
+    label: str
+    needs_keras = "Keras 3 is needed"
+
+    keras: Any
+    devices: List[str]  # of this process, by the names of their makers
+    stand_in = False  # whether CPU devices stand in for the GPUs that were asked for
+    rank = 0  # of this process
+    processes = 1
+    replicas = 1  # of the model, in all processes together
+    local_replicas = 1
+    replica_batch: int
+    job_batch: int
+
+    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
+        self.parameters, self.place = parameters, place
+        self.deterministic = bool(parameters.get("deterministic", True))
+        set_threads(parameters["threads"])
+        os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(self.name, self.name)
+        os.environ["KERAS_HOME"] = (
+            os.devnull
+        )  # no keras.json of the user's changes what is measured
+
+    def load_keras(self) -> Any:
+        """Keras, with its seed and its precision; the framework has been imported."""
+        keras = load("keras", "Keras")
+        if int(keras.__version__.split(".")[0]) < 3:
+            raise StartError(f"{self.needs_keras}, not {keras.__version__}")
+        self.set_seed(keras, self.parameters["seed"])
+        keras.config.set_dtype_policy(self.parameters.get("precision", "float32"))
+        return keras
+
+    def set_seed(self, keras: Any, seed: int) -> None:
+        """Of all that layers draw. Keras' own function would import TensorFlow where it is."""
+        random.seed(seed)
+        load("numpy", "NumPy").random.seed(seed)
+
+    def share(self) -> None:
+        """Divide the batch among the replicas, now that their number is known."""
+        batch, replicas = self.parameters["batch_size"], self.replicas
+        if self.parameters.get("batch_per", "job") == "GPU":
+            self.replica_batch, self.job_batch = batch, batch * replicas
+            return
+        if batch % replicas:
+            raise StartError(
+                f"a batch of {batch} for the whole job cannot be divided among {replicas} "
+                f"GPUs; choose a multiple of {replicas}, or a batch per GPU"
+            )
+        self.replica_batch, self.job_batch = batch // replicas, batch
+
+    def facts(self) -> Dict[str, Any]:
+        """What a reader of the result should know of how it was trained."""
+        return {
+            "framework": self.label,
+            "keras": self.keras.__version__,
+            "devices": self.devices,
+            "stand_in_devices": self.stand_in,
+            "replicas": self.replicas,
+            "processes": self.processes,
+            "batch_of_job": self.job_batch,
+            "batch_of_replica": self.replica_batch,
+            "deterministic": self.deterministic,
+        }
+
+    def build(self, make: Callable[[], Any]) -> Any:
+        """The model that `make` returns, its variables on all replicas."""
+        return make()
+
+    def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
+        """The compiled step: a batch of this backend's -> its mean loss, still on the device.
+
+        Forward, backward and update; without an optimizer the forward pass alone, as in use
+        (no dropout, statistics of normalisation as they are). `float(step(batch))` waits for
+        all of the step.
+        """
+        raise NotImplementedError
+
+    def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
+        """The same batch again and again, drawn where it is used: nothing is fed or copied.
+
+        `draw(replica, count)` makes the images and labels of one replica with `keras.random` and
+        `keras.ops`; it is called under that replica's device. Replicas are numbered over all
+        processes.
+        """
+        raise NotImplementedError
+
+    def feed(self, readings: Iterable[Batch]) -> Iterator[Batch]:
+        """Batches of what a reader gives: each reading, of numpy arrays, is `replica_batch` long.
+
+        A step takes `local_replicas` of them. On TensorFlow a `tf.data.Dataset` may be given.
+        Each process reads its own part: see `rank` and `processes`.
+        """
+        raise NotImplementedError
+
+    def predictor(self, model: Any) -> Callable[[Any], Any]:
+        """What gives the outputs of the model as it is, on one device: images -> numpy float32.
+
+        Any count of images; each new count is compiled anew.
+        """
+        raise NotImplementedError
+
+
+def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
+    """Import the framework and choose its devices.
+
+    Of the parameters it reads framework, batch_size, batch_per, precision, parallel,
+    deterministic, threads and seed. Raises StartError, or Failure with a name.
+    """
+    name = parameters.get("framework", "tensorflow")
+    module = importlib.import_module(".on_" + name, __package__)
+    backend: Backend = module.open_backend(parameters, place)
+    return backend
+
+
+def meet(place: Place) -> List[str]:
+    """An address, "host:port", for each process of the run, by rank; waits for all of them."""
+    from .. import place as places
+
+    found: List[str] = vars(places)["meet"](place)
+    return found
+
+
+def stands_in(place: Place) -> bool:
+    """Whether devices of the CPU have to stand in for GPUs: no NVIDIA driver is on this node."""
+    return place.gpus > 1 and not has_driver()
+
+
+def has_driver() -> bool:
+    return os.path.isdir(gpus.DRIVER) and bool(os.listdir(gpus.DRIVER))
+
+
+def demand_devices(label: str, seen: int, place: Place, asked: int) -> None:
+    """Raise GPUMissing where CUDA works and the framework sees fewer GPUs than were asked for."""
+    if asked and has_driver() and seen < asked:
+        raise gpus.GPUMissing(
+            f"GPU missing: {asked} asked for, and {label} sees {seen}. Is it a build for the CPU "
+            "alone, or for another CUDA than the one in here?"
+        )
+
+
+@contextmanager
+def memory_named(what: str) -> Iterator[None]:
+    """Let a failure for want of memory say `what` did not fit, in words."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).strip().split("\n", 1)[0][:200]
+        message = f"out of memory: {what} does not fit; choose a smaller batch ({reason})"
+        raise Failure(message) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a framework says, in whichever of their ways, that memory did not suffice."""
+    if isinstance(error, MemoryError):
+        return True
+    told = f"{type(error).__name__}: {error}".lower()
+    return any(words in told for words in OUT_OF_MEMORY)
+
+
+def grouped(readings: Iterable[Batch], size: int) -> Iterator[List[Batch]]:
+    """So many readings at a time; what is left over at the end is not given."""
+    parts: List[Batch] = []
+    for reading in readings:
+        parts.append(reading)
+        if len(parts) == size:
+            yield parts
+            parts = []

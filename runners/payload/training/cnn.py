@@ -1,0 +1,74 @@
+"""`cnn`: a network that classifies images, trained or used, step by step."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from ..frameworks import StartError
+from ..place import Place
+from ..recorder import Recorder
+from .backends import Backend, memory_named, open_backend
+from .loop import Accuracy, Epochs, report, schedule, train
+from .networks import chosen
+from .synthetic import Synthetic, accuracy_on
+
+
+def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
+    network, shape, classes = chosen(parameters)
+    recorder.phase("import")
+    backend = open_backend(parameters, place)
+    recorder.phase("build")
+    batch = f"a batch of {backend.replica_batch} images of {shape[0]}x{shape[1]} on one device"
+    with memory_named(batch):
+        data = open_data(backend, parameters, shape, classes)
+        model = backend.build(lambda: network.make(backend.keras, shape, classes))
+        training = parameters.get("mode", "training") == "training"
+        optimizer = optimizer_for(backend.keras, parameters) if training else None
+        step = backend.compile(model, loss_of(backend.keras), optimizer)
+        batches = data.batches()
+
+        planned = schedule(parameters, data.images, backend.job_batch)
+        epochs = Epochs(planned, recorder)
+        to_numpy = backend.keras.ops.convert_to_numpy
+        measure = accuracy_on(data.held_out, backend.predictor(model), to_numpy)
+        accuracy = Accuracy(measure, planned, parameters["target_accuracy"], recorder)
+
+        def after(done: int) -> None:
+            epochs.after(done)
+            if training:
+                accuracy.after(done)
+
+        once = lambda: step(next(batches))  # noqa: E731
+        loss = train(once, planned.steps, planned.burn_in, recorder, after)
+    report(recorder, loss, backend.job_batch)
+    recorder.facts.update(
+        {**backend.facts(), **data.facts(), "parameters_of_model": model.count_params()}
+    )
+
+
+def open_data(backend: Backend, parameters: Dict[str, Any], shape: Any, classes: int) -> Any:
+    """What gives batches(), held_out(), images of an epoch and facts()."""
+    if parameters.get("data", "synthetic") == "synthetic":
+        return Synthetic(backend, shape, classes, parameters["seed"])
+    raise StartError(f"data={parameters['data']} cannot be read by this payload")
+
+
+def loss_of(keras: Any) -> Any:
+    """Cross entropy of each image, from logits."""
+
+    def loss(labels: Any, outputs: Any) -> Any:
+        return keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=True)
+
+    return loss
+
+
+def optimizer_for(keras: Any, parameters: Dict[str, Any]) -> Any:
+    """A new optimizer, by the parameters `optimizer` and `learning_rate`."""
+    rate, made = float(parameters["learning_rate"]), keras.optimizers
+    makers = {
+        "sgd": lambda: made.SGD(rate),
+        "momentum": lambda: made.SGD(rate, momentum=0.9),
+        "rmsprop": lambda: made.RMSprop(rate, rho=0.9, momentum=0.9),
+        "adam": lambda: made.Adam(rate),
+    }
+    return makers[parameters.get("optimizer", "momentum")]()

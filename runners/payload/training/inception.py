@@ -1,0 +1,150 @@
+"""GoogLeNet and Inception v3, in the order of their papers' tables."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple, Union
+
+Size = Union[int, Tuple[int, int]]
+
+# Szegedy et al. 2014 (arXiv:1409.4842), table 1: 1x1, 3x3 reduce, 3x3, 5x5 reduce, 5x5, pool proj.
+MODULES = (
+    ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
+    (
+        (192, 96, 208, 16, 48, 64),
+        (160, 112, 224, 24, 64, 64),
+        (128, 128, 256, 24, 64, 64),
+        (112, 144, 288, 32, 64, 64),
+        (256, 160, 320, 32, 128, 128),
+    ),
+    ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)),
+)
+
+
+def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+    """As the convnet-benchmarks have it: no auxiliary classifiers, no response normalisation."""
+    layers = keras.layers
+
+    def convolve(values: Any, filters: int, size: int, strides: int = 1) -> Any:
+        return layers.Conv2D(
+            filters, size, strides, "same", activation="relu", kernel_initializer="he_normal"
+        )(values)
+
+    def module(values: Any, widths: Tuple[int, int, int, int, int, int]) -> Any:
+        one, reduce3, three, reduce5, five, pooled = widths
+        branches = [
+            convolve(values, one, 1),
+            convolve(convolve(values, reduce3, 1), three, 3),
+            convolve(convolve(values, reduce5, 1), five, 5),
+            convolve(layers.MaxPooling2D(3, 1, "same")(values), pooled, 1),
+        ]
+        return layers.Concatenate()(branches)
+
+    images = keras.Input(shape)
+    values = layers.MaxPooling2D(3, 2, "same")(convolve(images, 64, 7, 2))
+    values = convolve(convolve(values, 64, 1), 192, 3)
+    for modules in MODULES:
+        values = layers.MaxPooling2D(3, 2, "same")(values)
+        for widths in modules:
+            values = module(values, widths)
+    values = layers.Dropout(0.4)(layers.GlobalAveragePooling2D()(values))
+    return keras.Model(images, layers.Dense(classes, dtype="float32")(values))
+
+
+class _Layers:
+    """What Inception v3 is made of: convolutions with normalisation, pools, joins."""
+
+    def __init__(self, keras: Any) -> None:
+        self.keras = keras
+
+    def convolve(
+        self, values: Any, filters: int, size: Size, strides: int = 1, padding: str = "same"
+    ) -> Any:
+        layers = self.keras.layers
+        values = layers.Conv2D(
+            filters, size, strides, padding, use_bias=False, kernel_initializer="he_normal"
+        )(values)
+        # See residual.py for the momentum.
+        values = layers.BatchNormalization(momentum=0.9, epsilon=1e-3)(values)
+        return layers.ReLU()(values)
+
+    def chain(self, values: Any, *steps: Tuple[int, Size]) -> Any:
+        """Convolutions one after the other: filters and size of each."""
+        for filters, size in steps:
+            values = self.convolve(values, filters, size)
+        return values
+
+    def pooled(self, values: Any, filters: int) -> Any:
+        average = self.keras.layers.AveragePooling2D(3, 1, "same")(values)
+        return self.convolve(average, filters, 1)
+
+    def shrunk(self, values: Any) -> Any:
+        return self.keras.layers.MaxPooling2D(3, 2)(values)
+
+    def join(self, *branches: Any) -> Any:
+        return self.keras.layers.Concatenate()(list(branches))
+
+
+def inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+    """Szegedy et al. 2015 (arXiv:1512.00567), table 1, without the auxiliary classifier."""
+    made = _Layers(keras)
+    images = keras.Input(shape)
+    values = made.convolve(images, 32, 3, 2, "valid")
+    values = made.convolve(values, 32, 3, 1, "valid")
+    values = made.shrunk(made.convolve(values, 64, 3))
+    values = made.convolve(values, 80, 1, 1, "valid")
+    values = made.shrunk(made.convolve(values, 192, 3, 1, "valid"))
+    for filters in (32, 64, 64):
+        values = _figure_5(made, values, filters)
+    values = made.join(
+        made.convolve(values, 384, 3, 2, "valid"),
+        made.convolve(made.chain(values, (64, 1), (96, 3)), 96, 3, 2, "valid"),
+        made.shrunk(values),
+    )
+    for width in (128, 160, 160, 192):
+        values = _figure_6(made, values, width)
+    values = made.join(
+        made.convolve(made.chain(values, (192, 1)), 320, 3, 2, "valid"),
+        made.convolve(
+            made.chain(values, (192, 1), (192, (1, 7)), (192, (7, 1))), 192, 3, 2, "valid"
+        ),
+        made.shrunk(values),
+    )
+    for _ in range(2):
+        values = _figure_7(made, values)
+    values = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(values))
+    return keras.Model(images, keras.layers.Dense(classes, dtype="float32")(values))
+
+
+def _figure_5(made: _Layers, values: Any, filters: int) -> Any:
+    """At 35 x 35: with a 5x5 branch, and one of two 3x3 in its place."""
+    return made.join(
+        made.convolve(values, 64, 1),
+        made.chain(values, (48, 1), (64, 5)),
+        made.chain(values, (64, 1), (96, 3), (96, 3)),
+        made.pooled(values, filters),
+    )
+
+
+def _figure_6(made: _Layers, values: Any, width: int) -> Any:
+    """At 17 x 17: 7x7 as rows and columns."""
+    row, column = (1, 7), (7, 1)
+    return made.join(
+        made.convolve(values, 192, 1),
+        made.chain(values, (width, 1), (width, row), (192, column)),
+        made.chain(values, (width, 1), (width, column), (width, row), (width, column), (192, row)),
+        made.pooled(values, 192),
+    )
+
+
+def _figure_7(made: _Layers, values: Any) -> Any:
+    """At 8 x 8: branches that fan out."""
+    middle = made.convolve(values, 384, 1)
+    deep = made.chain(values, (448, 1), (384, 3))
+    return made.join(
+        made.convolve(values, 320, 1),
+        made.convolve(middle, 384, (1, 3)),
+        made.convolve(middle, 384, (3, 1)),
+        made.convolve(deep, 384, (1, 3)),
+        made.convolve(deep, 384, (3, 1)),
+        made.pooled(values, 192),
+    )

@@ -1,0 +1,255 @@
+"""TensorFlow: one device, MirroredStrategy, MultiWorkerMirroredStrategy or Horovod."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Dict, Iterable, Iterator, List
+
+from ..frameworks import StartError, load
+from ..place import Place
+from .backends import Backend, Batch, Loss, Step, demand_devices, grouped, meet, stands_in
+
+
+def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
+    if parameters.get("parallel") == "horovod":
+        return OnHorovod(parameters, place)
+    return OnTensorFlow(parameters, place)
+
+
+class OnTensorFlow(Backend):
+    name = "tensorflow"
+    label = "TensorFlow"
+    needs_keras = "Keras 3 is needed (TensorFlow 2.16 or later)"
+
+    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
+        super().__init__(parameters, place)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        if place.size > 1:
+            self.tell_cluster()
+        self.tensorflow: Any = load("tensorflow", "TensorFlow")
+        self.keras = self.load_keras()
+        self.strategy: Any = None
+        self.choose_devices()
+        if self.deterministic:
+            self.tensorflow.config.experimental.enable_op_determinism()
+        self.join()
+        self.share()
+
+    def set_seed(self, keras: Any, seed: int) -> None:
+        keras.utils.set_random_seed(seed)
+
+    def tell_cluster(self) -> None:
+        """Before TensorFlow starts: who the others are, for MultiWorkerMirroredStrategy."""
+        task = {"type": "worker", "index": self.place.rank}
+        workers = meet(self.place)
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+
+    def choose_devices(self) -> None:
+        """The GPUs, or CPU devices in their place, and how many threads the CPU has."""
+        config, place = self.tensorflow.config, self.place
+        config.threading.set_intra_op_parallelism_threads(self.parameters["threads"])
+        config.threading.set_inter_op_parallelism_threads(1)
+        found = config.list_physical_devices("GPU")
+        asked = self.asked()
+        demand_devices(self.label, len(found), place, asked)
+        if found:
+            found = self.of_this_process(found, asked)
+            config.set_visible_devices(found, "GPU")
+            for gpu in found:
+                config.experimental.set_memory_growth(gpu, True)
+            details = config.experimental.get_device_details
+            self.devices = [details(gpu).get("device_name", gpu.name) for gpu in found]
+        elif stands_in(place) and place.size == 1:
+            self.stand_in = True
+            one = config.LogicalDeviceConfiguration()
+            config.set_logical_device_configuration(
+                config.list_physical_devices("CPU")[0], [one] * place.gpus
+            )
+            self.devices = ["CPU"] * place.gpus
+        else:
+            self.devices = ["CPU"]
+
+    def asked(self) -> int:
+        return self.place.gpus
+
+    def of_this_process(self, found: List[Any], asked: int) -> List[Any]:
+        """Those of the GPUs in sight that this process uses."""
+        return found[: max(1, asked)]
+
+    def join(self) -> None:
+        """With the replicas of this process and of the others."""
+        distribute = self.tensorflow.distribute
+        if self.place.size > 1:
+            self.strategy = distribute.MultiWorkerMirroredStrategy()
+            self.rank, self.processes = self.place.rank, self.place.size
+        elif len(self.devices) > 1:
+            kind = "CPU" if self.stand_in else "GPU"
+            names = [f"{kind}:{number}" for number in range(len(self.devices))]
+            across = distribute.ReductionToOneDevice() if self.stand_in else None
+            self.strategy = distribute.MirroredStrategy(names, cross_device_ops=across)
+        if self.strategy is not None:
+            self.replicas = self.strategy.num_replicas_in_sync
+            self.local_replicas = self.replicas // self.processes
+
+    def facts(self) -> Dict[str, Any]:
+        strategy = type(self.strategy).__name__ if self.strategy is not None else ""
+        return {
+            **super().facts(),
+            "tensorflow": self.tensorflow.__version__,
+            "strategy": strategy,
+        }
+
+    def build(self, make: Callable[[], Any]) -> Any:
+        if self.strategy is None:
+            return make()
+        with self.strategy.scope():
+            return make()
+
+    def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
+        tensorflow, mean = self.tensorflow, self.keras.ops.mean
+        share = 1.0 / self.replicas
+        variables = model.trainable_variables
+
+        def forward(images: Any, labels: Any) -> Any:
+            return mean(loss(labels, model(images, training=False))) * share
+
+        def train(images: Any, labels: Any) -> Any:
+            with tensorflow.GradientTape() as tape:
+                value = mean(loss(labels, model(images, training=True))) * share
+                scaled = optimizer.scale_loss(value)
+            gradients = self.gradients(tape, scaled, variables)
+            optimizer.apply(gradients, variables)
+            return value
+
+        if optimizer is not None:
+            optimizer = self.prepared(optimizer, variables)
+        once = forward if optimizer is None else train
+        if self.strategy is None:
+            # XLA as Keras' own loop: wherever the model can and operations may vary.
+            jit = not self.deterministic and self.can_jit(model)
+            compiled = tensorflow.function(once, jit_compile=jit, autograph=False)
+            return lambda batch: compiled(*batch)
+
+        strategy = self.strategy
+
+        def everywhere(images: Any, labels: Any) -> Any:
+            losses = strategy.run(once, args=(images, labels))
+            return strategy.reduce(tensorflow.distribute.ReduceOp.SUM, losses, axis=None)
+
+        compiled = tensorflow.function(everywhere, autograph=False)
+        return lambda batch: compiled(*batch)
+
+    def prepared(self, optimizer: Any, variables: Any) -> Any:
+        """The optimizer with its variables made, and loss scaling where half precision needs it."""
+
+        def make() -> Any:
+            # An optimizer learns of the strategy when it is made.
+            made = type(optimizer).from_config(optimizer.get_config())
+            if self.parameters.get("precision") == "mixed_float16":
+                made = self.keras.optimizers.LossScaleOptimizer(made)
+            made.build(variables)
+            return made
+
+        return self.build(make)
+
+    def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
+        return tape.gradient(value, variables)
+
+    def can_jit(self, model: Any) -> bool:
+        return all(getattr(layer, "supports_jit", True) for layer in model._flatten_layers())
+
+    def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
+        tensorflow = self.tensorflow
+        kind = "GPU" if tensorflow.config.list_logical_devices("GPU") else "CPU"
+        first = self.rank * self.local_replicas
+        parts = []
+        for number in range(self.local_replicas):
+            with tensorflow.device(f"{kind}:{number}"):
+                parts.append(draw(first + number, self.replica_batch))
+        batch = parts[0] if self.strategy is None else self.joined(parts)
+        while True:
+            yield batch
+
+    def joined(self, parts: List[Batch]) -> Batch:
+        """One batch of all local replicas; each part lies where it is used."""
+        share = self.strategy.experimental_distribute_values_from_function
+        local = self.local_replicas
+
+        def of(index: int) -> Any:
+            return share(lambda context: parts[context.replica_id_in_sync_group % local][index])
+
+        return of(0), of(1)
+
+    def feed(self, readings: Iterable[Batch]) -> Iterator[Batch]:
+        tensorflow = self.tensorflow
+        if not isinstance(readings, tensorflow.data.Dataset):
+            for parts in grouped(readings, self.local_replicas):
+                tensors = [tuple(map(tensorflow.convert_to_tensor, part)) for part in parts]
+                yield tensors[0] if self.strategy is None else self.joined(tensors)
+            return
+        dataset: Any = readings
+        if self.strategy is None:
+            if self.devices != ["CPU"]:
+                dataset = dataset.apply(tensorflow.data.experimental.prefetch_to_device("/GPU:0"))
+            yield from dataset
+        else:
+            yield from self.strategy.distribute_datasets_from_function(lambda context: dataset)
+
+    def predictor(self, model: Any) -> Callable[[Any], Any]:
+        forward = self.tensorflow.function(
+            lambda images: model(images, training=False), autograph=False
+        )
+        return lambda images: forward(self.tensorflow.convert_to_tensor(images)).numpy()
+
+
+class OnHorovod(OnTensorFlow):
+    """One process a GPU, its gradients averaged by Horovod; started by mpirun or srun."""
+
+    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
+        self.horovod: Any = None
+        super().__init__(parameters, place)
+
+    def tell_cluster(self) -> None:
+        """Horovod finds the others through MPI."""
+
+    def asked(self) -> int:
+        return min(1, self.place.gpus)
+
+    def of_this_process(self, found: List[Any], asked: int) -> List[Any]:
+        """One: its own, or the one of its rank where it was given a look at all of the node's."""
+        return found if len(found) == 1 else [found[self.place.local_rank % len(found)]]
+
+    def join(self) -> None:
+        try:
+            self.horovod = load("horovod.tensorflow", "Horovod")
+        except StartError as error:
+            raise StartError(
+                f"{error}. parallel=horovod needs an image with Horovod for TensorFlow; "
+                "parallel=mirrored needs TensorFlow alone"
+            ) from error
+        self.horovod.init()
+        self.rank, self.processes = self.horovod.rank(), self.horovod.size()
+        if self.processes != self.place.size:
+            raise StartError(
+                f"Horovod counts {self.processes} processes, and {self.place.size} were started: "
+                "is the MPI in the image one that understands the launcher's?"
+            )
+        self.replicas = self.processes
+
+    def facts(self) -> Dict[str, Any]:
+        version = getattr(load("horovod", "Horovod"), "__version__", "")
+        return {**super().facts(), "strategy": "Horovod", "horovod": version}
+
+    def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
+        # The values were divided by the number of replicas; so the gradients are summed.
+        taped = self.horovod.DistributedGradientTape(tape, op=self.horovod.Sum)
+        return taped.gradient(value, variables)
+
+    def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
+        step = super().compile(model, loss, optimizer)
+        self.horovod.broadcast_variables([v.value for v in model.variables], root_rank=0)
+        total = self.horovod.allreduce
+        if optimizer is None:
+            return step
+        return lambda batch: total(step(batch), op=self.horovod.Sum)
