@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from runners.payload.frameworks import StartError
 from runners.payload.training.networks import NETWORKS, chosen
-from runners.workloads.base import TIMES, Batch, Workload, stepping
+from runners.workloads.base import TIMES, Batch, Processes, Workload, stepping
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -198,11 +198,16 @@ class Cnn(Workload):
     )
     rates: ClassVar[Mapping[str, str]] = {"images_per_second": "step_time"}
     batch = "total"
-    most_gpus = 1
+    most_gpus = 16
+    most_nodes = 256
 
     @classmethod
     def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
         return "per GPU" if parameters.get("batch_per") == "GPU" else "total"
+
+    @classmethod
+    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+        return "gpu" if parameters.get("parallel") == "horovod" else "node"
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
@@ -242,4 +247,4 @@ class Cnn(Workload):
                 f"a batch of {asked['batch_size']} for the whole job cannot be divided among "
                 f"{replicas} GPUs: choose a multiple of {replicas}, or a batch per GPU"
             )
-        return found
+        return [f"{reason}." for reason in found]

@@ -164,14 +164,6 @@ def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
     return backend
 
 
-def meet(place: Place) -> List[str]:
-    """An address, "host:port", for each process of the run, by rank; waits for all of them."""
-    from .. import place as places
-
-    found: List[str] = vars(places)["meet"](place)
-    return found
-
-
 def stands_in(place: Place) -> bool:
     """Whether devices of the CPU have to stand in for GPUs: no NVIDIA driver is on this node."""
     return place.gpus > 1 and not has_driver()

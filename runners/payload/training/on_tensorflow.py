@@ -7,8 +7,8 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import StartError, load
-from ..place import Place
-from .backends import Backend, Batch, Loss, Step, demand_devices, grouped, meet, stands_in
+from ..place import Place, meet
+from .backends import Backend, Batch, Loss, Step, demand_devices, grouped, stands_in
 
 
 def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
