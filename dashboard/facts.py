@@ -135,7 +135,7 @@ def traces(run: Run, mark: int) -> list[Trace]:
     return [
         _evaluations(row, places[ACCURACY_TIME], run, mark)
         if row.metric == ACCURACY and ACCURACY_TIME in places
-        else _trace(row, burn_in, mark)
+        else _trace(row, burn_in if row.burn_in is None else row.burn_in, mark)
         for row in rows
         if row.metric not in places
     ]

@@ -13,7 +13,8 @@ from runners.workloads import WORKLOADS
 TIMES = {
     metric.name for kind in WORKLOADS.values() for metric in kind.metrics if metric.unit == "s"
 }
-"""A series of such a name, in seconds, holds times per step: only these have a start-up."""
+"""A series of such a name, in seconds, holds times per step: only these have a start-up, and those
+that a workload of the user's own declares."""
 FOUND = ("shape", "block_steps", "warm_up", "steady_from", "trend", "trend_p")
 COLUMNS = (*FOUND, "settled_mean", "tail_means")
 
@@ -24,7 +25,7 @@ def note(series: Series) -> Series:
 
     ValueError names the step that is not finite.
     """
-    if series.unit != "s" or series.metric not in TIMES:
+    if series.unit != "s" or not (series.metric in TIMES or _is_declared(series)):
         return series
     found = steady.find(series.values, series.steps)
     for name, value in asdict(found).items():
@@ -33,6 +34,15 @@ def note(series: Series) -> Series:
     series.tail_means = list(tails.values())
     series.settled_mean = None if found.warm_up is None else tails[found.warm_up]
     return series
+
+
+def _is_declared(series: Series) -> bool:
+    """Whether the run's own workload names such a metric: users name those of their programs."""
+    workload = series.run.spec.get("workload")
+    if not workload or workload["kind"] not in WORKLOADS:
+        return False
+    declared = WORKLOADS[workload["kind"]].metrics_of(workload["parameters"])
+    return any(one.name == series.metric and one.unit == "s" for one in declared)
 
 
 def note_all(rows: Iterable[Series]) -> int:

@@ -111,6 +111,7 @@ class JobSpec:
     cooldown_seconds: int = 0
     steps: tuple[Step, ...] = ()
     files: tuple[tuple[str, bytes], ...] = ()  # more that the steps read: name, content
+    sent: tuple[tuple[str, bytes], ...] = ()  # what users send to `command`, in its folder `files`
 
     def run_directory(self, run: RunSpec) -> str:
         return f"{self.directory}/runs/{run.directory_name}"

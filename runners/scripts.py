@@ -16,6 +16,8 @@ from runners.payload import payload_files
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
+from runners.workloads.command import Command
+from runners.workloads.given import OURS, why_no_file_name
 
 TEMPLATE = Path(__file__).with_name("job.sh.template")
 
@@ -25,6 +27,9 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
     files = {"job.sh": render(job, scheduler).encode()}
     files |= {f"payload/{name}": content for name, content in payload_files().items()}
     files |= dict(job.files)
+    if any(run.workload == Command.kind for run in job.runs):
+        files |= {f"files/{name}": content for name, content in job.sent}
+        files[f"files/{OURS}"] = files["payload/recorder.py"]
     for run in job.runs:
         spec = {
             "schema": 1,
@@ -167,6 +172,9 @@ def _check(job: JobSpec) -> None:
     for name, _ in job.files:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             raise ValueError(f"a file that is sent has a plain name, not {name!r}")
+    for name, _ in job.sent:
+        if why := why_no_file_name(name):
+            raise ValueError(why)
     for run in job.runs:
         runtime = RUNTIMES[run.environment.runtime]()
         if refusals := runtime.refusals(run.environment.mode, run.environment.binds):

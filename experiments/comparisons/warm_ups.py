@@ -239,6 +239,7 @@ def warm_ups(
         run__measurements__metric=models.F("metric"),
     ).exclude(shape="")
     found: dict[Place, dict[str, Start]] = {}
+    burn_ins: dict[Place, int] = {}
     for (
         workload,
         scale,
@@ -252,6 +253,7 @@ def warm_ups(
         trend_p,
         measured,
         settled,
+        own_burn_in,
     ) in rows.values_list(
         "run__workload_id",
         "run__scale",
@@ -265,6 +267,7 @@ def warm_ups(
         "trend_p",
         "run__measurements__value",
         "settled_mean",
+        "burn_in",
     ):
         if metric != rests_on.get(workload):
             continue
@@ -280,6 +283,8 @@ def warm_ups(
             settled=settled,
         )
         found.setdefault((workload, scale), {})[uid] = start
+        if own_burn_in is not None:
+            burn_ins[workload, scale] = own_burn_in
     decides = experiment.warm_up == Experiment.WarmUp.FOUND
     is_judged_early = experiment.looks > 1
     shared = decides and not is_judged_early
@@ -293,7 +298,7 @@ def warm_ups(
             environments=environments,
             starts=starts,
             decides=decides,
-            burn_in=_burn_in(experiment, by_pk[place[0]]),
+            burn_in=burn_ins.get(place, _burn_in(experiment, by_pk[place[0]])),
             is_time=metrics[place[0]].unit == "s",
             left={uid: left[uid] for uid in starts if uid in left},
             common_cut=cuts[place],

@@ -22,6 +22,9 @@ from runners.workloads import WORKLOADS, Result, SanityError
 FILES_MAY_BE_LATE = timedelta(seconds=30)
 
 
+MOST_STEPS = 2**31 - 1  # that a column counts
+
+
 def collect(row: Job | Chore, runner: Runner) -> None:
     """Fetch what was left and end the job or chore, unless its last files may still appear."""
     ending = _ending(row, runner)
@@ -65,6 +68,8 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             found = record.runs.get(run.uid)
             if found and _came_to_its_own_end(found, record):
                 _keep_run(run, found, record)
+            elif found:
+                _keep_what_came(run, found)
         end_runs(
             job,
             Run.State.CANCELLED if cancelled else Run.State.FAILED,
@@ -115,15 +120,40 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         snapshot=Snapshot.objects.keep(snapshot),
         phases=result.phases if result else {},
     )
-    if moved and result:
-        Measurement.objects.bulk_create(
-            Measurement(run=run, metric=name, value=value, unit=unit)
-            for name, (value, unit) in result.measurements.items()
-        )
-        Series.objects.bulk_create(
-            note(Series(run=run, metric=name, unit=unit, values=list(values)))
-            for name, (unit, values) in result.series.items()
-        )
+    if not moved:
+        return
+    if result is None:
+        _keep_steps(run, found)
+        return
+    Measurement.objects.bulk_create(
+        Measurement(run=run, metric=name, value=value, unit=unit)
+        for name, (value, unit) in result.measurements.items()
+    )
+    run.series.all().delete()  # what an earlier attempt had come to
+    said = result.facts.get("burn_in")
+    burn_in = said if isinstance(said, int) and 0 <= said <= MOST_STEPS else None
+    Series.objects.bulk_create(
+        note(Series(run=run, metric=name, unit=unit, values=list(values), burn_in=burn_in))
+        for name, (unit, values) in result.series.items()
+    )
+
+
+def _keep_what_came(run: Run, found: RunRecord) -> None:
+    """Of a run that was cut off together with its job: where it stood, for whoever looks."""
+    columns = {"command": found.command, "output_tail": found.output_tail}
+    Run.objects.filter(pk=run.pk).update(**columns)
+    _keep_steps(run, found)
+
+
+def _keep_steps(run: Run, found: RunRecord) -> None:
+    """How far a run came that gives no number. Nothing compares it."""
+    workload = run.spec["workload"]
+    steps = WORKLOADS[workload["kind"]].so_far(found.files, workload["parameters"])
+    run.series.all().delete()  # what an earlier attempt had come to
+    Series.objects.bulk_create(
+        Series(run=run, metric=name, unit=unit, values=values)
+        for name, (unit, values) in steps.items()
+    )
 
 
 def _outcome(

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from experiments import rules
 from experiments.design import Scale
-from experiments.models import Chore, Cluster, Credential, Job, Partition
+from experiments.models import Chore, Cluster, Credential, Job, Partition, SentFile
 from experiments.scale_rules import processes_on_a_node
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
@@ -131,6 +131,13 @@ def job_spec(job: Job) -> JobSpec:
         setup_lines=lines_of(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
     )
+
+
+def sent_files(job: Job) -> dict[str, bytes]:
+    """Return what the job's workload sends along, by name. KeyError for what is not kept."""
+    spec = job.runs.values_list("spec", flat=True)[:1].get()
+    files = spec["workload"]["parameters"].get("files")
+    return SentFile.objects.contents(files) if files else {}
 
 
 def lines_of(text: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from experiments.execution.chores import (
 from experiments.execution.collect import collect
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
-from experiments.execution.links import connect, job_directory, job_spec
+from experiments.execution.links import connect, job_directory, job_spec, sent_files
 from experiments.lifecycle import end_runs, move, record
 from experiments.models import Chore, Cluster, Credential, Job, Run
 from runners.errors import Refused, TryAgain
@@ -104,7 +104,15 @@ def _handle(row: Job | Chore) -> JobSpec:
 
 
 def _spec(row: Job | Chore) -> JobSpec:
-    return job_spec(row) if isinstance(row, Job) else chore_spec(row)
+    """Return what is sent. Raises NotPossible."""
+    if not isinstance(row, Job):
+        return chore_spec(row)
+    try:
+        return replace(job_spec(row), sent=tuple(sent_files(row).items()))
+    except KeyError as missing:
+        raise NotPossible(
+            f"A file that {row.workload} sends is gone: sha256 {missing.args[0]}. Hand it in anew."
+        ) from None
 
 
 def _poll(held: Lease, runner: Runner) -> None:

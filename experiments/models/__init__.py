@@ -1,7 +1,7 @@
 """Definitions and results. PostgreSQL is the truth about both."""
 
 from experiments.models.audit import AuditEntry
-from experiments.models.catalogue import Environment, Workload
+from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
 from experiments.models.chore import Chore
 from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
@@ -35,6 +35,7 @@ __all__ = [
     "Role",
     "Run",
     "Runtime",
+    "SentFile",
     "Series",
     "Snapshot",
     "StagedImage",

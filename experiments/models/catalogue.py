@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -155,3 +157,35 @@ class Workload(SharedInside):
 
     def __str__(self) -> str:
         return self.name
+
+
+class SentFileManager(models.Manager["SentFile"]):
+    def keep(self, content: bytes) -> SentFile:
+        """Return the row that holds `content`; the same bytes are kept once."""
+        row = SentFile(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+        row.content = content
+        self.bulk_create([row], ignore_conflicts=True)
+        return row
+
+    def contents(self, files: Mapping[str, str]) -> dict[str, bytes]:
+        """Return what is sent under each name; `files` is name -> sha256. KeyError for no row."""
+        rows = self.filter(sha256__in=files.values())
+        known = {row.sha256: bytes(row.content) for row in rows}
+        return {name: known[sha256] for name, sha256 in files.items()}
+
+
+class SentFile(models.Model):
+    """The bytes of a file that a workload sends along, known by their hash; names are its."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    size = models.PositiveIntegerField(help_text="Bytes.")
+    content = models.BinaryField()
+    kept_at = models.DateTimeField(auto_now_add=True)
+
+    objects = SentFileManager()
+
+    class Meta:
+        ordering = ["sha256"]
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes, sha256 {self.sha256[:12]}"

@@ -45,6 +45,9 @@ class Series(models.Model):
         null=True,
         help_text="The last step that each value is the mean of; none: every step has a value.",
     )
+    burn_in = models.PositiveIntegerField(
+        null=True, help_text="Steps that no mean counts, where the program said so itself."
+    )
     shape = models.CharField(
         max_length=20, blank=True, help_text="Flat, warm-up...; empty where nobody has looked."
     )

@@ -22,21 +22,23 @@ if not __package__:
 
 from . import gpus, place, snapshot
 from .frameworks import Failure, StartError
-from .recorder import STEP_TIME, Recorder, ResultError, write_json
+from .recorder import STEP_TIME, Recorder, ResultError, process_age, write_json
 
 CLOCK_TICK = 0.01  # s: how finely the kernel tells when a process was started
 CONTAINER_START = "container start"
 WORKLOADS = {
     "blas": "blas",
     "cnn": "training.cnn",
+    "command": "command",
     "files": "files",
     "startup": "startup",
 }  # kind -> module beside this file
 
 
 def main(spec_path: str) -> int:
-    recorder = Recorder(*elapsed())
     directory = os.path.dirname(os.path.abspath(spec_path))
+    own = place.find({}, directory).own
+    recorder = Recorder(*elapsed(), path=os.path.join(own, "result.json"))
     try:
         spec = read_spec(spec_path)
         measure(spec, place.find(spec, directory), recorder)
@@ -44,12 +46,13 @@ def main(spec_path: str) -> int:
         print(error, file=sys.stderr)
         return 2
     except ResultError as error:
+        if recorder.has_steps:
+            recorder.save()  # how far it came
         print(error, file=sys.stderr)
         return 3
     except (gpus.GPUMissing, Failure) as error:
         print(error, file=sys.stderr)
         # Where the job script, too, names why a run is worth nothing.
-        own = place.find({}, directory).own
         with open(os.path.join(own, "failure"), "w", encoding="utf-8") as file:
             file.write(str(error))
         return 4
@@ -90,7 +93,9 @@ def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None
         recorder.metric("container_start", recorder.phases()[CONTAINER_START], "s")
     if "import" in recorder.phases():
         recorder.metric("import_time", recorder.phases()["import"], "s")
-    recorder.write(os.path.join(here.own, "result.json"))
+    recorder.write()
+    if getattr(workload, "QUIET", False):  # what it printed is read as it is
+        return
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
 
@@ -124,18 +129,6 @@ def elapsed() -> Tuple[float, str]:
         return age, "start"
     # A clock that was set meanwhile would make this process older than its beginning.
     return (since, CONTAINER_START) if since >= age - CLOCK_TICK else (age, "start")
-
-
-def process_age() -> float:
-    """Seconds since the kernel started this process, to its clock tick (mostly 10 ms)."""
-    try:
-        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
-            # The name in parentheses may hold spaces; `starttime` is field 22, man 5 proc.
-            fields = file.read().rpartition(")")[2].split()
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
-    except (OSError, ValueError, IndexError, AttributeError):  # not Linux, or /proc is hidden
-        return 0.0
 
 
 if __name__ == "__main__":

@@ -1,26 +1,35 @@
 """What a program reports: metrics, the time of every step, the phases it went through.
 
-One file, standard library only, Python 3.8 and later; any program can import it. Nothing is
-written before `write`, so no step pays for I/O::
+One file, standard library only, Python 3.8 and later; any program can import it (inside Tare it is
+called `tare`). Five lines in a training loop::
 
+    from tare import Recorder
     recorder = Recorder()
-    recorder.series("loss", "1")
-    for _ in recorder.steps(100, burn_in=10):
-        recorder.step(loss=train())
-    recorder.metric("loss", recorder.mean("loss"), "1")
-    recorder.write("result.json")
+    for batch in recorder.steps(batches, burn_in=10):
+        recorder.step(loss=train(batch))
+    recorder.metric("accuracy", evaluate(), "1")
+    recorder.write()
+
+Nothing is written inside a step. Between steps, and at most every two seconds, what is new goes to
+`tare-result.jsonl`, a JSON object a line, so that a program that is killed leaves its numbers so
+far; `write` puts all of them into `tare-result.json`, atomically, and removes that file.
+$TARE_RESULT names another file.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import os
 import time
+from collections import defaultdict
 from contextlib import contextmanager
-from typing import Any, Iterator, Optional
+from typing import Any, Iterable, Iterator, Optional, Union
 
 STEP_TIME = "step_time"
+SAVE_SECONDS = 2.0
+"""From one saving of what is new to the next, at least."""
 
 
 class ResultError(ValueError):
@@ -28,49 +37,109 @@ class ResultError(ValueError):
 
 
 class Recorder:
-    def __init__(self, elapsed_seconds: float = 0.0, phase: str = "start") -> None:
-        """`elapsed_seconds` is what had been spent before; they are the first phase."""
+    def __init__(
+        self,
+        elapsed_seconds: Optional[float] = None,
+        phase: str = "start",
+        path: Optional[str] = None,
+    ) -> None:
+        """`elapsed_seconds` is what had been spent before; they are the first phase.
+
+        Left out, the kernel is asked for the age of this process. `path` is where `write` writes;
+        left out, $TARE_RESULT or else `tare-result.json`.
+        """
+        wanted = os.environ.get("TARE_RESULT", "")
+        elapsed = process_age() if elapsed_seconds is None else elapsed_seconds
         self.facts: dict[str, Any] = {}
+        self._path = os.path.abspath(path or wanted or "tare-result.json")
         self._burn_in = 0
         self._metrics: dict[str, dict[str, Any]] = {}
         self._units = {STEP_TIME: "s"}
-        self._values: dict[str, list[float]] = {STEP_TIME: []}
+        self._values: defaultdict[str, list[Any]] = defaultdict(list)
+        self._times = self._values[STEP_TIME]
         now = time.perf_counter()
-        self._started = self._steps_began = self._step_began = now - elapsed_seconds
-        self._phases = {phase: elapsed_seconds}
+        self._started = self._steps_began = self._step_began = now - elapsed
+        self._phases = {phase: elapsed}
         self._phase, self._phase_began = phase, now
+        self._saved: dict[str, int] = {}  # series -> how many of its values are in the file
+        self._said: dict[str, Any] = {}  # what else is in the file, as it was
+        self._save_at = now + SAVE_SECONDS
+        self._process = os.getpid()
+        self._has_saved = False
+        self._is_awaited = bool(wanted)  # somebody reads what a short program leaves, too
+        if wanted:
+            atexit.register(self._at_exit)
 
-    def metric(self, name: str, value: float, unit: str) -> None:
-        """Report one number of the whole run."""
-        self._metrics[name] = {"value": float(value), "unit": unit}
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        """Write, unless the program failed: then what it had so far is saved."""
+        if kind is None:
+            self.write()
+        else:
+            self.save()
+
+    def metric(self, name: str, value: float, unit: str = "1") -> None:
+        """Report one number of the whole run. The unit "1" means a plain number."""
+        self._metrics[name] = {"value": _float(name, value), "unit": unit}
 
     def series(self, name: str, unit: str) -> None:
-        """Declare numbers that every `step` will give, or `add` now and then."""
+        """Say the unit of numbers that `step` or `add` will give; else it is "1"."""
         self._units[name] = unit
-        self._values[name] = []
+        self._values.setdefault(name, [])
 
-    def steps(self, count: int, burn_in: int) -> Iterator[int]:
+    def steps(
+        self, count: Union[int, Iterable[Any]], burn_in: Optional[int] = None
+    ) -> Iterator[Any]:
         """Count the steps, of which the first `burn_in` are not part of any mean.
 
-        Each pass of the loop has to end with `step`. Marks the phases "first step", "burn-in",
-        "steady state" and "end".
+        `count` is how many, or what to iterate over, such as a loader of batches; then its items
+        come out, and to wait for one is part of its step. A pass that does not end with `step`
+        ends where the next one begins. Marks the phases "first step", "burn-in", "steady state"
+        and "end". A second loop (an epoch more) goes on where the last one ended: the burn-in is
+        that of the program. Left out, it is $TARE_BURN_IN, or else 0.
         """
+        if burn_in is None:
+            burn_in = self.facts.get("burn_in") or int(os.environ.get("TARE_BURN_IN") or 0)
         self._burn_in = self.facts["burn_in"] = burn_in
-        phases = {0: "first step", min(1, burn_in): "burn-in", burn_in: "steady state"}
-        self._steps_began = self._step_began = time.perf_counter()
-        for number in range(count):
-            if number in phases:
-                self.phase(phases[number])
-            yield number
+        times = self._times
+        number = len(times)
+        turns = {0, 1, burn_in}
+        self.phase(self._phase_at(number))
+        self._step_began = time.perf_counter()
+        if not times:
+            self._steps_began = self._step_began
+        try:
+            for item in range(count) if isinstance(count, int) else count:
+                if number in turns:
+                    self.phase(self._phase_at(number))
+                yield item
+                if len(times) == number:
+                    self.step()
+                number = len(times)
+        except GeneratorExit:  # the loop was left by `break`
+            self.phase("end")
+            raise
         self.phase("end")
+        if self._is_awaited or self._has_saved:
+            self.save()
+
+    def _phase_at(self, number: int) -> str:
+        if number >= self._burn_in:
+            return "steady state"
+        return "burn-in" if number else "first step"
 
     def step(self, **values: float) -> None:
         """End a step: it took the time since the last one ended."""
         now = time.perf_counter()
-        self._values[STEP_TIME].append(now - self._step_began)
+        self._times.append(now - self._step_began)
         for name, value in values.items():
             self._values[name].append(value)
         self._step_began = now
+        if now >= self._save_at:
+            with self.aside("report"):
+                self.save()
 
     def add(self, **values: float) -> None:
         """Add to series that have numbers of their own rather than one a step."""
@@ -109,7 +178,7 @@ class Recorder:
 
     def mean(self, name: str) -> float:
         """The arithmetic mean of a series after the burn-in: a slow step is cost, not noise."""
-        values = self._values[name][self._burn_in :]
+        values = self._counted(name)
         if not values:
             raise ResultError(f"no {name} was recorded after the burn-in")
         return math.fsum(values) / len(values)
@@ -120,7 +189,7 @@ class Recorder:
         How unsteady this one run was. How well its mean is known is another matter: the steps of a
         run resemble each other, so that takes several runs.
         """
-        values = self._values[name][self._burn_in :]
+        values = self._counted(name)
         if len(values) < 2:
             return None
         mean = math.fsum(values) / len(values)
@@ -131,11 +200,14 @@ class Recorder:
 
         None below 100 values, where the one would be the longest of all, or if the median is 0.
         """
-        values = sorted(self._values[name][self._burn_in :])
+        values = sorted(self._counted(name))
         if len(values) < 100:
             return None
         median, high = (values[math.ceil(share * len(values)) - 1] for share in (0.5, 0.99))
         return high / median if median else None
+
+    def _counted(self, name: str) -> list[float]:
+        return [_float(name, value) for value in self._values[name][self._burn_in :]]
 
     def time_in_steps(self) -> float:
         """Seconds that all steps up to now took together."""
@@ -143,32 +215,100 @@ class Recorder:
 
     def time_to_first_step(self) -> float:
         """Seconds from the start of the process to the end of its first step."""
-        return self._steps_began - self._started + self._values[STEP_TIME][0]
+        return self._steps_began - self._started + float(self._times[0])
 
     def document(self) -> dict[str, Any]:
         """All that was reported, as `write` writes it."""
         for name, metric in self._metrics.items():
             if not math.isfinite(metric["value"]):
                 raise ResultError(f"{name} is {metric['value']}, which is not a finite number")
+        series = {}
         for name, values in self._values.items():
-            for number, value in enumerate(values):
+            numbers = [_float(name, value) for value in values]
+            for number, value in enumerate(numbers):
                 if not math.isfinite(value):
                     raise ResultError(f"{name} is not finite at step {number}")
+            if numbers:
+                series[name] = {"unit": self._units.get(name, "1"), "values": numbers}
         return {
             "schema": 1,
             "metrics": self._metrics,
-            "series": {
-                name: {"unit": self._units[name], "values": [float(value) for value in values]}
-                for name, values in self._values.items()
-                if values
-            },
+            "series": series,
             "phases": self.phases(),
-            "facts": self.facts,
+            "facts": {**self.facts, **self._first_step()},
         }
 
-    def write(self, path: str) -> None:
+    def write(self, path: Optional[str] = None) -> None:
         """Write everything or nothing. Raises ResultError on a number that is not finite."""
-        write_json(path, self.document())
+        write_json(path or self._path, self.document())
+        if self._has_saved and path in (None, self._path):
+            os.remove(self._path + "l")
+            self._has_saved = False
+        self._is_awaited = False
+
+    def save(self) -> None:
+        """Append what is new to the file of lines. A file that cannot be written is no failure."""
+        lines: list[dict[str, Any]] = []
+        for name, values in self._values.items():
+            known = self._saved.get(name, 0)
+            if len(values) > known:
+                values[known:] = [_float(name, value) for value in values[known:]]
+                new = [value if math.isfinite(value) else None for value in values[known:]]
+                unit = self._units.get(name, "1")
+                lines.append({"series": name, "unit": unit, "from": known, "values": new})
+                self._saved[name] = len(values)
+        lines += self._changed()
+        try:
+            with open(self._path + "l", "a" if self._has_saved else "w", encoding="utf-8") as file:
+                file.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+        except OSError:
+            self._save_at = math.inf
+            return
+        if not (self._has_saved or self._is_awaited):
+            atexit.register(self._at_exit)
+        self._has_saved = True
+        self._save_at = time.perf_counter() + SAVE_SECONDS
+
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        """Metrics, phases and facts that the file does not have as they are now."""
+        now: dict[str, Any] = {
+            f"metric {name}": {"metric": name, **metric}
+            for name, metric in self._metrics.items()
+            if math.isfinite(metric["value"])
+        }
+        now["phases"] = {"phases": self.phases()}
+        now["facts"] = {"facts": {"burn_in": self._burn_in, **self._first_step()}}
+        for name, line in now.items():
+            if self._said.get(name) != line:
+                self._said[name] = line
+                yield line
+
+    def _first_step(self) -> dict[str, float]:
+        return {"time_to_first_step": self.time_to_first_step()} if self._times else {}
+
+    def _at_exit(self) -> None:
+        """Save what a program that forgot `write`, or that failed, has not."""
+        if os.getpid() == self._process and (self._is_awaited or self._has_saved):
+            self.save()
+
+
+def _float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise ResultError(f"{name} is {value!r}, which is not a number") from error
+
+
+def process_age() -> float:
+    """Seconds since the kernel started this process, to its clock tick (mostly 10 ms)."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            # The name in parentheses may hold spaces; `starttime` is field 22, man 5 proc.
+            fields = file.read().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+    except (OSError, ValueError, IndexError, AttributeError):  # not Linux, or /proc is hidden
+        return 0.0
 
 
 def write_json(path: str, document: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from runners.workloads.base import OTHER_SEEDS, SAME_SEED, Workload, in_repeat
 from runners.workloads.blas import Blas
 from runners.workloads.cnn import Cnn
+from runners.workloads.command import Command
 from runners.workloads.files import Files
 from runners.workloads.parameters import Parameter, ParameterError
 from runners.workloads.results import Metric, Result, SanityError
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.kind: workload for workload in (Blas, Cnn, Files, Startup)
+    workload.kind: workload for workload in (Blas, Cnn, Files, Startup, Command)
 }
 KNOWN_WORKLOADS: dict[str, type[Workload]] = {
     **WORKLOADS,

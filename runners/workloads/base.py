@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from runners.workloads.instances import INSTANCE_SPREAD, instances, merged
 from runners.workloads.parameters import Parameter, ParameterError, Value, clean
+from runners.workloads.reports import series_so_far
 from runners.workloads.results import Metric, Result, SanityError, read_result
 
 Batch = Literal["total", "per GPU", ""]
@@ -181,3 +182,21 @@ class Workload:
         """The same of a run that was not packed, or of one instance: what workloads override."""
         known = cls.metrics_of(parameters)
         return read_result(left.get(RESULT), known, cls.primary_of(parameters))
+
+    @classmethod
+    def so_far(
+        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
+    ) -> dict[str, tuple[str, list[float]]]:
+        """The steps in what a killed or failed run left: unit and values by name. Never raises.
+
+        Of a packed run they are those of the first instance.
+        """
+        parts = instances(left)
+        return cls.so_far_of_one(parts[0] if parts else left, parameters)
+
+    @classmethod
+    def so_far_of_one(
+        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
+    ) -> dict[str, tuple[str, list[float]]]:
+        """The same of a run that was not packed, or of one instance: what workloads override."""
+        return series_so_far(left, RESULT, {})

@@ -4,9 +4,9 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-Value = bool | int | float | str | list[str]
+Value = bool | int | float | str | list[str] | dict[str, str] | list[dict[str, str]]
 
 
 class ParameterError(ValueError):
@@ -22,7 +22,7 @@ class Parameter:
     """One thing that may be set. The bounds are inclusive."""
 
     name: str
-    type: Literal["integer", "number", "choice", "flag", "text", "words"]
+    type: Literal["integer", "number", "choice", "flag", "text", "words", "files", "metrics"]
     default: Value
     help: str
     minimum: float = -math.inf
@@ -60,6 +60,10 @@ class Parameter:
             limits = f"from {self.minimum:.12g} to {self.maximum:.12g}{unit}"
             raise ValueError(f"must be {limits}; got {given!r}")
         return number
+
+    def in_words(self, value: Any) -> str:
+        """The value as pages show it; empty where that is as any of its type."""
+        return ""
 
     def _flag(self, given: object) -> bool:
         known = {True: True, False: False, "yes": True, "no": False, "True": True, "False": False}

@@ -35,13 +35,13 @@ class Result:
 
 def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:
     """The content of `result.json`. Raises SanityError unless every number in it can be used."""
-    document = _parse(content)
+    document = parse(content)
     if document.get("schema") != 1:
         raise SanityError(f"the result has schema {document.get('schema')!r}; schema 1 is known")
     units = {metric.name: metric.unit for metric in metrics}
     measurements: dict[str, tuple[float, str]] = {}
     for name, entry in _entries(document, "metrics").items():
-        value, unit = _number(entry.get("value"), name), _unit(entry, name)
+        value, unit = parse_number(entry.get("value"), name), _unit(entry, name)
         if name not in units:
             raise SanityError(f"the metric {name!r} is not one that this workload declares")
         if unit != units[name]:
@@ -58,14 +58,15 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
             for name, entry in _entries(document, "series").items()
         },
         phases={
-            name: _number(seconds, f"phase {name!r}")
+            name: parse_number(seconds, f"phase {name!r}")
             for name, seconds in _table(document, "phases").items()
         },
         facts=_table(document, "facts"),
     )
 
 
-def _parse(content: bytes | None) -> dict[str, Any]:
+def parse(content: bytes | None) -> dict[str, Any]:
+    """A JSON object. Raises SanityError for anything else."""
     if content is None:
         raise SanityError("the run left no result")
     try:
@@ -106,10 +107,11 @@ def _unit(entry: dict[str, Any], name: str) -> str:
 def _numbers(values: Any, name: str) -> list[float]:
     if not isinstance(values, list):
         raise SanityError(f"the series {name!r} is not a list of numbers")
-    return [_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
+    return [parse_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
 
 
-def _number(value: Any, name: str) -> float:
+def parse_number(value: Any, name: str) -> float:
+    """A finite number of a JSON document. Raises SanityError with its `name`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SanityError(f"{name} is {value!r}, which is not a number")
     try:

@@ -23,7 +23,7 @@ def test_only_the_programs_travel() -> None:
     assert {name.partition("/")[0] for name in payload_files()} == {
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "training",
         "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
-        "software.py", "install.py", "extend.py", "place.py",
+        "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py",
     }  # fmt: skip
 
@@ -135,7 +135,8 @@ def test_a_broken_framework_is_named(tmp_path: Path, broken: bytes, message: str
 def test_an_unknown_workload_is_named(tmp_path: Path) -> None:
     ran = run_payload(tmp_path, "os", {})
     assert (ran.returncode, ran.result, ran.inside) == (2, None, {})
-    assert ran.stderr == "unknown workload 'os'; this payload knows blas, cnn, files, startup\n"
+    known = "blas, cnn, command, files, startup"
+    assert ran.stderr == f"unknown workload 'os'; this payload knows {known}\n"
 
 
 @pytest.mark.parametrize("spec", ["", "[]", '{"schema": 1}', '{"schema": 2, "workload": "blas"}'])
@@ -165,5 +166,6 @@ def test_a_workload_that_fails_leaves_no_result(
         f"def run(parameters, recorder, place):\n    recorder.phase('import'); {body}\n".encode()
     )
     ran = run_payload(tmp_path, "blas", {}, files={"blas.py": program})
-    assert (ran.returncode, ran.result, ran.leftovers) == (code, None, set())
+    steps = {"result.jsonl"} if "step()" in body else set()
+    assert (ran.returncode, ran.result, ran.leftovers) == (code, None, steps)
     assert words in ran.stderr.splitlines()[-1] if words else not ran.stderr

@@ -36,7 +36,7 @@ def test_the_mean_is_over_all_steps_after_the_burn_in(
     assert recorder.mean("loss") == math.fsum(kept) / len(kept)
     document = recorder.document()
     assert document["series"]["loss"] == {"unit": "1", "values": values}
-    assert document["facts"] == {"burn_in": burn_in}
+    assert document["facts"]["burn_in"] == burn_in
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=150), st.data())

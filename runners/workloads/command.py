@@ -1,0 +1,207 @@
+"""`command`: any program of the user's, and how the numbers it leaves are read."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from runners.workloads import given
+from runners.workloads.base import RESULT, TIMES, Batch, Processes, Workload
+from runners.workloads.given import FilesParameter, MetricsParameter
+from runners.workloads.parameters import Parameter, ParameterError, Value
+from runners.workloads.reading import FIRST_STEP, READERS, REPORT, units
+from runners.workloads.reports import STEP_TIME, series_so_far
+from runners.workloads.results import Metric, Result, SanityError, read_result
+
+WALL_TIME = Metric("wall_time", "s", "lower", "From the program's start to its end")
+CONTAINER_START = next(one for one in TIMES if one.name == "container_start")
+BY_STEPS = tuple(one for one in TIMES if one.name not in ("import_time", "container_start"))
+"""What the recorder tells of the steps."""
+ALWAYS = (WALL_TIME, CONTAINER_START)
+BEFORE = ("container start", "start", "snapshot")
+"""Phases of the frame before the program starts."""
+
+
+class Command(Workload):
+    kind = "command"
+    label = "Any program of yours"
+    description = (
+        "A program of your own, with the files it needs. It reports its numbers by five lines of "
+        "Python, or writes JSON lines, JSON or CSV, or Tare finds them in what it prints by "
+        "regular expressions. How long it took is measured in any case."
+    )
+    parameters = (
+        Parameter(
+            name="argv",
+            type="words",
+            default=[],
+            label="Command",
+            longest=4000,
+            group="The program",
+            help="The program and its arguments. No shell reads them. A word that is the name of a "
+            "file below stands for that file; {python}, {files}, {run}, {gpus} and {nodes} stand "
+            "for the environment’s Python, the files’ folder, the run’s folder, and the GPUs and "
+            "nodes that it may use.",
+        ),
+        FilesParameter(
+            name="files",
+            type="files",
+            default={},
+            group="The program",
+            help="Files that travel to the cluster with the job, at most 1 MB each.",
+        ),
+        Parameter(
+            name="read",
+            type="choice",
+            default="recorder",
+            choices=("recorder", "patterns", "csv", "json", "nothing"),
+            label="Numbers from",
+            group="Its numbers",
+            help="recorder: what it reports by `import tare`, or as JSON lines in $TARE_RESULT. "
+            "patterns: regular expressions on its output. csv and json: a file that it writes. "
+            "nothing: only how long it took.",
+        ),
+        Parameter(
+            name="file",
+            type="text",
+            default="",
+            label="File to read",
+            longest=200,
+            group="Its numbers",
+            when=("read", ("patterns", "csv", "json")),
+            help="In the run’s folder, where the program starts. With patterns, none is what it "
+            "prints.",
+        ),
+        MetricsParameter(
+            name="metrics",
+            type="metrics",
+            default=[],
+            group="Its numbers",
+            help="Each with its unit, whether lower or higher is better, and where it is found.",
+        ),
+        Parameter(
+            name="primary",
+            type="text",
+            default="",
+            label="What decides",
+            longest=60,
+            group="Its numbers",
+            help="The metric that is compared. None: the first above; without any, step_time of "
+            "the recorder, else wall_time.",
+        ),
+        Parameter(
+            name="burn_in",
+            type="integer",
+            default=0,
+            minimum=0,
+            maximum=999_999,
+            unit="steps",
+            group="Its numbers",
+            help="First steps, rows or matches that no mean counts. 0: as many as the program "
+            "itself tells the recorder.",
+        ),
+        Parameter(
+            name="batch",
+            type="choice",
+            default="",
+            choices=("", "total", "per GPU"),
+            label="The same on more GPUs",
+            group="On several GPUs",
+            help="Whose work stays the same on more GPUs: the whole job’s (strong scaling) or each "
+            "GPU’s (weak scaling).",
+        ),
+        Parameter(
+            name="processes",
+            type="choice",
+            default="one",
+            choices=("one", "node", "gpu"),
+            label="Processes",
+            group="On several GPUs",
+            help="How many are started: one, one a node, or one a GPU. $TARE_RANK and $TARE_SIZE "
+            "say which one it is; the first one’s numbers are the run’s.",
+        ),
+    )
+    metrics = (*BY_STEPS, *ALWAYS)
+    primary = STEP_TIME
+    most_gpus = 1024
+    most_nodes = 1024
+
+    @classmethod
+    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+        """Those that the user has named, those of the recorder, and how long it took."""
+        own = given.metrics(parameters.get("metrics", ()))
+        known = {metric.name for metric in own}
+        steps = BY_STEPS if parameters.get("read", "recorder") == "recorder" else ()
+        return (*own, *(one for one in (*steps, *ALWAYS) if one.name not in known))
+
+    @classmethod
+    def primary_of(cls, parameters: Mapping[str, Any]) -> str:
+        if parameters.get("primary"):
+            return str(parameters["primary"])
+        return cls.metrics_of(parameters)[0].name
+
+    @classmethod
+    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+        return cast("Batch", parameters.get("batch", ""))
+
+    @classmethod
+    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+        return cast("Processes", parameters.get("processes", "one"))
+
+    @classmethod
+    def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
+        cleaned: dict[str, Any] = super().clean(parameters)
+        messages = given.refusals(cleaned)
+        known = [metric.name for metric in cls.metrics_of(cleaned)]
+        if cleaned["primary"] and cleaned["primary"] not in known:
+            messages["primary"] = f"must be one of {', '.join(known)}; got {cleaned['primary']!r}"
+        if messages:
+            raise ParameterError(messages)
+        return cleaned
+
+    @classmethod
+    def read_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """Of a program that ended well. Raises SanityError; its message names the cure."""
+        frame = read_result(left.get(RESULT), ALWAYS, WALL_TIME.name)
+        found = READERS[parameters["read"]](left, parameters)
+        values = {**frame.measurements, **found.measurements}
+        if FIRST_STEP in found.facts:  # the program counts from its own start
+            before = math.fsum(part for name, part in frame.phases.items() if name in BEFORE)
+            values.setdefault(FIRST_STEP, (before + found.facts[FIRST_STEP], "s"))
+        primary = cls.primary_of(parameters)
+        if primary not in values:
+            raise SanityError(
+                f"there is no {primary}, the metric that is compared. Reported: "
+                f"{', '.join(sorted(values))}. Report it, or choose one of these in the workload"
+            )
+        if values[primary][0] <= 0:
+            number, unit = values[primary]
+            raise SanityError(f"{primary} is {number:g} {unit}; what is compared is above zero")
+        return replace(found, measurements=values, phases=_phases(frame.phases, found.phases))
+
+    @classmethod
+    def so_far_of_one(
+        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
+    ) -> dict[str, tuple[str, list[float]]]:
+        if parameters["read"] == "recorder":
+            return series_so_far(left, REPORT, units(parameters))
+        found: dict[str, tuple[str, list[float]]] = {}
+        for row in parameters["metrics"]:
+            try:
+                one = READERS[parameters["read"]](left, {**parameters, "metrics": [row]})
+            except SanityError:
+                continue
+            found |= one.series
+        return found
+
+
+def _phases(frame: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
+    """The program's own phases in the place of its whole time, where it has told any."""
+    if not own:
+        return dict(frame)
+    phases = {name: seconds for name, seconds in frame.items() if name != "program"}
+    for name, seconds in own.items():
+        phases[name] = phases.get(name, 0.0) + seconds
+    rest = frame.get("program", 0.0) - math.fsum(own.values())
+    phases["end"] = phases.get("end", 0.0) + max(0.0, rest)
+    return phases

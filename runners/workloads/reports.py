@@ -1,0 +1,181 @@
+"""What a program reported: one JSON document, or JSON lines, or both. Read with suspicion.
+
+The recorder writes the document at its end and lines until then; programs in other languages write
+lines alone::
+
+    {"step": {"step_time": 0.012, "loss": 2.31}}
+    {"metric": "accuracy", "value": 0.71, "unit": "1"}
+    {"phase": "evaluation", "seconds": 1.2}
+    {"series": "loss", "unit": "1", "from": 0, "values": [2.31, 2.30]}
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from runners.workloads.results import SanityError, parse, parse_number
+
+STEP_TIME = "step_time"
+KNOWN = {"metric", "step", "series", "phase", "phases", "facts"}
+"""A line has at least one of these."""
+
+
+class Report:
+    """All that was reported, as it came; `document` gives it the form of `result.json`."""
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        """`units`: of series whose lines do not say any."""
+        self.known_units = {STEP_TIME: "s", **units}
+        self.units: dict[str, str] = {}
+        self.metrics: dict[str, dict[str, Any]] = {}
+        self.values: dict[str, list[Any]] = {}
+        self.phases: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "metrics": self.metrics,
+            "series": {
+                name: {"unit": self._unit(name), "values": values}
+                for name, values in self.values.items()
+            },
+            "phases": self.phases,
+            "facts": self.facts,
+        }
+
+    def _unit(self, name: str) -> str:
+        return self.units.get(name) or self.known_units.get(name, "1")
+
+    def take_document(self, document: Mapping[str, Any]) -> None:
+        if document.get("schema") != 1:
+            raise SanityError(
+                f"the report has schema {document.get('schema')!r}; schema 1 is known"
+            )
+        for name in ("metrics", "series", "phases", "facts"):
+            if not isinstance(document.get(name, {}), dict):
+                raise SanityError(f"the report's {name} are not a table")
+        self.metrics |= document.get("metrics", {})
+        self.phases |= document.get("phases", {})
+        self.facts |= document.get("facts", {})
+        for name, series in document.get("series", {}).items():
+            if not isinstance(series, dict) or not isinstance(series.get("values"), list):
+                raise SanityError(f"the series {name!r} is not a list of numbers with a unit")
+            self._take_series({"series": name, "from": 0, **series})
+
+    def take_line(self, line: Mapping[str, Any]) -> None:
+        """Raises SanityError for what is no line of ours."""
+        if not line.keys() & KNOWN:
+            raise SanityError(f"it has none of {', '.join(sorted(KNOWN))}")
+        if "metric" in line:
+            self._take_metric(line)
+        if "step" in line:
+            self._take_step(line)
+        if "series" in line:
+            self._take_series(line)
+        if "phase" in line:
+            self._take_phase(line)
+        for name, table in (("phases", self.phases), ("facts", self.facts)):
+            if isinstance(line.get(name), dict):
+                table |= line[name]
+
+    def _take_metric(self, line: Mapping[str, Any]) -> None:
+        name = _name(line["metric"])
+        unit = line.get("unit") or self.known_units.get(name, "1")
+        self.metrics[name] = {"value": line.get("value"), "unit": unit}
+
+    def _take_step(self, line: Mapping[str, Any]) -> None:
+        if not isinstance(line["step"], dict):
+            raise SanityError('a step is a table, such as {"step": {"step_time": 0.012}}')
+        for name, value in line["step"].items():
+            self.values.setdefault(_name(name), []).append(value)
+
+    def _take_series(self, line: Mapping[str, Any]) -> None:
+        name, new = _name(line["series"]), line.get("values", [])
+        if not isinstance(new, list):
+            raise SanityError(f"the values of {name!r} are not a list of numbers")
+        if line.get("unit"):
+            self.units[name] = line["unit"]
+        known = self.values.setdefault(name, [])
+        first = line.get("from", len(known))
+        if isinstance(first, bool) or not isinstance(first, int) or not 0 <= first <= len(known):
+            raise SanityError(f"{name!r} goes on at {first!r}, and has {len(known)} values so far")
+        known[first:] = new
+
+    def _take_phase(self, line: Mapping[str, Any]) -> None:
+        name = _name(line["phase"])
+        seconds = parse_number(line.get("seconds"), f"the length of the phase {name!r}")
+        self.phases[name] = self.phases.get(name, 0.0) + seconds
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name or len(name) > 100 or not name.isprintable():
+        raise SanityError(f"{name!r} is no name: a text of at most 100 characters")
+    return name
+
+
+def read_report(
+    left: Mapping[str, bytes], file: str, units: Mapping[str, str], *, strict: bool = True
+) -> dict[str, Any]:
+    """What was reported into `file`, and into the lines beside it, as one document.
+
+    Raises SanityError. Not `strict`: what is broken off is left out, as a killed program leaves it.
+    """
+    report = Report(units)
+    content = left.get(file)
+    if content is None and file + "l" not in left:
+        raise SanityError("the program reported nothing")
+    if content is not None:
+        document = _document(content)
+        if document is not None:
+            report.take_document(document)
+        else:
+            _take_lines(report, file, content, strict=strict)
+    if file + "l" in left:
+        _take_lines(report, file + "l", left[file + "l"], strict=strict)
+    return report.document()
+
+
+def _document(content: bytes) -> dict[str, Any] | None:
+    """The document; None where these are lines."""
+    with suppress(ValueError, RecursionError):
+        document = json.loads(content)
+        if isinstance(document, dict) and document.keys() & {"schema", "metrics"}:
+            return document
+    return None
+
+
+def _take_lines(report: Report, file: str, content: bytes, *, strict: bool) -> None:
+    for number, line in _lines(content):
+        try:
+            report.take_line(parse(line))
+        except SanityError as error:
+            if not strict:
+                return
+            raise SanityError(f"line {number} of {file} is not one of a report: {error}") from None
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        if line.strip():
+            yield number, line
+
+
+def series_so_far(
+    left: Mapping[str, bytes], file: str, units: Mapping[str, str]
+) -> dict[str, tuple[str, list[float]]]:
+    """The steps that a program had reported when it was killed or failed; never raises.
+
+    Each series up to its first value that is no finite number.
+    """
+    found: dict[str, tuple[str, list[float]]] = {}
+    with suppress(SanityError):
+        for name, series in read_report(left, file, units, strict=False)["series"].items():
+            values = []
+            with suppress(SanityError):
+                for value in series["values"]:
+                    values.append(parse_number(value, name))
+            if values:
+                found[name] = (str(series["unit"])[:30], values)
+    return found
