@@ -16,7 +16,7 @@ import sys
 from time import perf_counter
 from typing import Any, Dict, List
 
-from .frameworks import StartError
+from .frameworks import Failure
 from .place import Place
 from .recorder import Recorder
 
@@ -25,7 +25,7 @@ QUIET = True
 
 
 def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
-    """Raises StartError if the program cannot be started, SystemExit with its code if it fails."""
+    """Raises Failure if the program cannot be started, SystemExit with its code if it fails."""
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
     variables = surroundings(parameters, files, place)
     argv = words(parameters, files, place)
@@ -34,7 +34,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
             os.chmod(argv[0], 0o755)
     program = shutil.which(argv[0], path=variables.get("PATH"))
     if program is None:
-        raise missing(place, argv[0], sorted(parameters["files"]), variables["PATH"])
+        raise missing(argv[0], sorted(parameters["files"]), variables["PATH"])
     recorder.phase("program")
     began = perf_counter()
     code = wait_for(argv, program, variables, place)
@@ -88,7 +88,7 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
         why = f"program does not start: {argv[0]}: {error.strerror or error}."
         if error.errno == errno.ENOEXEC:
             why += " Does it begin with #!, or is {python} to start it?"
-        raise failed(place, why) from error
+        raise Failure(why) from error
 
     def pass_on(number: int, frame: Any) -> None:
         child.send_signal(number)
@@ -98,16 +98,9 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
     return child.wait()
 
 
-def missing(place: Place, program: str, files: List[str], path: str) -> StartError:
+def missing(program: str, files: List[str], path: str) -> Failure:
     sent = f"; sent were {', '.join(files)}" if files else "; no file was sent"
     searched = "" if os.path.dirname(program) else f" on its PATH ({path})"
     if os.path.exists(program):
-        return failed(place, f"program missing: {program} is there, but is not executable{sent}")
-    return failed(place, f"program missing: this environment has no {program}{searched}{sent}")
-
-
-def failed(place: Place, why: str) -> StartError:
-    """Name the failure where the job script does, too."""
-    with open(os.path.join(place.own, "failure"), "w", encoding="utf-8") as file:
-        file.write(why)
-    return StartError(why)
+        return Failure(f"program missing: {program} is there, but is not executable{sent}")
+    return Failure(f"program missing: this environment has no {program}{searched}{sent}")

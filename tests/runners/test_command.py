@@ -205,7 +205,7 @@ class TestAProgramThatFails:
     def test_to_start_is_named(self, tmp_path: Path, argv: str, words: str) -> None:
         files = {"a.txt": "text"}
         ran = Ran(tmp_path, cleaned(argv, files=files), files)
-        assert ran.wait() == 2
+        assert ran.wait() == 4
         assert words.format(folder=tmp_path) in ran.failure
 
     def test_is_told_to_end(self, tmp_path: Path) -> None:
