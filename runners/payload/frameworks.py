@@ -24,6 +24,13 @@ class Failure(Exception):
     """A run is worth nothing for a reason that has a name: "name: what happened; what to do"."""
 
 
+class DataUnusable(Failure):
+    """A data set is missing or broken; the message says which file, and what would help."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("data set unusable: " + message)
+
+
 def set_threads(count: int) -> None:
     """Limit the numerical libraries; they read these variables once, when they are loaded."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))

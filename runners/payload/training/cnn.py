@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from ..frameworks import StartError
 from ..place import Place
 from ..recorder import Recorder
-from .backends import Backend, memory_named, open_backend
+from .backends import memory_named, open_backend
+from .datasets import OfDataSet, open_data
 from .loop import Accuracy, Epochs, report, schedule, train
 from .networks import chosen
 from .synthetic import Synthetic, accuracy_on
@@ -15,19 +15,27 @@ from .synthetic import Synthetic, accuracy_on
 
 def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
     network, shape, classes = chosen(parameters)
+    source = None
+    if parameters.get("data", "synthetic") != "synthetic":
+        recorder.phase("data")  # before the framework, which takes its time: it may be missing
+        source = open_data({**parameters, "image_size": shape[0]})
+        classes = source.classes
     recorder.phase("import")
     backend = open_backend(parameters, place)
     recorder.phase("build")
     batch = f"a batch of {backend.replica_batch} images of {shape[0]}x{shape[1]} on one device"
     with memory_named(batch):
-        data = open_data(backend, parameters, shape, classes)
+        data: Any = Synthetic(backend, shape, classes, parameters["seed"])
+        if source is not None:
+            data = OfDataSet(source, backend, parameters["seed"])
         model = backend.build(lambda: network.make(backend.keras, shape, classes))
         training = parameters.get("mode", "training") == "training"
         optimizer = optimizer_for(backend.keras, parameters) if training else None
         step = backend.compile(model, loss_of(backend.keras), optimizer)
         batches = data.batches()
 
-        planned = schedule(parameters, data.images, backend.job_batch)
+        images = data.images if parameters.get("epochs") else 0  # counting may take a while
+        planned = schedule(parameters, images, backend.job_batch)
         epochs = Epochs(planned, recorder)
         to_numpy = backend.keras.ops.convert_to_numpy
         measure = accuracy_on(data.held_out, backend.predictor(model), to_numpy)
@@ -42,15 +50,13 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
         loss = train(once, planned.steps, planned.burn_in, recorder, after)
     report(recorder, loss, backend.job_batch)
     recorder.facts.update(
-        {**backend.facts(), **data.facts(), "parameters_of_model": model.count_params()}
+        {
+            "data": parameters.get("data", "synthetic"),
+            **backend.facts(),
+            **data.facts(),
+            "parameters_of_model": model.count_params(),
+        }
     )
-
-
-def open_data(backend: Backend, parameters: Dict[str, Any], shape: Any, classes: int) -> Any:
-    """What gives batches(), held_out(), images of an epoch and facts()."""
-    if parameters.get("data", "synthetic") == "synthetic":
-        return Synthetic(backend, shape, classes, parameters["seed"])
-    raise StartError(f"data={parameters['data']} cannot be read by this payload")
 
 
 def loss_of(keras: Any) -> Any:

@@ -1,0 +1,162 @@
+"""MNIST and CIFAR-10, read from the files that everybody downloads, into memory.
+
+MNIST: the four IDX files (http://yann.lecun.com/exdb/mnist), as they are or with `.gz`.
+CIFAR-10: the binary version (https://www.cs.toronto.edu/~kriz/cifar.html). Nothing is downloaded
+here: what is missing or broken is named, with the sizes that were expected and found.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+import zlib
+from typing import Any, List, NamedTuple, Set, Tuple
+
+from ..frameworks import DataUnusable, load
+
+CLASSES = 10
+IDX_BYTES = 8  # the third byte of an IDX file's magic number: unsigned bytes follow
+CIFAR_SIDE, CIFAR_CHANNELS = 32, 3
+CIFAR_RECORD = 1 + CIFAR_SIDE * CIFAR_SIDE * CIFAR_CHANNELS  # a label, then the planes of colour
+CIFAR_FOLDER = "cifar-10-batches-bin"  # what the archive unpacks to
+
+
+class Split(NamedTuple):
+    """Labelled images in memory."""
+
+    images: Any  # uint8, (images, height, width, channels)
+    labels: Any  # int32, (images,)
+
+
+def read_mnist(directory: str) -> Tuple[Split, Split]:
+    """Images to train on and images held out. Raises DataUnusable."""
+    names = [
+        f"{split}-{kind}-ubyte"
+        for split in ("train", "t10k")
+        for kind in ("images-idx3", "labels-idx1")
+    ]
+    paths = _present(directory, names, _idx_spellings, "the IDX files of MNIST")
+    splits = []
+    for images_path, labels_path in (paths[:2], paths[2:]):
+        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+        if len(images) != len(labels):
+            raise DataUnusable(
+                f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: "
+                "they do not belong together"
+            )
+        splits.append(_split(images[..., None], labels, labels_path))
+    return splits[0], splits[1]
+
+
+def read_idx(path: str, dimensions: int) -> Any:
+    """The array of unsigned bytes in an IDX file, gzipped if its name ends so."""
+    numpy = load("numpy", "NumPy")
+    content = _content(path)
+    header = 4 + 4 * dimensions
+    magic, expected = content[:4].hex(), bytes([0, 0, IDX_BYTES, dimensions]).hex()
+    if magic != expected:
+        raise DataUnusable(
+            f"{path} is no IDX file of {dimensions}-dimensional bytes: it begins with "
+            f"{magic or 'nothing'} and not with {expected}"
+        )
+    if len(content) < header:
+        raise DataUnusable(f"{path} is cut off in its header, after {len(content)} bytes")
+    shape = struct.unpack(f">{dimensions}I", content[4:header])
+    expected_bytes = header + math.prod(shape)
+    if len(content) != expected_bytes:
+        raise DataUnusable(
+            f"{path} has {len(content)} bytes{' unpacked' if path.endswith('.gz') else ''}; its "
+            f"header promises {expected_bytes} ({' x '.join(map(str, shape))} after {header}). "
+            "Download it again."
+        )
+    if not math.prod(shape):
+        raise DataUnusable(f"{path} is empty: its header says {' x '.join(map(str, shape))}")
+    return numpy.frombuffer(content, numpy.uint8, offset=header).reshape(shape)
+
+
+def read_cifar10(directory: str) -> Tuple[Split, Split]:
+    """Images to train on and images held out. Raises DataUnusable."""
+    inner = os.path.join(directory, CIFAR_FOLDER)
+    folder = inner if os.path.isdir(inner) else directory
+    names = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
+    what = "the binary version of CIFAR-10"
+    paths = _present(folder, names, lambda name: [name], what)
+    return _cifar_split(paths[:5]), _cifar_split(paths[5:])
+
+
+def _cifar_split(paths: List[str]) -> Split:
+    numpy = load("numpy", "NumPy")
+    parts = []
+    for path in paths:
+        content = _content(path)
+        if not content or len(content) % CIFAR_RECORD:
+            whole = len(content) // CIFAR_RECORD
+            raise DataUnusable(
+                f"{path} has {len(content)} bytes, which is no whole number of images of "
+                f"{CIFAR_RECORD} bytes ({whole} would be {whole * CIFAR_RECORD}; the published "
+                f"files have {10000 * CIFAR_RECORD}). It is cut off or no CIFAR-10: download it "
+                "again."
+            )
+        records = numpy.frombuffer(content, numpy.uint8).reshape(-1, CIFAR_RECORD)
+        planes = records[:, 1:].reshape(-1, CIFAR_CHANNELS, CIFAR_SIDE, CIFAR_SIDE)
+        parts.append(_split(planes.transpose(0, 2, 3, 1), records[:, 0], path))
+    return Split(
+        numpy.concatenate([part.images for part in parts]),
+        numpy.concatenate([part.labels for part in parts]),
+    )
+
+
+def _split(images: Any, labels: Any, path: str) -> Split:
+    wrong = (labels >= CLASSES).nonzero()[0]
+    if len(wrong):
+        raise DataUnusable(
+            f"{path}: the label of image {wrong[0]} is {labels[wrong[0]]}, and there are the "
+            f"classes 0 to {CLASSES - 1}"
+        )
+    return Split(images, labels.astype("int32"))
+
+
+def _idx_spellings(name: str) -> List[str]:
+    """The names that one file of MNIST goes by."""
+    dotted = name.replace("-idx", ".idx")
+    return [name, f"{name}.gz", dotted, f"{dotted}.gz"]
+
+
+def _present(directory: str, names: List[str], spellings: Any, what: str) -> List[str]:
+    """The path of each file, under the first of its spellings that is there."""
+    there = set(os.listdir(directory))
+    found, missing = [], []
+    for name in names:
+        spelling = next((spelling for spelling in spellings(name) if spelling in there), None)
+        if spelling is None:
+            missing.append(name)
+        else:
+            found.append(os.path.join(directory, spelling))
+    if missing:
+        raise DataUnusable(
+            f"{directory} does not hold {what}: {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. There "
+            f"{_listed(there) if there else 'is nothing'}."
+        )
+    return found
+
+
+def _listed(names: Set[str], most: int = 5) -> str:
+    shown = sorted(names)[:most]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
+
+
+def _content(path: str) -> bytes:
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            return file.read()
+    except EOFError:
+        raise DataUnusable(
+            f"{path} is cut off: it has {os.path.getsize(path)} bytes and its gzip stream does "
+            "not end. Download it again."
+        ) from None
+    except (OSError, zlib.error) as error:
+        raise DataUnusable(f"{path} cannot be read: {error}") from error

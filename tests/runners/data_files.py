@@ -1,0 +1,128 @@
+"""Small data sets in the true formats, written by hand: none is ever downloaded."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from runners.payload.training.tfrecord import masked_crc
+
+MNIST_FILES = {
+    "train-images-idx3-ubyte": 3,
+    "train-labels-idx1-ubyte": 1,
+    "t10k-images-idx3-ubyte": 3,
+    "t10k-labels-idx1-ubyte": 1,
+}
+CIFAR_FILES = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
+
+
+def idx(array: np.ndarray) -> bytes:
+    """An array of bytes as an IDX file."""
+    header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def write_mnist(
+    folder: Path, train: int = 40, test: int = 20, side: int = 28, packed: bool = False
+) -> Path:
+    """Images whose every pixel is ten times their label; labels go round."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, dimensions in MNIST_FILES.items():
+        count = train if name.startswith("train") else test
+        labels = np.arange(count) % 10
+        images = np.broadcast_to(10 * labels[:, None, None], (count, side, side))
+        content = idx(images if dimensions == 3 else labels)
+        path = folder / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    return folder
+
+
+def write_cifar10(folder: Path, per_file: int = 10) -> Path:
+    """Images that are red, green or blue by their label's rest by three; labels go round."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in CIFAR_FILES:
+        content = b""
+        for label in (number % 10 for number in range(per_file)):
+            planes = np.zeros((3, 32, 32), np.uint8)
+            planes[label % 3] = 100 + label
+            content += bytes([label]) + planes.tobytes()
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def record(content: bytes) -> bytes:
+    """One record in TFRecord's frame."""
+    length = struct.pack("<Q", len(content))
+    crcs = [struct.pack("<I", masked_crc(part)) for part in (length, content)]
+    return length + crcs[0] + content + crcs[1]
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(number: int) -> bytes:
+    parts = []
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def example(encoded: bytes, label: int) -> bytes:
+    """A `tf.train.Example` as the usual scripts write it, with the two features that count."""
+
+    def feature(name: str, kind: int, value: bytes) -> bytes:
+        return field(1, field(1, name.encode()) + field(2, field(kind, value)))
+
+    image = feature("image/encoded", 1, field(1, encoded))
+    return field(1, image + feature("image/class/label", 3, field(1, varint(label))))
+
+
+def write_shards(folder: Path, images: list[tuple[bytes, int]], split: str, shards: int) -> None:
+    """Images and labels (from 1) as TFRecord shards, dealt out in turns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(shards):
+        content = b"".join(record(example(*image)) for image in images[number::shards])
+        (folder / f"{split}-{number:05d}-of-{shards:05d}").write_bytes(content)
+
+
+def write_folders(folder: Path, images: list[tuple[bytes, int]], split: str) -> None:
+    """Images and labels as one folder a class."""
+    for number, (encoded, label) in enumerate(images):
+        path = folder / split / f"n{label:08d}" / f"{number}.JPEG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded)
+
+
+def write_tiles(
+    folder: Path, train: np.ndarray, test: np.ndarray, names: tuple[str, str] = ("x", "y")
+) -> None:
+    """The two HDF5 files of Vaihingen; every channel of an image is its (first) label."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, labels in (("train", train), ("val", test)):
+        shown = labels if labels.ndim == 3 else labels[..., 0]
+        with h5py.File(folder / f"vaihingen_{name}.hdf5", "w") as file:
+            file[names[0]] = np.stack([shown] * 3, -1).astype(np.uint8)
+            file[names[1]] = labels.astype(np.uint8)
+
+
+@dataclass
+class Share:
+    """What a reader asks a backend for: which replicas are this process's."""
+
+    replica_batch: int
+    rank: int = 0
+    processes: int = 1
+    local_replicas: int = 1
+    name: str = "jax"
+
+    @property
+    def replicas(self) -> int:
+        return self.processes * self.local_replicas
