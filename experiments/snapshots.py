@@ -55,6 +55,24 @@ def differences(
     return list(_told(ours, theirs))
 
 
+def differing(
+    first: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
+    """Return what the other processes of a run saw otherwise than its first one: facts by name.
+
+    What they have in common is said once, so that many processes take little room.
+    """
+    known = dict(flatten(first))
+    found = {}
+    for name, content in others.items():
+        told = dict(flatten(content))
+        odd = {path: told.get(path, "") for path in known.keys() | told.keys()}
+        odd = {path: text for path, text in sorted(odd.items()) if text != known.get(path, "")}
+        if odd:
+            found[name] = odd
+    return found
+
+
 def flatten(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield (path, text) for every fact of a snapshot, to be searched and read in a table."""
     if isinstance(content, Mapping):

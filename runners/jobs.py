@@ -113,5 +113,10 @@ class JobSpec:
     files: tuple[tuple[str, bytes], ...] = ()  # more that the steps read: name, content
     sent: tuple[tuple[str, bytes], ...] = ()  # what users send to `command`, in its folder `files`
 
+    @property
+    def cpus_of_a_process(self) -> int:
+        """The processes of a run share out what it may use of a node."""
+        return max(1, self.resources.cpus_per_node // self.launch.processes_per_node)
+
     def run_directory(self, run: RunSpec) -> str:
         return f"{self.directory}/runs/{run.directory_name}"

@@ -7,13 +7,15 @@ the journal's last line.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from runners.schedulers import Failure, LastWord
 
 TAIL = 20_000  # characters of output that are kept
+ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
+PARTS = re.compile(r"(rank|instance)-(\d{1,6})/.+", re.DOTALL)
 # What Slurm and the kernel leave in a job's output, where nobody else remembers how it ended.
 WRITTEN: tuple[tuple[Failure, str], ...] = (
     ("time-out", r".*CANCELLED AT .* DUE TO TIME LIMIT.*"),
@@ -35,7 +37,30 @@ class RunRecord:
     output_tail: str
     runtime_version: str  # as the runtime printed it
     files: Mapping[str, bytes]  # all that it left, by name relative to its directory
-    snapshot: dict[str, Any]  # from inside the wall
+    snapshot: dict[str, Any]  # from inside the wall; of several processes the first one's
+    others: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The same of the other processes, by name: "rank 1", "instance 3"."""
+    culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one of several processes left, apart from its results."""
+
+    name: str  # "rank 1", "instance 3"
+    exit_code: int | None  # None: it was killed
+    failure: str
+    output: str
+    snapshot: dict[str, Any]
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.failure or self.exit_code)
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it only shared another one's end: launchers end all that are left."""
+        return not self.failure and self.exit_code in (None, *ENDED_BY_SIGNAL)
 
 
 @dataclass(frozen=True)
@@ -125,21 +150,67 @@ def _read_run(
     files: Mapping[str, bytes], directory: str, times: Mapping[tuple[str, str], float]
 ) -> RunRecord:
     uid = directory.rpartition("/")[2].partition("-")[2]
+    left = {
+        name.removeprefix(f"{directory}/"): content
+        for name, content in files.items()
+        if name.startswith(f"{directory}/")
+    }
+    parts = _parts(left)
+    failed = next(iter(sorted((one for one in parts if one.has_failed), key=_own_end_first)), None)
+    snapshots = {one.name: one.snapshot for one in parts if one.snapshot}
+    inside = _object(left, "inside.json") or snapshots.pop("instance 0", {})
     return RunRecord(
         began=times.get(("run began", uid)),
         ended=times.get(("run ended", uid)),
         exit_code=_number(files, f"{directory}/exit_code"),
-        failure=_text(files, f"{directory}/failure"),
-        command=_text(files, f"{directory}/command"),
-        output_tail=_text(files, f"{directory}/output.txt")[-TAIL:],
-        runtime_version=_text(files, f"{directory}/runtime_version"),
-        files={
-            name.removeprefix(f"{directory}/"): content
-            for name, content in files.items()
-            if name.startswith(f"{directory}/")
-        },
-        snapshot=_object(files, f"{directory}/inside.json"),
+        failure=_text(left, "failure") or _failure_of(failed),
+        command=_text(left, "command"),
+        output_tail=_output(_text(left, "output.txt"), parts, failed),
+        runtime_version=_text(left, "runtime_version"),
+        files=left,
+        snapshot=inside,
+        others=snapshots,
+        culprit=f"{failed.name} ended with exit code {failed.exit_code}" if failed else "",
     )
+
+
+def _parts(left: Mapping[str, bytes]) -> list[Part]:
+    """Each of several processes that left anything, by number."""
+    found = {(place[1], int(place[2])) for place in map(PARTS.fullmatch, left) if place}
+    return [
+        Part(
+            name=f"{noun} {number}",
+            exit_code=_number(left, f"{noun}-{number}/exit_code"),
+            failure=_text(left, f"{noun}-{number}/failure"),
+            output=_text(left, f"{noun}-{number}/output.txt"),
+            snapshot=_object(left, f"{noun}-{number}/inside.json"),
+        )
+        for noun, number in sorted(found)
+    ]
+
+
+def _own_end_first(part: Part) -> tuple[bool, bool]:
+    return not part.failure, part.was_ended
+
+
+def _failure_of(failed: Part | None) -> str:
+    return f"{failed.failure} ({failed.name})" if failed and failed.failure else ""
+
+
+def _output(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
+    """The end of what was printed, and of several processes whose it is: what failed comes last."""
+    # What the first rank printed stands in the run's own output already.
+    shown = [one for one in parts if one.name.startswith("instance ") and one is not failed]
+    if failed and not failed.was_ended:
+        shown.append(failed)
+    if not shown:
+        return printed[-TAIL:]
+    share = TAIL // (len(shown) + 1)
+    texts = [printed[-share:]]
+    for part in shown:
+        how = f", which ended with exit code {part.exit_code}" if part.has_failed else ""
+        texts.append(f"--- {part.name}{how} ---\n{part.output[-share:]}")
+    return "\n".join(filter(None, texts))
 
 
 def _failed_step(files: Mapping[str, bytes]) -> str:

@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from runners import launching
 from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
 from runners.payload import payload_files
-from runners.runtimes import RUNTIMES, Inside
+from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
 from runners.workloads.command import Command
@@ -55,6 +56,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
         "runs": _chore(job) if job.steps else _runs(job),
+        **launching.parts(job),
     }
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], TEMPLATE.read_text())
 
@@ -94,12 +96,14 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
     runtime = RUNTIMES[environment.runtime]()
     directory = job.run_directory(run)
     gpus = job.resources.gpus_per_node > 0
-    wall = runtime.wrap(Inside(environment, directory, binds=(job.directory,), gpus=gpus))
+    inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus)
+    wall = runtime.wrap(inside)
     program = WORKLOADS[run.workload].argv(
         environment.python, f"{job.directory}/payload", directory
     )
-    words = _words(_settings(environment, directory))
-    chosen = "" if runtime.numbers_gpus else '"${visible_gpus[@]}" '
+    several = launching.is_several(job)
+    words = _words(_settings(environment, directory, home=job.launch.instances == 1))
+    chosen = "" if runtime.numbers_gpus or several else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
     return "\n".join(
@@ -111,12 +115,21 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"image={quote(environment.image_path)}",
             f"present=({_words(runtime.present(environment))})",
             f"version=({_words(runtime.version(environment.executable))})",
+            *(_several(job, runtime, inside) if several else ()),
             f"wall=({_words(wall)})",
             f"variables=({chosen}{words})",
             f"program=({_words(program)})",
             f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
         ]
     )
+
+
+def _several(job: JobSpec, runtime: Runtime, inside: Inside) -> list[str]:
+    return [
+        f"ready=({_words(runtime.ready(inside))})",
+        f"launch=({_words(launching.launcher_words(job))})",
+        f"hands_gpus={'' if runtime.numbers_gpus else 'yes'}",
+    ]
 
 
 def behind_the_wall(
@@ -130,11 +143,14 @@ def behind_the_wall(
     return [*wall, "/usr/bin/env", *_settings(environment, directory), *program]
 
 
-def _settings(environment: EnvironmentSpec, directory: str) -> list[str]:
-    """The variables of a program that starts in `directory`, as `env` takes them."""
+def _settings(environment: EnvironmentSpec, directory: str, *, home: bool = True) -> list[str]:
+    """The variables of a program that starts in `directory`, as `env` takes them.
+
+    Without `home` its home is left to the script, for instances that have one each.
+    """
     variables = {
         "TARE_RUN": directory,  # how the script finds what the run leaves behind
-        "HOME": directory,
+        **({"HOME": directory} if home else {}),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",

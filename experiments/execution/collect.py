@@ -12,6 +12,7 @@ from experiments.execution.chores import keep_chore
 from experiments.execution.journals import journalled, moment, times
 from experiments.lifecycle import end_runs, move
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
+from experiments.snapshots import differing
 from experiments.steady import note
 from runners.errors import Refused
 from runners.records import Record, RunRecord, name_failure, read_record
@@ -105,6 +106,8 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         "runtime": found.runtime_version,
         "image": run.spec["environment"]["image_digest"],
     }
+    if others := differing(found.snapshot, found.others):
+        snapshot["others"] = others
     moved = move(
         run,
         state,
@@ -165,7 +168,8 @@ def _outcome(
         return Run.State.FAILED, found.failure.partition(":")[0][:40], found.failure, None
     if found.exit_code != 0:
         last = found.output_tail.rpartition("\n")[2][:500] or "nothing was printed"
-        message = f"The program ended with exit code {found.exit_code}: {last}"
+        how = found.culprit or f"The program ended with exit code {found.exit_code}"
+        message = f"{how[0].upper()}{how[1:]}: {last}"
         return Run.State.FAILED, "crashed", message, None
     if damaged:
         message = f"{', '.join(damaged)} does not match its check sum."

@@ -57,6 +57,11 @@ class Runtime(ABC):
         """A command that succeeds, on the node, if the image is where it should be."""
         return ["test", "-e", environment.image_path]
 
+    def ready(self, inside: Inside) -> list[str]:
+        """A command, on each node, before several programs start at once from one image; empty:
+        there is nothing to do. It prints the folders that it made, to be removed afterwards."""
+        return []
+
     def version(self, executable: str) -> list[str]:
         """A command that prints the version; `executable` may be empty."""
         return [executable or self.command, "--version"]

@@ -32,6 +32,22 @@ finally:
     shutil.rmtree(own, ignore_errors=True)
 sys.exit(status >> 8 or status % 128 and 128 + status % 128)"""
 
+# PRoot makes the mount points that a container lacks, and removes them when it ends, under the feet
+# of others that run in the same container. So they are made before any of them starts.
+MOUNT_POINTS = """root=$("$0" inspect -p "$1") && cd "$root" && shift || exit
+set -f
+for mount; do
+    place=${mount#*:}
+    if [ ! -d "${mount%%:*}" ]; then place=${place%/*}; fi
+    path=$PWD
+    IFS=/
+    for part in $place; do
+        if [ -z "$part" ]; then continue; fi
+        path=$path/$part
+        if mkdir "$path" 2>/dev/null; then printf '%s\\n' "$path"; fi
+    done
+done"""
+
 
 class UDocker(Runtime):
     """`udocker run` of a container that was made, under its name, when the image was staged."""
@@ -68,6 +84,11 @@ class UDocker(Runtime):
 
     def present(self, environment: EnvironmentSpec) -> list[str]:
         return [self.executable(environment), "inspect", "-p", environment.image_path]
+
+    def ready(self, inside: Inside) -> list[str]:
+        environment = inside.environment
+        words = ["sh", "-c", MOUNT_POINTS, self.executable(environment), environment.image_path]
+        return [*words, *inside.mounts]
 
     def version(self, executable: str) -> list[str]:
         return [executable or self.command, "version"]

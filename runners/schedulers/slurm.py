@@ -95,8 +95,8 @@ class Slurm(Scheduler):
             # By id: a second copy of the job must not touch the first one's output.
             "--output=scheduler-%j.out",
             f"--nodes={wanted.nodes}",
-            "--ntasks-per-node=1",
-            *([] if "cpus" in asked else [f"--cpus-per-task={wanted.cpus_per_node}"]),
+            f"--ntasks-per-node={job.launch.processes_per_node}",
+            *([] if "cpus" in asked else [f"--cpus-per-task={job.cpus_of_a_process}"]),
             f"--time={-(-wanted.time_limit_seconds // 60)}",  # minutes, rounded up
             "--no-requeue",
             "--export=NONE",

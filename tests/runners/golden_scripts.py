@@ -11,7 +11,7 @@ from runners import gate
 from runners.errors import Refused
 from runners.images import FORMATS, Source
 from runners.images import scripts as images_scripts
-from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec, Step
+from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec, Step
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.scripts import quote, render
@@ -127,6 +127,14 @@ def beside() -> str:
     return render(replace(job, resources=resources), SCHEDULERS["direct"]())
 
 
+def several(launch: Launch, *environments: EnvironmentSpec) -> str:
+    """A job whose runs are made of several processes, or of instances."""
+    gpus = 4 if launch.instances > 1 else 2
+    resources = replace(SITE, nodes=launch.nodes, gpus_per_node=gpus)
+    job = replace(block(*environments), launch=launch, resources=resources)
+    return render(job, SCHEDULERS["slurm"]())
+
+
 def chore() -> JobSpec:
     """Work that measures nothing."""
     steps = (
@@ -193,6 +201,15 @@ def scripts() -> dict[str, str]:
             "direct_side_by_side.sh": beside(),
             "chore.sh": render(chore(), slurm),
             "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
+            "srun.sh": several(
+                Launch("srun", nodes=2, processes_per_node=2, options=("--mpi=pmix",)),
+                *(BARE_METAL, SIF),
+            ),
+            "mpirun.sh": several(
+                Launch("mpirun", nodes=2, processes_per_node=2, options=("--mca btl ^openib",)),
+                UDOCKER,
+            ),
+            "packed.sh": several(Launch(instances=4), BARE_METAL, typical("sarus")),
             "gate/tare-gate.txt": gate.script(),
         }
     )

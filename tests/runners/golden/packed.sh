@@ -1,0 +1,443 @@
+#!/bin/bash -l
+# shellcheck disable=SC2016,SC2054 # what is quoted here is to stay as it is
+# shellcheck disable=SC2034,SC2154,SC2329 # what runs set, and call, a job of steps does not
+#SBATCH --job-name=tare-5a3f-1
+#SBATCH '--chdir=/scratch/jo'"'"'s work/jobs/5a3f-1'
+#SBATCH --output=scheduler-%j.out
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=8
+#SBATCH --time=11
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+#SBATCH --gres=gpu:4
+#SBATCH --mem=16000M
+#SBATCH --partition=gpu
+#SBATCH --account=physics
+# --export=NONE keeps the submitter's variables out, but would starve srun here.
+unset SLURM_EXPORT_ENV
+# A job that has the node alone may be given all GPUs: it sees as many as it asked for.
+if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then
+    CUDA_VISIBLE_DEVICES=$(cut -d, -f-4 <<<"$CUDA_VISIBLE_DEVICES")
+fi
+
+# The runs of one block, one after the other, on one node, each with its record. People typed
+# what is quoted below; only the set-up lines are shell, and administrators wrote those.
+
+job='/scratch/jo'"'"'s work/jobs/5a3f-1'
+job_id="$SLURM_JOB_ID"
+node=${SLURMD_NODENAME:-$(hostname)}
+node=${node//[^[:alnum:]._-]/_}
+terminated=
+
+# --- What the runs share ------------------------------------------------------------------------
+
+# Append a line of JSON to the journal. EVENT [MORE MEMBERS]
+journal() {
+    printf '{"time": %s, "event": "%s", "node": "%s"%s}\n' \
+        "$(date +%s.%3N)" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
+}
+
+# Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
+leave() {
+    printf '%s\n' "$2" >"$1.part" && mv -f "$1.part" "$1"
+}
+
+# Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
+# the one that makes the hard link, which names it; the others leave without touching anything.
+# The number of links tells who it was, even where NFS reports a link that it made as failed.
+claim() {
+    local mine="$job/.claim-$node-$$" links
+    printf '%s\n' "$job_id" >"$mine" || exit 73
+    ln "$mine" "$job/started" 2>/dev/null
+    links=$(stat -c %h "$mine")
+    rm -f "$mine"
+    if [ "$links" = 2 ]; then return; fi
+    if [ -e "$job/started" ]; then
+        echo "Job $(cat "$job/started") has started these runs; job $job_id steps aside."
+        exit 0
+    fi
+    echo "There are no hard links in $job, and nothing else says safely who may start."
+    exit 71
+}
+
+# The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
+# there is time, and pass it on to what runs now.
+terminate() {
+    trap '' TERM USR2
+    terminated=yes
+    journal terminated
+    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
+}
+
+# Wait until a child of this script has ended, whatever signals come in between. PID
+await() {
+    while kill -0 "$1" 2>/dev/null; do
+        wait "$1"
+    done
+}
+
+# A fact about this node, as text; a tool that is not there says nothing. NAME COMMAND...
+fact() {
+    if command -v "$2" >/dev/null; then
+        timeout 20 "${@:2}" >"$job/snapshot/$1" 2>&1
+    fi
+}
+
+# The run is worth nothing, and why. TEXT
+fail() {
+    echo "$1"
+    leave "$directory/failure" "$1"
+    exit 1
+}
+
+# Execute the program of the run, if everything that it needs is there.
+execute() {
+    local began code
+    trap 'terminated=yes' TERM USR2 # for this subshell, which stays; what it starts is ended as usual
+    eval "$setup" || fail "set-up failed (exit code $?)"
+    if [ -n "$runtime" ]; then
+        command -v "$runtime" >/dev/null || fail "runtime missing: $node has no $runtime"
+    fi
+    "${present[@]}" >/dev/null || fail "image missing: $image"
+    "${version[@]}" >"$directory/runtime_version" 2>&1
+    program=("${variables[@]}" "${program[@]}")
+    printf '%q ' "${wall[@]}" /usr/bin/env "${program[@]}" >"$directory/command"
+    cd "$directory" || fail "directory missing: $directory"
+    make_ready
+    hand_on instances
+    if [ -n "$terminated" ]; then return; fi
+    journal "run began" ", \"run\": \"$uid\""
+    began=$SECONDS
+    exec 2>/dev/null # what bash remarks on signals is none of the program's output
+    ( # `timeout` leads a process group, so that TERM reaches all that the program starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 "$limit" bash "$directory/instances.sh" 2>&1
+    )
+    code=$?
+    trap '' TERM USR2 # from here on nothing waits for anything
+    rm -f "$job/.process"
+    if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
+        fail "time limit reached: the run was ended after $limit s"
+    fi
+    leave "$directory/exit_code" "$code"
+}
+
+# End what the run has left on the node, so that the next one has it to itself. Runtimes put programs
+# into sessions, namespaces and daemons that no signal follows, but their variables stay.
+sweep() {
+    local left
+    for _ in 1 2 3; do
+        mapfile -t left < <(
+            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+        )
+        if [ "${#left[@]}" = 0 ]; then return; fi
+        journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
+        kill -KILL "${left[@]}" 2>/dev/null
+        # Told to end is not ended yet. Not for ever: what waits for a disk hears no signal.
+        for _ in {1..50}; do
+            (cd /proc && grep -qs '^State:.[^ZX]' "${left[@]/%//status}") || break
+            sleep 0.1
+        done
+    done
+}
+
+# One run. However it ends, the next one follows. UID DIRECTORY
+run() {
+    local uid=$1 directory="$job/$2" code=null
+    if [ -n "$terminated" ]; then return; fi
+    execute >"$directory/output.txt" 2>&1 &
+    await "$!"
+    sweep
+    clear_away
+    if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
+    journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
+}
+
+# One step of a chore; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
+step() {
+    local code
+    if [ -n "$terminated" ]; then exit; fi
+    journal step "$1"
+    ( # leads a process group, so that TERM reaches all that the command starts
+        trap - TERM
+        echo "$BASHPID" >"$job/.process"
+        exec timeout --kill-after=10 0 "${@:2}" 2>&1
+    )
+    code=$?
+    rm -f "$job/.process"
+    if [ "$code" = 0 ] || [ -n "$terminated" ]; then return; fi
+    leave "$job/failure.json" "{\"exit_code\": $code$1}"
+    exit
+}
+
+# The steps of a chore, one after the other.
+chore() {
+    {
+        trap 'terminated=yes' TERM USR2 # for this subshell, which stays
+        cd "$job" || exit
+        if eval "$setup"; then steps; else leave "$job/failure.json" "{\"exit_code\": $?}"; fi
+    } >"$job/output.txt" 2>&1 &
+    await "$!"
+}
+
+# Let the node cool down between runs. SECONDS
+cool_down() {
+    if [ -n "$terminated" ]; then return; fi
+    journal cool-down ", \"seconds\": $1"
+    sleep "$1" &
+    echo "$!" >"$job/.process"
+    await "$!"
+    rm -f "$job/.process"
+}
+
+# List everything with its checksum, then say that the record is complete. EXIT CODE
+finish() {
+    trap '' TERM USR2
+    journal "job ended" ", \"exit_code\": $1"
+    exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
+    cd "$job" || exit
+    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
+        sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
+    leave exit_code "$1"
+    exit "$1"
+}
+
+# --- Several processes of one run ---------------------------------------------------------------
+
+launcher= # empty: this script starts the instances of a packed run itself
+nodes=1
+processes=4 # of a run, on all nodes together
+on_a_node=1
+gpus=1 # of each node, or of each instance
+
+# Leave a script that does FUNCTION for this run: what launchers start, here or on another node, knows
+# nothing of this shell. FUNCTION
+hand_on() {
+    local known=(job uid directory launcher processes on_a_node gpus)
+    known+=(setup runtime image present ready launch wall hands_gpus program)
+    {
+        declare -p "${known[@]}"
+        declare -f leave journal sweep outcome refuse share begin instance end_step "$1"
+        printf '%s\n' "$1"
+    } >"$directory/$1.sh"
+}
+
+# Make what all processes of a run have to find in their image.
+make_ready() {
+    if [ "${#ready[@]}" -gt 0 ]; then "${ready[@]}" >"$directory/.made"; fi
+}
+
+# Take it away again, and add what the first process printed to what the launcher said.
+clear_away() {
+    local place
+    tac "$directory/.made" | while IFS= read -r place; do rmdir "$place"; done
+    cat "$directory/rank-0/output.txt" >>"$directory/output.txt"
+} 2>/dev/null
+
+# Wait for a child, whatever signals come in between; returns its exit code. PID
+outcome() {
+    local code
+    while true; do
+        wait "$1"
+        code=$?
+        kill -0 "$1" 2>/dev/null || return "$code"
+    done
+}
+
+# This process cannot run, and why. TEXT
+refuse() {
+    echo "$1"
+    leave "$own/failure" "$1"
+    exit 1
+}
+
+# COUNT of the GPUs that are seen here, from the FIRSTth on. FIRST COUNT
+share() {
+    local all IFS=,
+    read -r -a all <<<"${CUDA_VISIBLE_DEVICES-}"
+    printf '%s\n' "${all[*]:$1:$2}"
+}
+
+# Start the program behind the wall with these variables, and leave its exit code. VARIABLES...
+begin() {
+    local child code
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        export CUDA_VISIBLE_DEVICES
+        if [ -n "$hands_gpus" ]; then set -- "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" "$@"; fi
+    fi
+    "${wall[@]}" /usr/bin/env "TARE_BEGAN=$(date +%s.%N)" "$@" "${program[@]}" 2>&1 &
+    child=$!
+    trap 'kill -TERM "$child"' TERM
+    exec 2>/dev/null # what bash remarks on signals is none of the program's output
+    outcome "$child"
+    code=$?
+    leave "$own/exit_code" "$code"
+    return "$code"
+}
+
+# One process of a run, wherever the launcher has started it.
+process() {
+    local rank size local_rank own name handed=()
+    case $launcher in
+    srun)
+        rank=${SLURM_PROCID-} size=${SLURM_STEP_NUM_TASKS-} local_rank=${SLURM_LOCALID-}
+        ;;
+    *) # Open MPI's names, else those of the protocols by which launchers speak
+        rank=${OMPI_COMM_WORLD_RANK-${PMIX_RANK-${PMI_RANK-}}}
+        size=${OMPI_COMM_WORLD_SIZE-${PMI_SIZE-}}
+        local_rank=${OMPI_COMM_WORLD_LOCAL_RANK-$((${rank:-0} % on_a_node))}
+        ;;
+    esac
+    own="$directory/rank-${rank:-0}"
+    mkdir -p "$own"
+    exec >"$own/output.txt" 2>&1
+    if [ -z "$rank" ] || [ "$size" != "$processes" ]; then
+        refuse "launcher failed: $launcher has started number ${rank:-?} of ${size:-?} processes; \
+asked for: $processes. Options of a partition may say so, or an MPI that Tare does not know"
+    fi
+    export TARE_RUN=$directory
+    if [ "$launcher" = srun ] && [ "$rank" = 0 ]; then
+        leave "$directory/.step" "$SLURM_JOB_ID.$SLURM_STEP_ID"
+    fi
+    eval "$setup" || refuse "set-up failed (exit code $?) on ${SLURMD_NODENAME:-$(hostname)}"
+    if [ -n "$runtime" ]; then
+        command -v "$runtime" >/dev/null ||
+            refuse "runtime missing: ${SLURMD_NODENAME:-$(hostname)} has no $runtime"
+    fi
+    "${present[@]}" >/dev/null ||
+        refuse "image missing: $image, on ${SLURMD_NODENAME:-$(hostname)}"
+    if [ "${#ready[@]}" -gt 0 ]; then "${ready[@]}" >/dev/null; fi
+    cd "$directory" || refuse "directory missing: $directory"
+    for name in "${!OMPI_@}" "${!PMIX_@}" "${!PMI_@}" "${!PRTE_@}" "${!SLURM@}"; do
+        handed+=("$name=${!name}")
+    done
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then CUDA_VISIBLE_DEVICES=$(share 0 "$gpus"); fi
+    begin "${handed[@]}" "TARE_RANK=$rank" "TARE_SIZE=$size" \
+        "TARE_LOCAL_RANK=$local_rank" "TARE_LOCAL_SIZE=$on_a_node"
+    exit
+}
+
+# Ask all processes of the step to end; if there is none yet, srun itself.
+end_step() {
+    scancel --signal=TERM "$(cat "$directory/.step")" || kill -TERM "$child"
+}
+
+# All processes of a run by srun. It answers TERM by killing what it has started; so it hears of none,
+# and its step is asked to end as any program is.
+by_srun() {
+    local child
+    export TARE_RUN=$directory
+    setsid "${launch[@]}" bash -l "$directory/process.sh" 2>&1 &
+    child=$!
+    exec 2>/dev/null
+    trap end_step TERM
+    outcome "$child"
+    exit
+}
+
+# All instances of a packed run at once. The first that fails ends the others.
+instances() {
+    local number code=0 children=()
+    trap 'kill -TERM "${children[@]}" 2>/dev/null' TERM
+    if [ "$gpus" -gt 0 ] && [ -z "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((processes * gpus - 1)))
+    fi
+    for ((number = 0; number < processes; number++)); do
+        instance "$number" &
+        children+=("$!")
+    done
+    exec 2>/dev/null
+    for number in "${!children[@]}"; do
+        outcome "${children[number]}" || code=1
+    done
+    exit "$code"
+}
+
+# One of them: a directory, a home and GPUs of its own. NUMBER
+instance() {
+    local own="$directory/instance-$1"
+    trap - TERM
+    mkdir -p "$own"
+    exec >"$own/output.txt" 2>&1
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        CUDA_VISIBLE_DEVICES=$(share $(($1 * gpus)) "$gpus")
+    fi
+    begin "HOME=$own" "TARE_INSTANCE=$1" "TARE_INSTANCES=$processes" || kill -TERM "$$"
+}
+
+# What the run has left on the other nodes of the job.
+sweep_elsewhere() {
+    hand_on swept
+    timeout 60 srun --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --mpi=none \
+        bash "$directory/swept.sh" >>"$job/journal.ndjson" 2>/dev/null
+}
+
+# The same on one node: only one of them may write into the journal, so it is printed.
+swept() {
+    node=${SLURMD_NODENAME:-$(hostname)}
+    job=$(mktemp -d) || exit
+    sweep
+    cat "$job/journal.ndjson" 2>/dev/null
+    rm -r "$job"
+}
+
+# --- The job ------------------------------------------------------------------------------------
+
+claim
+trap terminate TERM USR2
+exec >"$job/job.out" 2>&1 </dev/null
+journal "job started" ", \"job\": \"$job_id\""
+
+mkdir -p "$job/snapshot"
+fact hostname hostname
+fact uname uname -a
+fact os-release cat /etc/os-release
+fact cpuinfo cat /proc/cpuinfo
+fact meminfo cat /proc/meminfo
+fact loadavg cat /proc/loadavg
+fact nvidia-smi nvidia-smi -q
+fact scheduler scontrol show job -o "$SLURM_JOB_ID"
+
+journal "page cache" ", \"policy\": \"as found\""
+visible_gpus=()
+if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    visible_gpus=("CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")
+fi
+
+# Run 1 of 2: blas, Bare metal "bare metal"
+setup=$'ulimit -s unlimited\nmodule load gcc\nexport LD_LIBRARY_PATH="$GCC_ROOT/lib64"'
+limit=180
+runtime=''
+image=''
+present=(true)
+version=(true)
+ready=()
+launch=()
+hands_gpus=yes
+wall=()
+variables=('TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1)
+program=(/scratch/software/numpy/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/0-0c0de/spec.json')
+run 0c0de runs/0-0c0de
+
+cool_down 30
+
+# Run 2 of 2: blas, Sarus "NumPy 2.5, Sarus"
+setup='ulimit -s unlimited'
+limit=180
+runtime=sarus
+image=tare/numpy@sha256:7347
+present=(true)
+version=(sarus --version)
+ready=()
+launch=()
+hands_gpus=
+wall=(sh -c 'exec env -i PATH="$PATH" HOME="$HOME" USER="$USER" ${CUDA_VISIBLE_DEVICES+"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"} "$0" "$@"' sarus run --entrypoint '' '--workdir=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' '--mount=type=bind,source=/scratch/jo'"'"'s work/jobs/5a3f-1,destination=/scratch/jo'"'"'s work/jobs/5a3f-1' --mount=type=bind,source=/scratch/data,destination=/data tare/numpy@sha256:7347)
+variables=('TARE_RUN=/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de' LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONNOUSERSITE=1 OMP_NUM_THREADS=4)
+program=(/opt/tare/bin/python '/scratch/jo'"'"'s work/jobs/5a3f-1/payload/main.py' '/scratch/jo'"'"'s work/jobs/5a3f-1/runs/1-1c0de/spec.json')
+run 1c0de runs/1-1c0de
+
+if [ -n "$terminated" ]; then finish 143; fi
+if [ -e "$job/failure.json" ]; then finish 1; fi
+finish 0
