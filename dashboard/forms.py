@@ -110,6 +110,16 @@ class PercentField(forms.FloatField):
             raise ValidationError("A margin is from 0.01 % to 100 %.")
 
 
+def cluster_for(user: User, asked: object = None) -> Cluster | None:
+    """Return the cluster asked for, if `user` may use it; else the one they used last."""
+    usable = Cluster.objects.usable_by(user)
+    if asked is not None:
+        return usable.filter(pk=asked).first() if str(asked).isdecimal() else None
+    mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
+    furnished = usable.filter(environments__isnull=False)
+    return mine.first() or furnished.first() or usable.first()
+
+
 def metric_choices() -> list[tuple[str, str]]:
     metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
     named = [(name, f"{name}: {metric.label.lower()}") for name, metric in metrics.items()]
@@ -211,13 +221,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
 
     def _chosen_cluster(self, user: User) -> Cluster | None:
         """Return the cluster asked for, else the draft's, else the one used last."""
-        usable = Cluster.objects.usable_by(user)
-        asked = (self.data if self.is_bound else self.initial).get("cluster")
-        if asked is not None:
-            return usable.filter(pk=asked).first() if str(asked).isdigit() else None
-        mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
-        furnished = usable.filter(environments__isnull=False)
-        return mine.first() or furnished.first() or usable.first()
+        return cluster_for(user, (self.data if self.is_bound else self.initial).get("cluster"))
 
     @property
     def red(self) -> CheckReport | None:

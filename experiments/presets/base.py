@@ -1,0 +1,63 @@
+"""What a preset is. Pure data: rows are made of it in `experiments.presets.making`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FULL = "full"
+LAPTOP = "laptop"
+REPEATS = 5
+"""Of every preset: with fewer, a verdict is provisional. The seeds had three, or did not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """One workload of a preset."""
+
+    name: str
+    kind: str
+    parameters: Mapping[str, Any]
+    time_limit_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """A preset at one size: as it was published, or so small that a laptop finishes it."""
+
+    workloads: tuple[Piece, ...]
+    scales: tuple[str, ...]
+    note: str = ""
+    """What is smaller or other than in the publication."""
+    data: str = ""
+    """Which data set it reads, where somebody may say in which folder it lies..."""
+    needs_data: bool = False
+    """...and has to."""
+    repeats: int = REPEATS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """An experiment that somebody has published, as a draft can be made of it."""
+
+    key: str
+    title: str
+    source: str
+    """Where it stands in the publications that Tare grew from."""
+    authors: str
+    question: str
+    then: str
+    """What was measured then, and found."""
+    now: str
+    """What is done otherwise here, and why."""
+    needs: tuple[str, ...]
+    """Python packages, without which its workloads fail."""
+    metric: str
+    ends_in: str
+    """What of the comparison page is its table or figure."""
+    anchor: str = "overall"
+    """Where on the comparison page that stands."""
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    margin: float = 0.02
+    warm_up: str = "fixed"

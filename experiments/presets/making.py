@@ -1,0 +1,190 @@
+"""A draft made of a preset: its workloads, on one cluster, in the environments that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+
+from experiments import audit, parity, passports, rules
+from experiments.design import Scale
+from experiments.models import (
+    Cluster,
+    Environment,
+    Experiment,
+    Partition,
+    StagedImage,
+    User,
+    Workload,
+)
+from experiments.presets.base import Preset, Size
+from experiments.workloads import free_name
+from runners.workloads import WORKLOADS
+
+ATTEMPTS = 3
+"""Two people who make workloads of one name at once: the second takes another."""
+CURES = {
+    "scales": "Take these scales out of the draft, or choose another partition or cluster.",
+    "partition": "Choose another partition, or shorten the time limits of its workloads.",
+    "environments": "Add an environment to the catalogue first, or choose another cluster.",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An environment that the preset could run in, and why it would rather not."""
+
+    environment: Environment
+    why_not: str = ""
+
+
+def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate]:
+    """Return the cluster's environments in their order; four queries."""
+    rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
+    environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
+    sights = passports.sights(environments)
+    return [
+        Candidate(row, _why_not(row, preset.needs, _packages(row, sights[row.pk])))
+        for row in environments
+    ]
+
+
+def _packages(environment: Environment, sight: passports.Sight) -> set[str]:
+    """Names of the Python packages that were seen there; empty where nobody has looked."""
+    found: set[str] = set()
+    if sight.survey:
+        found |= parity.packages(sight.survey.facts).keys()
+    if environment.staged_image:
+        found |= environment.staged_image.image.packages.keys()
+    return found
+
+
+def _why_not(environment: Environment, needs: Iterable[str], packages: set[str]) -> str:
+    staged = environment.staged_image
+    if staged and staged.state != StagedImage.State.READY:
+        return f"its image is {staged.state}"
+    missing = [need for need in needs if packages and not _has(packages, need)]
+    return f"without {' and '.join(missing)}" if missing else ""
+
+
+def _has(packages: set[str], need: str) -> bool:
+    """Whether there is `need` in one of its builds, such as tensorflow-cpu."""
+    builds = {need, *(f"{need}-{build}" for build in ("cpu", "gpu", "intel"))}
+    return not builds.isdisjoint(packages)
+
+
+def chosen_at_first(found: Sequence[Candidate]) -> tuple[list[Environment], Environment | None]:
+    """Return the environments that are ready, and the baseline among them: bare metal.
+
+    One bare metal is enough; further ones are there for other frameworks.
+    """
+    ready = [one.environment for one in found if not one.why_not]
+    bare = [row for row in ready if row.is_bare_metal]
+    baseline = (bare or ready or [None])[0]
+    return [row for row in ready if row == baseline or not row.is_bare_metal], baseline
+
+
+def partition_for(size: Size, cluster: Cluster) -> Partition | None:
+    """Return the smallest partition that has what the scales ask for, else the largest."""
+    scales = [Scale.parse(text) for text in size.scales]
+    nodes = max(scale.nodes for scale in scales)
+    gpus = max(scale.gpus_per_node for scale in scales)
+    found = list(cluster.partitions.order_by("-time_limit_minutes", "name"))
+    fitting = [row for row in found if row.nodes >= nodes and row.gpus_per_node >= gpus]
+    if fitting:
+        return fitting[0]
+    return max(found, key=lambda row: (row.gpus_per_node, row.nodes), default=None)
+
+
+def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]:
+    """Return the workloads of a size: those that `owner` has already, else new ones, not saved.
+
+    `folder` is where the data set lies on the cluster. Raises ParameterError where a kind refuses
+    what the preset or `folder` says.
+    """
+    found: list[Workload] = []
+    for piece in size.workloads:
+        given = dict(piece.parameters)
+        if folder and any(one.name == "data_directory" for one in WORKLOADS[piece.kind].parameters):
+            given["data_directory"] = folder
+        same = {
+            "kind": piece.kind,
+            "parameters": WORKLOADS[piece.kind].clean(given),
+            "time_limit_seconds": piece.time_limit_seconds,
+            "owner": owner,
+        }
+        known = Workload.objects.filter(**same).order_by("pk").first()
+        taken = {row.name for row in found}
+        found.append(known or Workload(name=free_name(piece.name, taken), **same))
+    return found
+
+
+def refusals(
+    preset: Preset,
+    size: Size,
+    cluster: Cluster,
+    environments: Sequence[Environment],
+    baseline: Environment | None,
+    workloads: Sequence[Workload],
+) -> list[str]:
+    """Return what stands against running it there, each with what to change."""
+    problems = rules.refusals(
+        cluster=cluster,
+        partition=partition_for(size, cluster),
+        workloads=workloads,
+        environments=environments,
+        baseline=baseline,
+        scales=size.scales,
+        repeats=size.repeats,
+        paired=True,
+        primary_metric=preset.metric,
+        find_warm_up=preset.warm_up == Experiment.WarmUp.FOUND,
+    )
+    return [
+        " ".join(filter(None, (*dict.fromkeys(messages), CURES.get(name, ""))))
+        for name, messages in problems.items()
+    ]
+
+
+def make_draft(
+    preset: Preset,
+    size: Size,
+    *,
+    cluster: Cluster,
+    environments: Sequence[Environment],
+    baseline: Environment,
+    owner: User,
+    folder: str = "",
+) -> Experiment:
+    """Make the workloads that are missing, and a draft of them; all or nothing.
+
+    Raises ParameterError as `workloads_of` does.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with transaction.atomic():
+                workloads = workloads_of(size, owner, folder=folder)
+                for row in workloads:
+                    if row.pk is None:
+                        row.save()
+                        audit.saved(owner, row, {}, why=f"preset {preset.title}")
+                draft = Experiment.objects.create(
+                    question=preset.question,
+                    cluster=cluster,
+                    partition=partition_for(size, cluster),
+                    baseline=baseline,
+                    scales=list(size.scales),
+                    repeats=size.repeats,
+                    margin=preset.margin,
+                    primary_metric=preset.metric,
+                    warm_up=preset.warm_up,
+                    owner=owner,
+                )
+                draft.workloads.set(workloads)
+                draft.environments.set(environments)
+                return draft
+        except IntegrityError:
+            if attempt == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
