@@ -13,12 +13,14 @@ from experiments.models import Chore, Job, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
+from experiments.statistics.steadiness import Ratio
 
 register = template.Library()
 
 for write in (
     numbers.percent,
     numbers.cost,
+    numbers.factor,
     numbers.margin,
     numbers.duration,
     numbers.level,
@@ -30,6 +32,12 @@ register.filter("p", numbers.p_value)
 @register.filter
 def quantity(value: float | None, unit: str) -> str:
     return numbers.quantity(value, "" if unit == "1" else unit)
+
+
+@register.filter
+def seconds_beside(value: float | None, column: list[float]) -> str:
+    """Seconds with the unit that their whole column has."""
+    return numbers.beside(value, column, "s")
 
 
 @register.filter
@@ -48,6 +56,18 @@ def ratio(pair: Pair | Everywhere) -> str:
 def equivalence_interval(pair: Pair | Everywhere) -> str:
     """The interval that decides about equivalence, alone."""
     return numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2]
+
+
+@register.filter
+def estimate(ratio: Ratio | None) -> SafeString:
+    """A ratio with its interval, or why there is none; an estimate that no verdict rests on."""
+    if ratio is None:
+        return SafeString(numbers.MISSING)
+    if not ratio.flaw:
+        return SafeString(ratio.words)
+    return format_html(
+        '{}<br><small class="muted">no interval: {}</small>', ratio.words, ratio.flaw
+    )
 
 
 @register.filter

@@ -19,6 +19,7 @@ from experiments.comparisons import Comparison, compare_experiment
 from experiments.comparisons.accuracies import accuracies
 from experiments.comparisons.companions import worth_asking
 from experiments.comparisons.scales import scalings
+from experiments.comparisons.steadiness import steadiness_of
 from experiments.comparisons.tables import compare_published
 from experiments.models import Experiment, PublishedTable
 from experiments.permissions import may_change
@@ -80,6 +81,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     context |= {"tally": Tally(found.stage.states), "exports": exports}
     context["robustness"] = worth_asking(found) and reverse("robustness", args=[pk])
     context["accuracies"] = accuracies(found)
+    context["steadiness"] = steadiness_of(found)
     return render(request, "comparisons/detail.html", context | shown(found, request))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -20,6 +21,7 @@ from experiments.comparisons import (
     run_rows,
 )
 from experiments.comparisons.companions import companion_rows
+from experiments.comparisons.steadiness import steadiness_rows
 from experiments.comparisons.tables import TableComparison, compare_published
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.looks import level, schedule
@@ -30,7 +32,7 @@ from experiments.statistics.printed import TableError
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     found = compare_experiment(readable(request, pk))
-    return _csv(found, waiting=found.stage.waiting)
+    return _csv(found, steadiness_rows(found), waiting=found.stage.waiting)
 
 
 @by_link
@@ -42,6 +44,7 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
         "experiment": _about(experiment),
         "waiting": found.stage.waiting,
         "robustness": companion_rows(found),
+        "steadiness": steadiness_rows(found),
     }
     return _json(found, about)
 
@@ -104,9 +107,11 @@ def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
         raise Http404(str(error)) from error
 
 
-def _csv(comparison: Comparison, *, waiting: str = "") -> HttpResponseBase:
+def _csv(
+    comparison: Comparison, further: Iterable[dict[str, Any]] = (), *, waiting: str = ""
+) -> HttpResponseBase:
     """Return all that is compared; before there is anything, one row that says when it comes."""
-    rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
+    rows = [*comparison_rows(comparison), *everywhere_rows(comparison), *further]
     if waiting and not rows:
         rows = [{**comparison.about, "waiting": waiting}]
     return as_csv(rows, file_name(comparison, "comparison", ".csv"))

@@ -56,6 +56,14 @@ def quantity(value: float | None, unit: str, *, significant: int = 4) -> str:
     return f"{fixed(value * factor, _decimals(value * factor, significant))} {text}".strip()
 
 
+def beside(value: float | None, column: Iterable[float | None], unit: str) -> str:
+    """A number of a column, with the SI prefix that the whole column has: "0.404 ms"."""
+    if value is None:
+        return MISSING
+    factor, text = si(column, unit)
+    return f"{fixed(value * factor, _decimals(value * factor, 3))} {text}".strip()
+
+
 def spread(
     mean: float | None, sd: float | None, n: int, unit: str, *, prefix: tuple[float, str] = (0, "")
 ) -> str:
@@ -91,6 +99,18 @@ def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
     decimals = ratio_decimals(interval)
     if interval is None:
         return fixed(value, decimals)
+    low, high = (fixed(end, decimals) for end in interval)
+    return f"{fixed(value, decimals)} [{low}, {high}]"
+
+
+def factor(value: float | None, interval: Sequence[float] | None = None) -> str:
+    """How many times as much, without more digits than its interval knows: "2.3 [1.9, 2.8]"."""
+    if value is None:
+        return MISSING
+    if interval is None:
+        return fixed(value, 2)
+    half = abs(interval[1] - interval[0]) / 2
+    decimals = min(max(math.ceil(-math.log10(half)), 1), 6) if half > 0 else 6
     low, high = (fixed(end, decimals) for end in interval)
     return f"{fixed(value, decimals)} [{low}, {high}]"
 

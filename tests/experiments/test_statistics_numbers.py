@@ -115,3 +115,9 @@ def test_a_duration(seconds, text):
 )
 def test_a_p_next_to_the_level_shows_its_side(p: float, text: str) -> None:
     assert numbers.p_value(p) == text
+
+
+def test_a_column_has_one_prefix():
+    column = [404e-6, 1.155e-3, None]
+    found = [numbers.beside(value, column, "s") for value in column]
+    assert found == ["0.404 ms", "1.16 ms", "–"]
