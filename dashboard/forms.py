@@ -110,7 +110,7 @@ class PercentField(forms.FloatField):
             raise ValidationError("A margin is from 0.01 % to 100 %.")
 
 
-def cluster_for(user: User, asked: object = None) -> Cluster | None:
+def cluster_for(user: User, asked: Any = None) -> Cluster | None:
     """Return the cluster asked for, if `user` may use it; else the one they used last."""
     usable = Cluster.objects.usable_by(user)
     if asked is not None:

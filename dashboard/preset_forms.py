@@ -42,7 +42,7 @@ class PresetForm(Styled, forms.Form):
         self._choose("environments").queryset = known
         self._choose("baseline").queryset = known
         self.at_first, self.bare = chosen_at_first(self.candidates)
-        self.initial |= {
+        self.initial = {
             "cluster": self.chosen_cluster and self.chosen_cluster.pk,
             "size": LAPTOP,
             "environments": [row.pk for row in self.at_first],

@@ -81,7 +81,7 @@ def chosen_at_first(found: Sequence[Candidate]) -> tuple[list[Environment], Envi
     """
     ready = [one.environment for one in found if not one.why_not]
     bare = [row for row in ready if row.is_bare_metal]
-    baseline = (bare or ready or [None])[0]
+    baseline = next(iter(bare or ready), None)
     return [row for row in ready if row == baseline or not row.is_bare_metal], baseline
 
 
