@@ -23,6 +23,7 @@ from dashboard.charts import (
     strip,
     tails,
 )
+from dashboard.scaling_table import ScalingTable, scaling_table
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
@@ -107,6 +108,8 @@ class Panel:
     plots: list[Plot]
     asks: bool = False
     """Whether the reader has to say whose batch it is: strong or weak scaling."""
+    table: ScalingTable | None = None
+    """The same as papers print it."""
 
 
 def overall(comparison: Comparison) -> list[Plot]:
@@ -159,6 +162,7 @@ def scaling_panels(found: list[Scaling], marks: Marks) -> list[Panel]:
             " · ".join(filter(None, (_kind(one), one.name, one.metric.name))),
             list(_scaling(one, index, marks)),
             asks=not one.kind,
+            table=scaling_table(one, marks),
         )
         for index, one in enumerate(found)
     ]

@@ -56,8 +56,6 @@ class Preset:
     metric: str
     ends_in: str
     """What of the comparison page is its table or figure."""
-    anchor: str = "overall"
-    """Where on the comparison page that stands."""
     sizes: Mapping[str, Size] = field(default_factory=dict)
     margin: float = 0.02
     warm_up: str = "fixed"

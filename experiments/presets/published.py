@@ -35,7 +35,6 @@ TABLE_3 = Preset(
     metric="training_time",
     ends_in="Strong scaling: the training time by GPUs with the speed-up, a column for each "
     "environment, as in Table 3",
-    anchor="scaling-0-panel",
     sizes={
         FULL: Size(
             workloads=(
@@ -80,7 +79,6 @@ FIGURE_1 = Preset(
     needs=("tensorflow",),
     metric="step_time",
     ends_in="The ratios as bars from zero, normalised to the baseline",
-    anchor="bars-panel",
     sizes={
         FULL: Size(
             workloads=(
@@ -159,7 +157,6 @@ PACKED = Preset(
     needs=("tensorflow",),
     metric="step_time",
     ends_in="Packed against alone: mean and variance of each environment",
-    anchor="packed",
     sizes={
         FULL: Size(
             workloads=(
@@ -215,7 +212,6 @@ MULTI_GPU = Preset(
     metric="images_per_second",
     ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "
     "environment, as in the overview",
-    anchor="scaling-0-panel",
     sizes={
         FULL: Size(
             workloads=(
@@ -287,7 +283,6 @@ LONG_TRAINING = Preset(
     needs=("tensorflow",),
     metric="training_time",
     ends_in="Weak scaling by GPUs, and below it accuracy: what was learnt, with its own verdict",
-    anchor="scaling-0-panel",
     sizes={
         FULL: Size(
             workloads=(
@@ -363,7 +358,6 @@ _DISTRIBUTED: dict[str, Any] = {
     "metric": "images_per_second",
     "ends_in": "Weak scaling: images per second by GPUs and launcher with the speed-up, as in the "
     "table",
-    "anchor": "scaling-0-panel",
 }
 
 HOROVOD = Preset(
@@ -437,7 +431,6 @@ BLAS = Preset(
     needs=("numpy",),
     metric="matmul_time",
     ends_in="The forest plot: a row for each size and precision; every number in the table below",
-    anchor="forest-panel",
     sizes={
         FULL: Size(
             workloads=tuple(
