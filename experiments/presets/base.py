@@ -59,3 +59,10 @@ class Preset:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     margin: float = 0.02
     warm_up: str = "fixed"
+
+
+def cnn(name: str, minutes: float, **parameters: Any) -> Piece:
+    """A training of one network; on synthetic images unless `parameters` say otherwise."""
+    return Piece(
+        name=name, kind="cnn", parameters=parameters, time_limit_seconds=round(60 * minutes)
+    )

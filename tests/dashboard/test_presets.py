@@ -14,6 +14,7 @@ from tests.factories import ClusterFactory, EnvironmentFactory
 pytestmark = pytest.mark.django_db
 
 BLAS = "numpy-on-tuned-blas"
+NETWORKS = "five-networks-normalised"
 
 
 def words(client: Client, name: str, *args: str, **query: object) -> str:
@@ -67,14 +68,14 @@ def test_too_few_gpus_are_said_before_and_after_with_what_to_change(
     site.partition.gpus_per_node = 0
     site.partition.save()
     problem = "1 GPU a node asked for; gpu has 0. Take these scales out of the draft"
-    assert problem in words(as_owner, "preset", BLAS)
+    assert problem in words(as_owner, "preset", NETWORKS)
     sent = {
         "cluster": site.cluster.pk,
         "size": "laptop",
         "environments": [site.bare.pk, site.container.pk],
         "baseline": site.bare.pk,
     }
-    answer = as_owner.post(reverse("preset", args=[BLAS]), sent, follow=True)
+    answer = as_owner.post(reverse("preset", args=[NETWORKS]), sent, follow=True)
     assert problem in answer.content.decode()
 
 

@@ -1,0 +1,215 @@
+"""What the seed 002 measured: several GPUs, several nodes, and a training to the end.
+
+Figures and settings are theirs; words and code are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn
+
+MULTI_GPU = Preset(
+    key="multi-gpu-short-runs",
+    title="Images per second of ResNet50 and AlexNet on 1, 2 and 4 GPUs",
+    source="“Overview of multi-GPU (short) runs” of 002_3e43610d8f07cd4a",
+    authors="Grupp et al.",
+    question="How many images per second do ResNet50 and AlexNet train on 1, 2 and 4 GPUs, in and "
+    "out of containers?",
+    then="Batch 64 (ResNet50) and 512 (AlexNet) on each GPU, SGD. On four K80 in udocker 205 "
+    "images/s (x 3.7) and 1998 (x 3.3), on four GTX 980 Ti 426 (x 3.6) and 4006 (x 3.0).",
+    now="Synthetic images on the device. Variables are mirrored on the GPUs; then, a parameter "
+    "server on the CPU kept them. The spread is measured too.",
+    needs=("tensorflow",),
+    metric="images_per_second",
+    ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "
+    "environment, as in the overview",
+    sizes={
+        FULL: Size(
+            workloads=(
+                cnn(
+                    "ResNet50, batch 64 per GPU",
+                    30,
+                    network="resnet50",
+                    batch_size=64,
+                    batch_per="GPU",
+                    optimizer="sgd",
+                    steps=110,
+                    burn_in=10,
+                ),
+                cnn(
+                    "AlexNet, batch 512 per GPU",
+                    30,
+                    network="alexnet",
+                    batch_size=512,
+                    batch_per="GPU",
+                    optimizer="sgd",
+                    steps=110,
+                    burn_in=10,
+                ),
+            ),
+            scales=("1x1", "1x2", "1x4"),
+        ),
+        LAPTOP: Size(
+            workloads=(
+                cnn(
+                    "ResNet50, 32 pixels, batch 2 per GPU",
+                    5,
+                    network="resnet50",
+                    image_size=32,
+                    batch_size=2,
+                    batch_per="GPU",
+                    optimizer="sgd",
+                    steps=10,
+                    burn_in=2,
+                ),
+                cnn(
+                    "AlexNet, 64 pixels, batch 4 per GPU",
+                    5,
+                    network="alexnet",
+                    image_size=64,
+                    batch_size=4,
+                    batch_per="GPU",
+                    optimizer="sgd",
+                    steps=10,
+                    burn_in=2,
+                ),
+            ),
+            scales=("1x1", "1x2", "1x4"),
+            note="Eight steps of a few small images. Where GPUs are stand-ins, the CPU plays "
+            "their part, and no speed-up is to be expected.",
+        ),
+    },
+)
+
+LONG_TRAINING = Preset(
+    key="long-training",
+    title="Long training of ResNet50: accuracy and training time",
+    source="“Long training, ResNet50” of 002_3e43610d8f07cd4a",
+    authors="Grupp et al.",
+    question="Does ResNet50 learn as well and as fast in a container on 1, 2 and 4 GPUs?",
+    then="ImageNet, 5 epochs on K80 (top-1 0.36, top-5 0.63, 33:45 h on one GPU, 8:34 h on four) "
+    "and 10 epochs on GTX 980 Ti (0.53, 0.78, 30:23 h and 8:16 h), in udocker.",
+    now="Five repeats where there was one run of each: whoever cannot pay for that chooses fewer, "
+    "and the verdict is provisional. Top-1, top-5 and loss have panels of their own.",
+    needs=("tensorflow",),
+    metric="training_time",
+    ends_in="Weak scaling by GPUs, and below it accuracy: what was learnt, with its own verdict",
+    sizes={
+        FULL: Size(
+            workloads=(
+                cnn(
+                    "ResNet50 on ImageNet, 5 epochs, batch 64 per GPU",
+                    48 * 60,
+                    network="resnet50",
+                    data="imagenet",
+                    batch_size=64,
+                    batch_per="GPU",
+                    optimizer="momentum",
+                    epochs=5,
+                ),
+            ),
+            scales=("1x1", "1x2", "1x4"),
+            data="ImageNet, as TFRecord files or folders",
+            needs_data=True,
+        ),
+        LAPTOP: Size(
+            workloads=(
+                cnn(
+                    "Small network, 120 steps, evaluated every 40",
+                    4,
+                    network="small",
+                    batch_size=32,
+                    batch_per="GPU",
+                    steps=120,
+                    burn_in=10,
+                    evaluate_every=40,
+                ),
+            ),
+            scales=("1x1", "1x2", "1x4"),
+            note="The small network on ten patterns of its own, which it learns within seconds.",
+        ),
+    },
+)
+
+
+def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
+    """ResNet50 over several nodes, as in 002; `parallel` says by which means."""
+    if laptop:
+        return cnn(
+            f"ResNet50 by {name}, 32 pixels, batch 2 per GPU",
+            5,
+            network="resnet50",
+            image_size=32,
+            batch_size=2,
+            batch_per="GPU",
+            optimizer="sgd",
+            parallel=parallel,
+            steps=8,
+            burn_in=2,
+        )
+    return cnn(
+        f"ResNet50 by {name}, batch 64 per GPU",
+        30,
+        network="resnet50",
+        batch_size=64,
+        batch_per="GPU",
+        optimizer="sgd",
+        parallel=parallel,
+        steps=110,
+        burn_in=10,
+    )
+
+
+_DISTRIBUTED: dict[str, Any] = {
+    "source": "“Distributed training with Horovod” of 002_3e43610d8f07cd4a",
+    "authors": "Grupp et al.",
+    "then": "ResNet50, batch 64 on each GPU, udocker under mpirun with InfiniBand: 118 images/s on "
+    "one GPU, 426 on four of one node, 492 on four of two nodes, 974 on eight, 1413 on twelve, "
+    "2437 on twenty-four (batch 32).",
+    "metric": "images_per_second",
+    "ends_in": "Weak scaling: images per second by GPUs and launcher with the speed-up, as in the "
+    "table",
+}
+
+HOROVOD = Preset(
+    key="horovod-on-several-nodes",
+    title="ResNet50 with Horovod on several nodes",
+    question="How does training over several nodes with Horovod scale in containers?",
+    now="Two nodes, so that small clusters pass; 6x4 and 12x1 are written into the scales where "
+    "there are as many. The host's mpirun starts one container for each GPU.",
+    needs=("tensorflow", "horovod"),
+    sizes={
+        FULL: Size(
+            workloads=(_distributed("Horovod", "horovod", laptop=False),),
+            scales=("1x1 mpirun", "1x4 mpirun", "2x1 mpirun", "2x2 mpirun", "2x4 mpirun"),
+        ),
+        LAPTOP: Size(
+            workloads=(_distributed("Horovod", "horovod", laptop=True),),
+            scales=("1x1 mpirun", "2x1 mpirun"),
+            note="Six steps of a few small images.",
+        ),
+    },
+    **_DISTRIBUTED,
+)
+
+SEVERAL_NODES = Preset(
+    key="several-nodes-without-horovod",
+    title="ResNet50 on several nodes with TensorFlow alone",
+    question="How does training over several nodes scale in containers, where there is no Horovod?",
+    now="MultiWorkerMirroredStrategy where images have no Horovod: srun starts one process on each "
+    "node. 6x4 and 12x1 are written into the scales where there are as many nodes.",
+    needs=("tensorflow",),
+    sizes={
+        FULL: Size(
+            workloads=(_distributed("TensorFlow", "mirrored", laptop=False),),
+            scales=("1x1", "1x4", "2x1 srun", "2x2 srun", "2x4 srun"),
+        ),
+        LAPTOP: Size(
+            workloads=(_distributed("TensorFlow", "mirrored", laptop=True),),
+            scales=("1x1", "2x1 srun"),
+            note="Six steps of a few small images, on one and on two nodes.",
+        ),
+    },
+    **_DISTRIBUTED,
+)
