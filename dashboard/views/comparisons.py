@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.access import by_link, readable, readable_table
+from dashboard.anatomy import panels
 from dashboard.figures import overall, scaling_panels, sections
 from dashboard.filters import ExperimentFilter, TableFilter, listing
 from dashboard.matrix import Tally
@@ -17,6 +18,7 @@ from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, compare_experiment
 from experiments.comparisons.accuracies import accuracies
+from experiments.comparisons.anatomy import anatomies
 from experiments.comparisons.companions import worth_asking
 from experiments.comparisons.scales import scalings
 from experiments.comparisons.steadiness import steadiness_of
@@ -82,6 +84,7 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     context["robustness"] = worth_asking(found) and reverse("robustness", args=[pk])
     context["accuracies"] = accuracies(found)
     context["steadiness"] = steadiness_of(found)
+    context["anatomy"] = panels(anatomies(found))
     return render(request, "comparisons/detail.html", context | shown(found, request))
 
 

@@ -34,9 +34,8 @@ def loaded(maps: str = "/proc/self/maps") -> List[Dict[str, Any]]:
     """
     found: Dict[Tuple[str, str], Dict[str, Any]] = {}
     for name, path in _files(maps):
-        try:
-            library = ctypes.CDLL(path)  # loaded already: this only finds it again
-        except OSError:  # replaced on disk meanwhile, or a file of another container
+        library = _find(path)
+        if library is None:
             continue
         answer = _ask(name, library) or {"name": name, **_by_file(path)}
         known = found.setdefault((answer["name"], answer.get("version", "")), answer)
@@ -57,6 +56,20 @@ def _files(maps: str) -> Iterator[Tuple[str, str]]:
         for path in sorted(paths):
             if ".so" in path and re.search(pattern, os.path.basename(path)):
                 yield name, path
+
+
+def _find(path: str) -> Optional[ctypes.CDLL]:
+    """A library that is loaded, without loading anything.
+
+    Under PRoot `maps` names files as the host does: in here only the end of the path is true.
+    """
+    parts = path.split("/")
+    for first in range(1, len(parts)):
+        try:
+            return ctypes.CDLL("/" + "/".join(parts[first:]), os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:  # no such file in here, or not one that is loaded
+            continue
+    return None
 
 
 def _ask(name: str, library: ctypes.CDLL) -> Optional[Dict[str, Any]]:

@@ -27,7 +27,7 @@ FIRST = {"software_read": "software_files", "large_read": "large_file_mb"}
 
 class Files(Workload):
     kind = "files"
-    label = "Small files, large files, and the software of an environment"
+    label = "Small files, large files, installed software"
     batch = "total"
     description = (
         "What file systems cost inside an environment. One step is a round: a tree of small files "

@@ -10,7 +10,7 @@ from runners.workloads.results import Metric
 
 class Startup(Workload):
     kind = "startup"
-    label = "Starting Python and importing a framework"
+    label = "Starting Python and a framework"
     batch = "total"
     description = (
         "What a job pays before its work begins. One step starts a fresh interpreter that does "
