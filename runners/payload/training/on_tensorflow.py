@@ -126,8 +126,7 @@ class OnTensorFlow(Backend):
             optimizer = self.prepared(optimizer, variables)
         once = forward if optimizer is None else train
         if self.strategy is None:
-            # XLA as Keras' own loop: wherever the model can and operations may vary.
-            jit = not self.deterministic and self.can_jit(model)
+            jit = self.can_jit(model)
             compiled = tensorflow.function(once, jit_compile=jit, autograph=False)
             return lambda batch: compiled(*batch)
 
@@ -157,6 +156,9 @@ class OnTensorFlow(Backend):
         return tape.gradient(value, variables)
 
     def can_jit(self, model: Any) -> bool:
+        """Whether XLA compiles the step: where it does in Keras' own loop, not on CPUs alone."""
+        if self.deterministic or self.devices == ["CPU"]:
+            return False
         return all(getattr(layer, "supports_jit", True) for layer in model._flatten_layers())
 
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
