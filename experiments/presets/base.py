@@ -34,6 +34,8 @@ class Size:
     """Which data set it reads, where somebody may say in which folder it lies..."""
     needs_data: bool = False
     """...and has to."""
+    with_data: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that are set once a folder is named."""
     repeats: int = REPEATS
 
 

@@ -107,7 +107,7 @@ def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]
     for piece in size.workloads:
         given = dict(piece.parameters)
         if folder and any(one.name == "data_directory" for one in WORKLOADS[piece.kind].parameters):
-            given["data_directory"] = folder
+            given |= {"data_directory": folder, **size.with_data}
         same = {
             "kind": piece.kind,
             "parameters": WORKLOADS[piece.kind].clean(given),

@@ -36,6 +36,7 @@ MULTI_GPU = Preset(
                     optimizer="sgd",
                     steps=110,
                     burn_in=10,
+                    deterministic=False,
                 ),
                 cnn(
                     "AlexNet, batch 512 per GPU",
@@ -46,6 +47,7 @@ MULTI_GPU = Preset(
                     optimizer="sgd",
                     steps=110,
                     burn_in=10,
+                    deterministic=False,
                 ),
             ),
             scales=("1x1", "1x2", "1x4"),
@@ -107,6 +109,7 @@ LONG_TRAINING = Preset(
                     batch_per="GPU",
                     optimizer="momentum",
                     epochs=5,
+                    deterministic=False,
                 ),
             ),
             scales=("1x1", "1x2", "1x4"),
@@ -158,6 +161,7 @@ def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
         parallel=parallel,
         steps=110,
         burn_in=10,
+        deterministic=False,
     )
 
 
