@@ -23,7 +23,8 @@ EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
 PHASES = (
     *("container start", "start", "snapshot", "import", "build"),
-    *("first step", "burn-in", "steady state", "training", "evaluation", "end"),
+    *("first step", "burn-in", "steady state", "training", "evaluation"),
+    *("dropping pages", "report", "end"),
 )
 
 

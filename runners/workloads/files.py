@@ -7,6 +7,7 @@ from runners.workloads.base import TIMES, Workload, stepping
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
+MOST_SMALL_BYTES = 8_000_000_000
 WARM, DROPPED = "warm", "dropped"
 # A part of a step -> its rate's unit, what it is, and the parameter that asks for it.
 PARTS = {
@@ -127,6 +128,24 @@ class Files(Workload):
         **{f"{part}_rate": f"{part}_time" for part in PARTS},
         "software_bandwidth": "software_read_time",
     }
+
+    @classmethod
+    def refusals(
+        cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
+    ) -> list[str]:
+        said = []
+        path = parameters.get("path", "")
+        if path and not path.startswith("/"):
+            said.append(f"The folder to measure in has to begin with /; it is {path!r}.")
+        if not any(parameters.get(asked, 1) for asked in ("small_files", *FIRST.values())):
+            said.append("There is nothing to do: every number of files and megabytes is 0.")
+        written = parameters.get("small_files", 0) * parameters.get("small_file_bytes", 0)
+        if written > MOST_SMALL_BYTES:
+            said.append(
+                f"All small files together may have {MOST_SMALL_BYTES / 1e9:g} GB, and these have "
+                f"{written / 1e9:.3g} GB: choose fewer or smaller ones."
+            )
+        return said
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:

@@ -52,6 +52,15 @@ class Startup(Workload):
     primary = "import_time"
 
     @classmethod
+    def refusals(
+        cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
+    ) -> list[str]:
+        module = parameters.get("module", "numpy")
+        if all(part.isidentifier() for part in module.split(".")):
+            return []
+        return [f"{module!r} is not the name of a module, such as numpy or torch.nn."]
+
+    @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         without = parameters.get("forks") == 0
         return tuple(one for one in cls.metrics if not (without and one.name == "fork_time"))

@@ -180,3 +180,21 @@ def test_every_part_has_a_rate_that_rests_on_its_time() -> None:
     parts = {part for several in files.PARTS.values() for part in several}
     assert {f"{part}_rate" for part in parts} <= set(FILES.rates)
     assert {FILES.rests_on(f"{part}_rate") for part in parts} == {f"{part}_time" for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, []),
+        ({"path": "/scratch"}, []),
+        ({"path": "scratch"}, ["begin with /"]),
+        ({"small_files": 0, "large_file_mb": 0, "software_files": 0}, ["nothing to do"]),
+        ({"small_files": 100_000, "small_file_bytes": 2**20}, ["may have 8 GB"]),
+    ],
+)
+def test_what_cannot_run_is_refused_before_the_launch(
+    parameters: dict[str, object], words: list[str]
+) -> None:
+    said = FILES.refusals(cleaned(**parameters), nodes=1, gpus=0, processes=1)
+    assert len(said) == len(words)
+    assert all(word in text for word, text in zip(words, said, strict=True))

@@ -78,3 +78,13 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path, module: str, words: st
     assert (ran.returncode in (2, 3), ran.result) == (True, None)
     assert words in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", ["", "os; print(1)", "a..b", "-m", "3d"])
+def test_what_is_no_module_is_refused_before_the_launch(module: str) -> None:
+    def refusals(name: str) -> list[str]:
+        return STARTUP.refusals(STARTUP.clean({"module": name}), nodes=1, gpus=0, processes=1)
+
+    (said,) = refusals(module)
+    assert "is not the name of a module" in said
+    assert refusals("torch.nn") == refusals("numpy") == []

@@ -1,0 +1,28 @@
+"""What a comparison reads from snapshots."""
+
+from __future__ import annotations
+
+from experiments.snapshots import differences, facts
+
+TUNED = {"name": "MKL", "version": "2024.1", "threads": 8, "file": "/opt/mkl/libmkl_rt.so.2"}
+PLAIN = {"name": "OpenBLAS", "version": "0.3.31", "kernels": "Haswell", "threads": 1}
+
+
+def of(*libraries: dict[str, object]) -> dict[str, str]:
+    return facts({"inside": {"hostname": "node1", "blas_loaded": list(libraries)}})
+
+
+def test_the_blas_that_answered_is_a_fact_and_a_difference_between_environments() -> None:
+    assert of(PLAIN)["BLAS that answered"] == "OpenBLAS 0.3.31 (Haswell), threads 1"
+    assert differences([of(PLAIN)], [of(TUNED)]) == [
+        "BLAS that answered: OpenBLAS 0.3.31 (Haswell), threads 1 on the baseline, "
+        "MKL 2024.1, threads 8 here"
+    ]
+    elsewhere = {**PLAIN, "file": "/usr/lib/libopenblas.so.0"}
+    assert differences([of(PLAIN)], [of(elsewhere)]) == [], "where it lies is the image's own"
+    assert differences([of(PLAIN, TUNED)], [of(TUNED, PLAIN)]) == []
+
+
+def test_what_has_loaded_none_or_was_not_asked_says_nothing() -> None:
+    assert "BLAS that answered" not in of()
+    assert facts({"inside": {}}) == facts({}) == {}
