@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -120,8 +121,12 @@ def cluster_for(user: User, asked: Any = None) -> Cluster | None:
     return mine.first() or furnished.first() or usable.first()
 
 
-def metric_choices() -> list[tuple[str, str]]:
+def metric_choices(workloads: Iterable[Workload] = ()) -> list[tuple[str, str]]:
+    """What each kind reports, and what users' own programs among `workloads` do beside that."""
     metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
+    for row in workloads:
+        for metric in WORKLOADS[row.kind].metrics_of(row.parameters):
+            metrics.setdefault(metric.name, metric)
     named = [(name, f"{name}: {metric.label.lower()}") for name, metric in metrics.items()]
     return [("", "the workload's own"), *named]
 
@@ -210,7 +215,9 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         self._choose("baseline").queryset = environments
         self._choose("baseline").empty_label = None
         self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
-        self._choose("workloads").queryset = Workload.objects.visible_to(user).launchable()
+        workloads = Workload.objects.visible_to(user).launchable()
+        self._choose("workloads").queryset = workloads
+        self._choose("primary_metric").choices = metric_choices(workloads)
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         self.forecast: Forecast | None = None

@@ -54,17 +54,20 @@ def outlooks(
     comparisons: int,
     reader: User,
 ) -> Iterator[Outlook]:
-    """Yield one for each kind of workload that reports `metric`; empty is each kind's own."""
-    asked: dict[tuple[str, str], None] = {}
+    """Yield one for each kind of workload that reports `metric`; empty is each kind's own.
+
+    Of programs that users have brought there is one each: they have nothing in common.
+    """
+    asked: dict[tuple[str, str, Workload | None], None] = {}
     for workload in workloads:
         declared, given = WORKLOADS[workload.kind], workload.parameters
         name = metric or declared.primary_of(given)
         if name in {one.name for one in declared.metrics_of(given)}:
-            asked[workload.kind, name] = None
-    for kind, name in asked:
-        past = history(kind, cluster, name, reader)
+            asked[workload.kind, name, workload if declared.is_the_users else None] = None
+    for kind, name, only in asked:
+        past = history(kind, cluster, name, reader, only=only)
         spread = (paired and past.of_ratios) or past.of_runs
-        cv, given, doubt = _believed(spread, kind)
+        cv, given, doubt = _believed(spread, only.name if only else kind)
         basis = "The CV is from run to run."
         if paired and past.of_ratios:
             basis = "The CV is that of the ratio, from block to block."

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from experiments.models import Cluster, Experiment, Measurement, Run, User
+from experiments.models import Cluster, Experiment, Measurement, Run, User, Workload
 
 FEWEST = 3
 """A cell or a group of blocks with fewer says nothing about spread."""
@@ -32,8 +32,12 @@ class History:
     of_ratios: Spread | None
 
 
-def history(kind: str, cluster: Cluster, metric: str, reader: User) -> History:
+def history(
+    kind: str, cluster: Cluster, metric: str, reader: User, *, only: Workload | None = None
+) -> History:
     """Return how `metric` varied in the runs of this kind of workload that `reader` may see.
+
+    `only`: in those of one workload, where others of its kind are other programs.
 
     Only within cells: environments, workloads and scales may differ as they like. Runs that
     failed, were cancelled or were excluded have no say.
@@ -45,6 +49,8 @@ def history(kind: str, cluster: Cluster, metric: str, reader: User) -> History:
         metric=metric,
         value__gt=0,
     ).order_by("-run_id")
+    if only:
+        rows = rows.filter(run__workload=only)
     groups: defaultdict[tuple[object, ...], dict[int, dict[int, float]]]
     groups = defaultdict(lambda: defaultdict(dict))
     for experiment, workload, scale, block, environment, value in rows.values_list(

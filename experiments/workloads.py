@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ def settings(workload: Workload) -> Settings:
         setting = Setting(
             name,
             label(parameter),
-            in_words(value),
+            parameter.in_words(value) or in_words(value),
             in_words(parameter.default),
             parameter.unit,
             parameter.help,
@@ -56,6 +56,16 @@ def settings(workload: Workload) -> Settings:
     for name in workload.parameters.keys() - declared.keys():
         differing.append(Setting(name, name, in_words(workload.parameters[name]), ""))
     return Settings(differing, others)
+
+
+def run_with(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return name and value of each parameter that a run was started with, as its `spec` says."""
+    kind = KNOWN_WORKLOADS.get(spec.get("kind", ""))
+    declared = {one.name: one for one in kind.parameters} if kind else {}
+    return [
+        (name, (name in declared and declared[name].in_words(value)) or in_words(value))
+        for name, value in spec.get("parameters", {}).items()
+    ]
 
 
 def label(parameter: Parameter) -> str:

@@ -16,6 +16,7 @@ from dashboard.requests import OpenRequest, Request
 from experiments import lifecycle
 from experiments.models import Experiment, Run
 from experiments.permissions import may_change
+from experiments.workloads import run_with
 
 SORTS = {
     "began": "began_at",
@@ -50,6 +51,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "experiment": row.experiment,
         "mark": mark,
         "words": words,
+        "parameters": run_with(row.spec.get("workload", {})),
         "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
         "measurements": measurements(row),
         "phases": phases(row),

@@ -104,6 +104,9 @@ class Workload:
     """What stays the same on more GPUs: the work of the whole job (strong scaling) or that of each
     GPU (weak scaling); empty where nobody can say."""
 
+    is_the_users: ClassVar[bool] = False
+    """Whether each workload of this kind is a program of its own."""
+
     # What a workload of this kind reports may depend on what was asked of it: ask these.
 
     @classmethod

@@ -123,6 +123,7 @@ class Command(Workload):
     )
     metrics = (*BY_STEPS, *ALWAYS)
     primary = STEP_TIME
+    is_the_users = True
     most_gpus = 1024
     most_nodes = 1024
 

@@ -48,7 +48,7 @@ class FilesParameter(Parameter):
         return {str(name): str(sha256) for name, sha256 in sorted(given.items())}
 
     def in_words(self, value: Any) -> str:
-        return ", ".join(f"{name} ({sha256[:12]})" for name, sha256 in value.items())
+        return "\n".join(f"{name} (sha256 {sha256[:12]}…)" for name, sha256 in value.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class MetricsParameter(Parameter):
         return rows
 
     def in_words(self, value: Any) -> str:
-        return "; ".join(metric_in_words(row) for row in value)
+        return "\n".join(metric_in_words(row) for row in value)
 
 
 def metric_in_words(row: Mapping[str, str]) -> str:
