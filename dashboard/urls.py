@@ -94,6 +94,7 @@ urlpatterns = [
     path("catalogue/presets/<slug:key>/", presets.preset, name="preset"),
     path("catalogue/workloads/", workloads.kinds, name="workload_kinds"),
     path("catalogue/workloads/new/", workloads.new, name="workload_new"),
+    path("catalogue/workloads/try/", workloads.try_numbers, name="workload_try"),
     path("catalogue/workloads/<int:pk>/", workloads.workload, name="workload"),
     path("catalogue/workloads/<int:pk>/edit/", workloads.edit, name="workload_edit"),
     path("catalogue/workloads/<int:pk>/delete/", workloads.delete, name="workload_delete"),

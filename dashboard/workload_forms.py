@@ -11,6 +11,7 @@ from django import forms
 from django.forms import BoundField
 
 from dashboard.forms import Styled
+from dashboard.requests import Request
 from experiments.models import User, Workload
 from experiments.sharing import Sharing
 from experiments.workloads import in_words, label, limits
@@ -51,6 +52,12 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.furnish(self.instance.parameters)
         self.dress()
+
+    @classmethod
+    def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
+        """The form for a request: as it is, or with what was sent."""
+        sent = (request.POST, request.FILES) if request.method == "POST" else ()
+        return cls(*sent, instance=row, kind=kind, user=request.user)
 
     def furnish(self, given: dict[str, Any]) -> None:
         """Add a field for each parameter, filled in with what the workload is set to."""

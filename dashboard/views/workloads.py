@@ -12,7 +12,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.access import for_makers_of, require
+from dashboard.command_forms import typed
 from dashboard.requests import Request
+from dashboard.tried import tried
 from dashboard.workload_forms import KindForm, WorkloadForm, form_of
 from experiments import audit, environments, permissions, workloads
 from experiments.models import Workload
@@ -38,7 +40,7 @@ def new(request: Request) -> HttpResponse:
     if copied:
         fresh.name = workloads.free_name(copied.name)
         fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
-    form = form_of(kind)(request.POST or None, instance=fresh, kind=kind, user=request.user)
+    form = form_of(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
         return _saved(request, form)
     return _form(request, form, kinds=KindForm(initial={"kind": kind}), copied=copied)
@@ -70,10 +72,18 @@ def edit(request: Request, pk: int) -> HttpResponse:
     if problem := workloads.why_not_edit(row):
         messages.error(request, problem)
         return redirect("workload", pk=pk)
-    form = form_of(row.kind)(request.POST or None, instance=row, kind=row.kind, user=request.user)
+    form = form_of(row.kind).begin(request, row, row.kind)
     if request.method == "POST" and form.is_valid():
         return _saved(request, form)
     return _form(request, form, workload=row)
+
+
+@for_makers_of(Workload)
+@require_POST
+def try_numbers(request: Request) -> HttpResponse:
+    """What the metrics that are being typed would read in a pasted log."""
+    found = tried(typed(request.POST), request.POST.get("log", ""))
+    return render(request, "catalogue/tried.html", {"tried": found})
 
 
 @require_POST

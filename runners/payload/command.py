@@ -80,22 +80,27 @@ def surroundings(parameters: dict[str, Any], files: str, place: Place) -> Dict[s
 
 def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Place) -> int:
     """The program's exit code; minus n: ended by signal n. What ends us is passed on to it."""
+    started: List[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, frame: Any) -> None:
+        if not started:
+            raise SystemExit(128 + number)
+        started[0].send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
     try:
-        child = subprocess.Popen(
-            argv, executable=program, cwd=place.own, env=variables, stdin=subprocess.DEVNULL
+        started.append(
+            subprocess.Popen(
+                argv, executable=program, cwd=place.own, env=variables, stdin=subprocess.DEVNULL
+            )
         )
     except OSError as error:
         why = f"program does not start: {argv[0]}: {error.strerror or error}."
         if error.errno == errno.ENOEXEC:
             why += " Does it begin with #!, or is {python} to start it?"
         raise Failure(why) from error
-
-    def pass_on(number: int, frame: Any) -> None:
-        child.send_signal(number)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
-    return child.wait()
+    return started[0].wait()
 
 
 def missing(program: str, files: List[str], path: str) -> Failure:

@@ -5,6 +5,7 @@ has not for that reason (look-around, back references) is refused in words, with
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -88,8 +89,18 @@ def _why(pattern: str, error: Exception) -> str:
     (reason,) = error.args
     said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
     what, _, part = said.partition(": ")
-    place = pattern.find(part) if part else -1
+    place = _place(pattern, part)
     if place < 0:
         return said
-    place += len(part) - 1 if what == "unexpected )" else 0
     return f"at character {place + 1}: {what} ({part})" if part != what else said
+
+
+def _place(pattern: str, part: str) -> int:
+    """Where `part`, of which RE2 says that it is wrong, begins; -1 where nobody knows."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)  # Python counts, where it stumbles over the same
+    except re.error as error:
+        if error.pos is not None:
+            return error.pos
+    return pattern.find(part) if part else -1

@@ -103,6 +103,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "workload_kinds": (GET, "", Role.VIEWER),
     "workload": (GET, "workload", Role.VIEWER),
     "workload_new": (GET, "", Role.RESEARCHER),
+    "workload_try": (POST, "", Role.RESEARCHER),
     "workload_edit": (GET, "workload", Role.RESEARCHER),
     "workload_delete": (POST, "workload", Role.RESEARCHER),
     "recipe_new": (GET, "", Role.RESEARCHER),
