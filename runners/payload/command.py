@@ -81,11 +81,13 @@ def surroundings(parameters: dict[str, Any], files: str, place: Place) -> Dict[s
 def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Place) -> int:
     """The program's exit code; minus n: ended by signal n. What ends us is passed on to it."""
     started: List[subprocess.Popen[bytes]] = []
+    early: List[int] = []  # signals that come while it is being started
 
     def pass_on(number: int, frame: Any) -> None:
-        if not started:
-            raise SystemExit(128 + number)
-        started[0].send_signal(number)
+        if started:
+            started[0].send_signal(number)
+        else:
+            early.append(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
@@ -100,6 +102,8 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
         if error.errno == errno.ENOEXEC:
             why += " Does it begin with #!, or is {python} to start it?"
         raise Failure(why) from error
+    for number in early:
+        started[0].send_signal(number)
     return started[0].wait()
 
 
