@@ -102,8 +102,8 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
         if error.errno == errno.ENOEXEC:
             why += " Does it begin with #!, or is {python} to start it?"
         raise Failure(why) from error
-    for number in early:
-        started[0].send_signal(number)
+    for missed in early:
+        started[0].send_signal(missed)
     return started[0].wait()
 
 
