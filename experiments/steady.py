@@ -1,8 +1,13 @@
-"""What is kept about the start-up of each run: found once, when its steps are stored."""
+"""What is kept about the steps of each run: found once, when they are stored.
+
+Of times per step, how the run starts; of losses, how it ends and a hash of them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from experiments.models import Series
@@ -16,15 +21,20 @@ TIMES = {
 """A series of such a name, in seconds, holds times per step: only these have a start-up, and those
 that a workload of the user's own declares."""
 FOUND = ("shape", "block_steps", "warm_up", "steady_from", "trend", "trend_p")
-COLUMNS = (*FOUND, "settled_mean", "tail_means")
+COLUMNS = (*FOUND, "settled_mean", "tail_means", "first_value", "last_value", "digest")
+LOSS = "loss"
 
 
 def note(series: Series) -> Series:
-    """Write what the steps say about their start-up onto the row, and return it for the caller to
-    save. Anything but times per step stays as it is.
+    """Write what the steps say onto the row, and return it for the caller to save. Anything but
+    times per step and losses stays as it is.
 
     ValueError names the step that is not finite.
     """
+    if series.metric == LOSS and series.values:
+        series.first_value, series.last_value = series.values[0], series.values[-1]
+        series.digest = digest(series.values)
+        return series
     if series.unit != "s" or not (series.metric in TIMES or _is_declared(series)):
         return series
     found = steady.find(series.values, series.steps)
@@ -50,10 +60,17 @@ def note_all(rows: Iterable[Series]) -> int:
     noted = 0
     for series in rows:
         note(series)
-        if series.shape:
+        if series.shape or series.digest:
             series.save(update_fields=COLUMNS)
             noted += 1
     return noted
+
+
+def digest(values: Sequence[float]) -> str:
+    """Return a sha256 that two series share when they are equal to the bit."""
+    # On its way into an array of the database a zero loses its sign; so it does here.
+    unsigned = [value + 0.0 for value in values]
+    return hashlib.sha256(struct.pack(f">{len(values)}d", *unsigned)).hexdigest()
 
 
 def found_in(series: Series) -> SteadyState | None:

@@ -14,6 +14,9 @@ from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.steadiness import Ratio
+from experiments.statistics.training import Alike
+from experiments.statistics.training_words import words
+from experiments.steady import LOSS
 
 register = template.Library()
 
@@ -68,6 +71,13 @@ def estimate(ratio: Ratio | None) -> SafeString:
     return format_html(
         '{}<br><small class="muted">no interval: {}</small>', ratio.words, ratio.flaw
     )
+
+
+@register.filter
+def trained(one: Alike) -> str:
+    """How an environment trained, as a sentence that goes on after its name, or begins anew."""
+    said = words(one)
+    return said if one.what == LOSS else said[0].upper() + said[1:]
 
 
 @register.filter

@@ -12,6 +12,7 @@ from dashboard.figures import inside_plots, loss_words, quantile_words
 from dashboard.marks import marks
 from dashboard.requests import OpenRequest
 from experiments.comparisons.series import inside
+from experiments.comparisons.trainings import trainings
 
 
 @by_link
@@ -37,6 +38,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
         "plots": inside_plots(found, known, name),
         "quantiles": quantile_words(found),
         "agreements": loss_words(found, experiment.baseline.name),
+        "trained": trainings(experiment, list(known)).get((workload.pk, scale)),
     }
     fragment = "#steps" if request.htmx else ""
     return render(request, f"comparisons/steps.html{fragment}", context)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
@@ -32,6 +33,8 @@ class Group:
     """Why nothing can be compared, in words."""
     warm_ups: WarmUps | None = None
     """How its runs start; None where nobody has seen their steps, or where these do not matter."""
+    trained: Trainings | None = None
+    """How its trainings ended; None where no run recorded a loss."""
 
     @property
     def values(self) -> list[str]:
@@ -120,6 +123,11 @@ class Comparison:
         return [f"{name}: {rule}" for name, rule in rules.items()]
 
     @property
+    def trained(self) -> list[Group]:
+        """The groups whose runs have losses."""
+        return [group for group in self.groups if group.trained]
+
+    @property
     def has_runs(self) -> bool:
         """Whether single runs are known, and not only means."""
         return any(group.samples for group in self.groups)
@@ -157,6 +165,7 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         **_flat({"cost_ci95": pair.cost_ci95, "cost_ci90": pair.cost_ci90}),
         "sentence": pair.sentence,
         **(group.warm_ups.columns(pair) if group.warm_ups else {}),
+        **(group.trained.columns(pair.environment) if group.trained else {}),
     }
     # A table's labels may be called like a column of ours.
     taken = about.keys() | rest.keys()

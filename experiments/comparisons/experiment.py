@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from experiments import passports, snapshots
 from experiments.comparisons.comparison import Comparison, Group, is_decided
 from experiments.comparisons.stages import Judgement, Stage, stage_of
+from experiments.comparisons.trainings import Trainings, trainings
 from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
 from experiments.models import Experiment, Measurement, Run, Workload
 from experiments.statistics import Measured, Pair, Sample, Stamp, compare, holm
@@ -82,6 +83,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     samples = _samples(experiment, metrics, starts)
     differences = _differences(experiment)
     parity = passports.kept(experiment)
+    trained = trainings(experiment, environments)
     groups = [
         _group(
             experiment,
@@ -93,6 +95,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             differences.get((workload.pk, scale), {}),
             starts.get((workload.pk, scale)),
             parity,
+            trained.get((workload.pk, scale)),
             tried_again=(workload.pk, scale) in again,
         )
         for workload in workloads
@@ -169,6 +172,7 @@ def _group(
     differences: Mapping[str, list[str]],
     starts: WarmUps | None,
     parity: Mapping[str, Mapping[str, Any]],
+    trained: Trainings | None,
     *,
     tried_again: bool,
 ) -> Group:
@@ -204,11 +208,13 @@ def _group(
     try:
         pairs = _first_decided(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # a metric chosen to decide may be zero or negative
-        return Group(cell, metric, samples, [], str(error), starts)
+        return Group(cell, metric, samples, [], str(error), starts, trained)
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     pairs = [_with_software(pair, parity.get(pair.environment)) for pair in pairs]
-    return Group(cell, metric, samples, pairs, warm_ups=starts)
+    if trained:
+        pairs = [_held_to_training(pair, trained) for pair in pairs]
+    return Group(cell, metric, samples, pairs, warm_ups=starts, trained=trained)
 
 
 def _first_decided(
@@ -245,6 +251,13 @@ def _with_software(pair: Pair, parity: Mapping[str, Any] | None) -> Pair:
     pair = replace(pair, software=passports.known_before(parity))
     why = passports.why_waived(parity)
     return _stamped(pair, Stamp.WAIVED, why) if why else pair
+
+
+def _held_to_training(pair: Pair, trained: Trainings) -> Pair:
+    """A run that trains wrongly is not a fast run: that stands beside any verdict."""
+    for why in trained.amiss(pair.environment)[:1]:
+        pair = _stamped(pair, Stamp.TRAINED_DIFFERENTLY, why)
+    return pair
 
 
 def _stamped(pair: Pair, stamp: Stamp, reason: str) -> Pair:

@@ -32,8 +32,9 @@ class Measurement(models.Model):
 class Series(models.Model):
     """The steps inside one run: for plots, never tested.
 
-    What `experiments.steady.note` finds in times per step stands beside them, so that nobody has to
-    read them all to compare a thousand runs. Places are numbers of steps from the start.
+    What `experiments.steady.note` finds in times per step and in losses stands beside them, so that
+    nobody has to read them all to compare a thousand runs. Places are numbers of steps from the
+    start.
     """
 
     run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="series")
@@ -59,6 +60,11 @@ class Series(models.Model):
     settled_mean = models.FloatField(null=True, help_text="Of all steps after the cut.")
     tail_means = ArrayField(
         models.FloatField(), default=list, help_text="Of all steps from each block on."
+    )
+    first_value = models.FloatField(null=True, help_text="Of a loss alone, like the next two.")
+    last_value = models.FloatField(null=True)
+    digest = models.CharField(
+        max_length=64, blank=True, help_text="sha256 of all values, as float64 in network order."
     )
 
     class Meta:

@@ -111,6 +111,8 @@ class Agreement:
     """The earliest step (from 1) at which any run differs."""
     largest: float = 0.0
     """The largest relative difference at any step of any run."""
+    seeds: int = 0
+    """Of the baseline: how many it has a run of."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def losses(
             pass
         elif row.environment == environments[0] and row.seed not in references:
             references[row.seed] = values
+            agreement.seeds += 1
         elif row.seed in references:
             _compare(agreement, references[row.seed], values)
         at = drawn[drawn < len(values)]
@@ -180,8 +183,9 @@ def agreement_words(agreements: Sequence[Agreement], *, baseline: str) -> list[s
         own = one.environment == baseline
         other = "its first run" if own else baseline
         if own and not one.runs:
+            which = "this seed" if one.seeds == 1 else f"each of {one.seeds} seeds"
             words.append(
-                f"{baseline} has one run of this seed: whether it repeats itself to the bit is "
+                f"{baseline} has one run of {which}: whether it repeats itself to the bit is "
                 "not known."
             )
         elif not one.runs:

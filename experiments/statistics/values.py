@@ -37,6 +37,7 @@ class Stamp(StrEnum):
     STOPPED_EARLY = "STOPPED EARLY"
     TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
     WAIVED = "DIFFERENCES WAIVED"
+    TRAINED_DIFFERENTLY = "TRAINED DIFFERENTLY"
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,11 @@ class Pair:
     """Which of several planned looks gave the verdict; None where one was planned."""
     software: str = ""
     """What was known before the launch of both sides' software; "" where nobody kept that."""
+
+    @property
+    def trained_differently(self) -> bool:
+        """Whether it compares the speed of trainings that did not do the same."""
+        return Stamp.TRAINED_DIFFERENTLY in self.stamps
 
     @property
     def alpha(self) -> float:

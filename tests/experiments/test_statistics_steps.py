@@ -79,6 +79,20 @@ def test_the_first_step_that_differs_and_the_largest_difference_are_said():
     ]
 
 
+def test_one_run_of_each_seed_is_compared_with_its_own():
+    rows = [
+        Trained(
+            f"{name}{seed}", name, seed, [1.0 / seed, 0.5 / seed * (1 + (name == "box") * seed)]
+        )
+        for name in TWO
+        for seed in (1, 2)
+    ]
+    found = losses(rows, environments=TWO, runs=4, steps=2)
+    words = agreement_words(found.agreements, baseline="bare")
+    assert words[0].startswith("bare has one run of each of 2 seeds: whether it repeats itself")
+    assert words[1].startswith("box: differs from bare in 2 of 2 runs, first at step 2;")
+
+
 def test_the_last_bit_counts():
     (_, words) = said([[0.1]], [[np.nextafter(0.1, 1)]])
     assert words.startswith("box: differs from bare in 1 of 1 runs, first at step 1;")

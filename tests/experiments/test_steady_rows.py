@@ -1,9 +1,12 @@
 """What was found in the steps of a run is kept with them, once, and can be found again."""
 
 import io
+import math
+from importlib import import_module
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from experiments.models import Series
 from experiments.statistics.steady import FEWEST_BLOCKS, Shape
@@ -32,6 +35,36 @@ def test_a_note_stands_beside_the_steps():
 def test_only_times_per_step_have_a_start_up(metric, unit):
     series = note(Series(metric=metric, unit=unit, values=STEPS))
     assert (series.shape, series.tail_means, found_in(series)) == ("", [], None)
+
+
+def test_losses_keep_their_ends_and_a_hash_that_the_last_bit_changes():
+    series = note(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
+    assert (series.first_value, series.last_value) == (2.3, 0.5)
+    again = note(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
+    other = note(Series(metric="loss", unit="1", values=[2.3, math.nextafter(0.1, 1), 0.5]))
+    assert series.digest == again.digest != other.digest
+    assert note(Series(metric="loss", unit="1", values=[])).digest == ""
+
+
+def test_losses_of_old_runs_get_what_new_ones_have():
+    losses = [2.3, -0.0, 1e-300, 0.1, 1e300]
+    rows = [
+        SeriesFactory(metric="loss", unit="1", values=losses),
+        SeriesFactory(metric="loss", unit="1", values=[0.5]),
+        SeriesFactory(metric="loss", unit="1", values=[]),
+        SeriesFactory(metric="accuracy", unit="1", values=[0.5]),
+    ]
+    migration = import_module("experiments.migrations.0019_losses")
+    with connection.cursor() as cursor:
+        cursor.execute(migration.OLD_ROWS)
+    for row in rows:
+        expected = note(Series(metric=row.metric, unit="1", values=row.values))
+        row.refresh_from_db()
+        assert (row.first_value, row.last_value, row.digest) == (
+            expected.first_value,
+            expected.last_value,
+            expected.digest,
+        )
 
 
 def test_a_run_too_short_to_tell_says_so():
