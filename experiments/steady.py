@@ -48,7 +48,7 @@ def note(series: Series) -> Series:
 
 def _is_declared(series: Series) -> bool:
     """Whether the run's own workload names such a metric: users name those of their programs."""
-    workload = series.run.spec.get("workload")
+    workload = series.run.spec.get("workload") if series.run_id else None
     if not workload or workload["kind"] not in WORKLOADS:
         return False
     declared = WORKLOADS[workload["kind"]].metrics_of(workload["parameters"])
