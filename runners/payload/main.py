@@ -31,6 +31,7 @@ WORKLOADS = {
     "cnn": "training.cnn",
     "command": "command",
     "files": "files",
+    "segmentation": "training.segmentation",
     "startup": "startup",
 }  # kind -> module beside this file
 

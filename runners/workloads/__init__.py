@@ -7,6 +7,7 @@ from runners.workloads.command import Command
 from runners.workloads.files import Files
 from runners.workloads.parameters import Parameter, ParameterError
 from runners.workloads.results import Metric, Result, SanityError
+from runners.workloads.segmentation import Segmentation
 from runners.workloads.startup import Startup
 from runners.workloads.tf_cnn_benchmarks import TfCnnBenchmarks
 
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.kind: workload for workload in (Blas, Cnn, Files, Startup, Command)
+    workload.kind: workload for workload in (Blas, Cnn, Segmentation, Files, Startup, Command)
 }
 KNOWN_WORKLOADS: dict[str, type[Workload]] = {
     **WORKLOADS,

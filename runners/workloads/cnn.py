@@ -236,15 +236,21 @@ class Cnn(Workload):
             found.append(
                 f"data=imagenet is read by TensorFlow: choose framework=tensorflow, not {framework}"
             )
-        if framework != "tensorflow" and asked["parallel"] == "horovod":
-            found.append(f"parallel=horovod needs framework=tensorflow, not {framework}")
-        if framework == "pytorch" and replicas > 1:
-            found.append(
-                "framework=pytorch trains on one GPU here: choose scale 1x1, or tensorflow or jax"
-            )
-        if asked["batch_per"] == "job" and asked["batch_size"] % replicas:
-            found.append(
-                f"a batch of {asked['batch_size']} for the whole job cannot be divided among "
-                f"{replicas} GPUs: choose a multiple of {replicas}, or a batch per GPU"
-            )
-        return [f"{reason}." for reason in found]
+        return [f"{reason}." for reason in found] + replicas_refused(asked, replicas)
+
+
+def replicas_refused(asked: Mapping[str, Any], replicas: int) -> list[str]:
+    """Why no training with these parameters can be shared by so many replicas of its network."""
+    framework, found = asked["framework"], []
+    if framework != "tensorflow" and asked["parallel"] == "horovod":
+        found.append(f"parallel=horovod needs framework=tensorflow, not {framework}")
+    if framework == "pytorch" and replicas > 1:
+        found.append(
+            "framework=pytorch trains on one GPU here: choose scale 1x1, or tensorflow or jax"
+        )
+    if asked["batch_per"] == "job" and asked["batch_size"] % replicas:
+        found.append(
+            f"a batch of {asked['batch_size']} for the whole job cannot be divided among "
+            f"{replicas} GPUs: choose a multiple of {replicas}, or a batch per GPU"
+        )
+    return [f"{reason}." for reason in found]

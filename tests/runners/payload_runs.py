@@ -13,6 +13,12 @@ from runners.payload import payload_files
 from runners.workloads import WORKLOADS
 from runners.workloads.base import RESULT
 
+# For JAX: how fast its programs are is no promise here, and making them so takes the most time.
+IN_A_HURRY = {
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+}
+
 
 @dataclass(frozen=True)
 class Ran:

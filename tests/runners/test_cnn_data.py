@@ -4,7 +4,7 @@ from pathlib import Path
 
 from runners.workloads import WORKLOADS
 from tests.runners.data_files import write_mnist
-from tests.runners.payload_runs import left, run_payload
+from tests.runners.payload_runs import IN_A_HURRY, left, run_payload
 
 CNN = WORKLOADS["cnn"]
 
@@ -24,7 +24,7 @@ def test_epochs_of_mnist_are_trained_and_measured(tmp_path: Path) -> None:
             "evaluate_every": 2,
         }
     )
-    ran = run_payload(tmp_path / "run", "cnn", parameters)
+    ran = run_payload(tmp_path / "run", "cnn", parameters, variables=IN_A_HURRY)
     assert (ran.returncode, ran.stderr) == (0, "")
     result = CNN.read(left(ran.result), parameters)
     assert len(result.series["step_time"][1]) == 4 * (60 // 16)

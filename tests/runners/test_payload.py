@@ -135,7 +135,7 @@ def test_a_broken_framework_is_named(tmp_path: Path, broken: bytes, message: str
 def test_an_unknown_workload_is_named(tmp_path: Path) -> None:
     ran = run_payload(tmp_path, "os", {})
     assert (ran.returncode, ran.result, ran.inside) == (2, None, {})
-    known = "blas, cnn, command, files, startup"
+    known = "blas, cnn, command, files, segmentation, startup"
     assert ran.stderr == f"unknown workload 'os'; this payload knows {known}\n"
 
 
