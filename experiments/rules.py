@@ -98,7 +98,7 @@ def refusals(
             f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
         )
     if find_warm_up:
-        _check_steps(found, workloads)
+        _check_steps(found, workloads, scales)
     if not workloads:
         found["workloads"].append("Choose at least one workload.")
     if partition and workloads and environments:
@@ -183,7 +183,15 @@ def _check_metric(
             )
 
 
-def _check_steps(found: defaultdict[str, list[str]], workloads: Sequence[Workload]) -> None:
+def _check_steps(
+    found: defaultdict[str, list[str]], workloads: Sequence[Workload], scales: Sequence[str]
+) -> None:
+    for scale in filter(None, map(_read_scale, scales)):
+        if scale.is_packed:
+            found["warm_up"].append(
+                f"{scale} packs {scale.instances_per_node} instances into a run, and each settles "
+                "at a step of its own: choose the burn-in."
+            )
     needed = BLOCK * FEWEST_BLOCKS
     for workload in workloads:
         declared = {each.name: each.default for each in WORKLOADS[workload.kind].parameters}

@@ -136,6 +136,17 @@ def test_most_workloads_use_one_node_and_a_gpu(
     assert refused(asked, "1x2", "one") == ["W uses one node and at most 1 GPU, not 1x2."]
 
 
+def test_a_warm_up_is_not_looked_for_in_several_instances(asked: dict[str, Any]) -> None:
+    row = WorkloadFactory.build(parameters={"steps": 4000, "seed": 0})
+    found = refusals(**asked, workloads=[row], scales=["1x4x4", "1x4"], find_warm_up=True)
+    assert found == {
+        "warm_up": [
+            "1x4x4 packs 4 instances into a run, and each settles at a step of its own: choose "
+            "the burn-in."
+        ]
+    }
+
+
 def test_instances_and_launchers_take_no_more_gpus_than_the_scale_says(
     asked: dict[str, Any],
 ) -> None:

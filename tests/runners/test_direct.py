@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runners.errors import Refused, TryAgain
-from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import Record, name_failure, parse_journal, read_record
 from runners.runner import Runner
 from runners.runtimes import RUNTIMES
@@ -24,7 +24,6 @@ from runners.transports import Completed, Local
 from runners.workloads import WORKLOADS
 
 CONTAINERS = [kind for kind, runtime in RUNTIMES.items() if runtime.formats]
-PARAMETERS = WORKLOADS["blas"].clean({"steps": 3, "burn_in": 1, "matrix_size": 64})
 
 
 def until(condition: Callable[[], object], seconds: float = 30) -> None:
@@ -32,48 +31,6 @@ def until(condition: Callable[[], object], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
-
-
-@pytest.fixture
-def runner(home: Path) -> Runner:
-    return Runner(Local(), Direct())
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Callable[..., EnvironmentSpec]:
-    """Makes environments whose `python` is a shell script."""
-
-    def make(script: str, **changes: object) -> EnvironmentSpec:
-        path = tmp_path / f"program {len(list(tmp_path.iterdir()))}"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        defaults = {"label": 'it\'s "bare" $(metal)\n', "runtime": "bare_metal"}
-        return EnvironmentSpec(**{**defaults, "python": str(path), **changes})  # type: ignore[arg-type]
-
-    return make
-
-
-@pytest.fixture
-def block(tmp_path: Path) -> Callable[..., JobSpec]:
-    """Makes jobs below a work directory with an awkward name."""
-
-    def make(*environments: EnvironmentSpec, uid: str = "u1", **changes: int) -> JobSpec:
-        runs = [
-            RunSpec(f"r{position}", position, "blas", PARAMETERS, environment)
-            for position, environment in enumerate(environments)
-        ]
-        cooldown = changes.pop("cooldown_seconds", 0)
-        resources = Resources(**{"time_limit_seconds": 60, **changes})  # type: ignore[arg-type]
-        return JobSpec(
-            uid=uid,
-            name=f"tare-{uid}-1",
-            directory=str(tmp_path / "work $(x) 'dir' ü" / "jobs" / f"{uid}-1"),
-            runs=tuple(runs),
-            resources=resources,
-            cooldown_seconds=cooldown,
-        )
-
-    return make
 
 
 def started(job: JobSpec) -> Callable[[], bool]:

@@ -241,7 +241,7 @@ outcome() {
     local code
     while true; do
         wait "$1"
-        code=$?
+        code=$? # of a child that ended together with a signal to us: 143, as if the signal had
         kill -0 "$1" 2>/dev/null || return "$code"
     done
 }
