@@ -1,6 +1,12 @@
 """All presets, in the order of the page."""
 
-from experiments.presets.several_gpus import HOROVOD, LONG_TRAINING, MULTI_GPU, SEVERAL_NODES
+from experiments.presets.several_gpus import (
+    HOROVOD,
+    LONG_TRAINING,
+    MULTI_GPU,
+    SEVERAL_NODES,
+    TF_CNN,
+)
 from experiments.presets.software import ANATOMY, BLAS
 from experiments.presets.udocker import FIGURE_1, PACKED, TABLE_3
 
@@ -12,6 +18,7 @@ ALL = (
     LONG_TRAINING,
     SEVERAL_NODES,
     HOROVOD,
+    TF_CNN,
     BLAS,
     ANATOMY,
 )

@@ -217,3 +217,84 @@ SEVERAL_NODES = Preset(
     },
     **_DISTRIBUTED,
 )
+
+
+def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool = False) -> Piece:
+    """The program of 002 itself: its own options, and what its output says of the throughput."""
+    options = {
+        "model": model,
+        "batch_size": batch,
+        "num_batches": batches,
+        "num_warmup_batches": 10,
+        "display_every": 10,
+        "optimizer": "sgd",
+        "variable_update": "parameter_server",
+        "local_parameter_device": "cpu",
+        "num_gpus": "{gpus}",
+        **({"device": "cpu", "data_format": "NHWC"} if cpu else {}),
+    }
+    shown = f"{model}, batch {batch} per GPU"
+    return Piece(
+        name=f"tf_cnn_benchmarks, {shown}{', on the CPU' if cpu else ''}",
+        kind="command",
+        parameters={
+            "argv": [
+                "{python}",
+                "/benchmarks/tf_cnn_benchmarks.py",
+                *(f"--{name}={value}" for name, value in options.items()),
+            ],
+            "read": "patterns",
+            "metrics": [
+                {
+                    "name": "wall_images_per_second",
+                    "unit": "images/s",
+                    "better": "higher",
+                    "find": r"^total images/sec: ([\d.]+)",
+                    "take": "last",
+                },
+                {
+                    "name": "step_images_per_second",
+                    "unit": "images/s",
+                    "better": "higher",
+                    "find": r"^\d+\timages/sec: ([\d.]+)",
+                    "take": "series",
+                },
+            ],
+            "primary": "wall_images_per_second",
+            "batch": "per GPU",
+        },
+        time_limit_seconds=round(60 * minutes),
+    )
+
+
+TF_CNN = Preset(
+    key="tf-cnn-benchmarks",
+    title="tf_cnn_benchmarks itself on 1, 2 and 4 GPUs",
+    source="“TensorFlow Benchmarks” of 002_3e43610d8f07cd4a",
+    authors="Grupp et al.",
+    question="How many images per second does tf_cnn_benchmarks itself train on 1, 2 and 4 GPUs?",
+    then="The same figures as in the multi-GPU runs: this is the program that they were made with, "
+    "from an image for TensorFlow 1.10.",
+    now="A program of yours like any other: it has to lie in each environment as "
+    "/benchmarks/tf_cnn_benchmarks.py, as in that image; another place is written into the "
+    "command. On bare metal it lies there too, or the container with another runtime is the "
+    "baseline. It needs a TensorFlow that it still knows.",
+    needs=("tensorflow",),
+    metric="wall_images_per_second",
+    ends_in="Weak scaling: images per second by GPUs with the speed-up, a column for each "
+    "environment",
+    sizes={
+        FULL: Size(
+            workloads=(
+                _tf_cnn("resnet50", 64, batches=500, minutes=60),
+                _tf_cnn("alexnet", 512, batches=500, minutes=60),
+            ),
+            scales=("1x1", "1x2", "1x4"),
+        ),
+        LAPTOP: Size(
+            workloads=(_tf_cnn("trivial", 4, batches=20, minutes=5, cpu=True),),
+            scales=("1x1",),
+            note="Its trivial model on the CPU, 20 batches of 4.",
+        ),
+    },
+)
