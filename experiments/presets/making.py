@@ -26,7 +26,6 @@ ATTEMPTS = 3
 """Two people who make workloads of one name at once: the second takes another."""
 CURES = {
     "scales": "Take these scales out of the draft, or choose another partition or cluster.",
-    "partition": "Choose another partition, or shorten the time limits of its workloads.",
     "environments": "Add an environment to the catalogue first, or choose another cluster.",
 }
 
