@@ -18,6 +18,8 @@ from experiments.models import Experiment, Run
 from experiments.permissions import may_change
 from experiments.workloads import run_with
 
+MOST_TRACES, FIRST_TRACES = 4, 2
+"""Series that are seen at once; of more, the first ones, and the others by who opens them."""
 SORTS = {
     "began": "began_at",
     "question": "experiment__question",
@@ -46,6 +48,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     row = _visible(request, uid)
     words = request.GET.get("facts", "").strip()
     mark = marks(row.experiment)[row.environment.name]
+    drawn = traces(row, mark)
+    seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
     context = {
         "run": row,
         "experiment": row.experiment,
@@ -55,7 +59,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
         "measurements": measurements(row),
         "phases": phases(row),
-        "traces": traces(row, mark),
+        "traces": drawn[:seen],
+        "more_traces": drawn[seen:],
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "can_edit": may_change(request.user, row.experiment),
     }

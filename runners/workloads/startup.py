@@ -42,7 +42,7 @@ class Startup(Workload):
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),
         Metric("interpreter_start", "s", "lower", "A fresh Python that does nothing"),
-        Metric("import_time", "s", "lower", "Importing the module in a fresh Python"),
+        Metric("import_time", "s", "lower", "Import of the module in a fresh Python"),
         Metric("fork_time", "s", "lower", "A program that does nothing"),
         Metric("first_interpreter_start", "s", "lower", "The first fresh Python"),
         Metric("first_import_time", "s", "lower", "The first import of the module"),

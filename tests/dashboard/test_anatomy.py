@@ -14,7 +14,7 @@ from experiments.comparisons import compare_experiment
 from experiments.comparisons.anatomy import Anatomy, Body, anatomies
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People, Site
-from tests.factories import JobFactory, LaunchedFactory, RunFactory
+from tests.factories import JobFactory, LaunchedFactory, RunFactory, SeriesFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -126,3 +126,22 @@ def test_many_runs_take_one_query(site: Site, people: People) -> None:
     with CaptureQueriesContext(connection) as captured:
         anatomies(found)
     assert len(captured) == 1
+
+
+@pytest.mark.parametrize(("series", "folded"), [(1, 0), (4, 0), (5, 3), (12, 10)])
+def test_a_run_of_many_series_shows_the_compared_ones_and_folds_the_others(
+    results: Experiment, as_owner: Client, series: int, folded: int
+) -> None:
+    run = results.runs.order_by("pk").last()
+    assert run is not None
+    run.series.all().delete()
+    for number in range(series):
+        name = f"part_{number}_time" if number else "step_time"
+        SeriesFactory(run=run, metric=name)
+    page = as_owner.get(reverse("run", args=[run.uid])).content.decode()
+    more = BeautifulSoup(page, "html.parser").select("details.more")
+    assert [one.summary.get_text() for one in more if one.summary] == (
+        [f"{folded} more series"] if folded else []
+    )
+    shown = page.partition(" more series</h2>")[0]
+    assert "step time" in shown
