@@ -182,7 +182,7 @@ class Rounds:
             raise ResultError(f"of {count} files that were created {seen} were listed")
 
         times["stat"], size = look_at(paths)
-        self._forget(paths)
+        self._forget(paths, written=True)
         times["read"], read = read_all(paths)
         if not size == read == count * len(content):
             raise ResultError(f"{count * len(content)} bytes were written and {read} read")
@@ -232,10 +232,10 @@ class Rounds:
         if not self._software:
             raise StartError("Python's library is no folder of files here: leave it out")
         times["software_stat"], self._software_bytes = look_at(self._software)
-        self._forget(self._software)
+        self._forget(self._software, written=False)
         times["software_read"], _ = read_all(self._software)
 
-    def _forget(self, paths: List[str]) -> None:
+    def _forget(self, paths: List[str], *, written: bool) -> None:
         """Ask the kernel to drop what it has cached of these files, if that was wished.
 
         No step's time holds any of it.
@@ -245,16 +245,16 @@ class Rounds:
         with self._recorder.aside("dropping pages"):
             for path in paths:
                 file = os.open(path, os.O_RDONLY)
-                self._drop_pages(file, 1)
+                self._drop_pages(file, 1, written)
                 os.close(file)
 
     def _forget_file(self, file: int, size: int) -> None:
         if self._drop:
             with self._recorder.aside("dropping pages"):
-                self._drop_pages(file, size)
+                self._drop_pages(file, size, True)
 
-    def _drop_pages(self, file: int, size: int) -> None:
-        pages.drop(file)
+    def _drop_pages(self, file: int, size: int, written: bool) -> None:
+        pages.drop(file, written=written)
         kept = pages.cached_share(file, size)
         if kept is not None:
             self.kept.append(kept)

@@ -14,11 +14,11 @@ PAGE = 4096
 LOOKS = 64  # places of a file that are looked at
 
 
-def drop(file: int) -> None:
-    """Ask the kernel to forget an open file; what was not written yet is written first."""
+def drop(file: int, *, written: bool) -> None:
+    """Ask the kernel to forget an open file; what was `written` goes to the disk first."""
     if not hasattr(os, "posix_fadvise"):  # not Linux
         return
-    with suppress(OSError):  # a read-only file system has nothing to write
+    if written:  # pages that wait for the disk cannot be dropped
         os.fdatasync(file)
     with suppress(OSError):
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)

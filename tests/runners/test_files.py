@@ -166,7 +166,7 @@ def test_pages_are_seen_to_be_dropped(tmp_path: Path) -> None:
     with path.open("rb+") as file:
         share = cached_share(file.fileno(), 1_000_000)
         assert share in (None, 1.0)
-        drop(file.fileno())
+        drop(file.fileno(), written=True)
         assert cached_share(file.fileno(), 1_000_000) in (None, 0.0, 1.0)
 
 
