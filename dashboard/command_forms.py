@@ -17,6 +17,7 @@ from dashboard.requests import Request
 from dashboard.tried import Tried, tried
 from dashboard.workload_forms import FORMS, WorkloadForm
 from experiments.models import SentFile, Workload
+from experiments.presets import COMMANDS
 from runners.workloads import patterns
 from runners.workloads.given import (
     LARGEST_FILE,
@@ -211,6 +212,9 @@ class CommandForm(WorkloadForm):
         if not self.metrics.is_valid():
             self.add_error(None, "A metric below cannot be used as it is.")
         return cleaned
+
+    ready = COMMANDS
+    """Programs of others that the form can begin with."""
 
     @property
     def number_fields(self) -> list[BoundField]:

@@ -18,6 +18,7 @@ from dashboard.tried import tried
 from dashboard.workload_forms import KindForm, WorkloadForm, form_of
 from experiments import audit, environments, permissions, workloads
 from experiments.models import Workload
+from experiments.presets import COMMANDS
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
 
 LIST = "?tab=workloads"
@@ -40,6 +41,11 @@ def new(request: Request) -> HttpResponse:
     if copied:
         fresh.name = workloads.free_name(copied.name)
         fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
+    elif ready := COMMANDS.get(request.GET.get("ready", "")):
+        kind = ready.piece.kind
+        fresh.name = workloads.free_name(ready.piece.name)
+        fresh.parameters = dict(ready.piece.parameters)
+        fresh.time_limit_seconds = ready.piece.time_limit_seconds
     form = form_of(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
         return _saved(request, form)

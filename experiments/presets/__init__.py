@@ -2,10 +2,11 @@
 
 from experiments.design import Scale
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size
+from experiments.presets.commands import COMMANDS
 from experiments.presets.published import ALL
 from runners.workloads import WORKLOADS, ParameterError
 
-__all__ = ["FULL", "LAPTOP", "PRESETS", "Piece", "Preset", "Size"]
+__all__ = ["COMMANDS", "FULL", "LAPTOP", "PRESETS", "Piece", "Preset", "Size"]
 
 
 def _is_known(preset: Preset) -> bool:

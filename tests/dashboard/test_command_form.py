@@ -9,7 +9,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from dashboard.tried import tried
 from experiments.models import SentFile, Workload
+from experiments.presets import COMMANDS
+from runners.workloads.command import Command
 from runners.workloads.given import LARGEST_FILE
 from tests.tf_cnn_logs import output
 
@@ -183,3 +186,18 @@ def test_copies_begin_with_files_and_metrics(as_owner: Client) -> None:
     page = as_owner.get(reverse("workload_new") + f"?copy={made.pk}").content.decode()
     assert "train.py" in page
     assert 'name="metric-0-name" value="loss"' in page
+
+
+@pytest.mark.parametrize("key", COMMANDS)
+def test_tf_cnn_benchmarks_is_ready_and_reads_what_it_prints(key: str, as_owner: Client) -> None:
+    page = as_owner.get(reverse("workload_new"), {"ready": key})
+    form = page.context["form"]
+    assert "/benchmarks/tf_cnn_benchmarks.py" in page.content.decode()
+    parameters = Command.clean(form.instance.parameters)
+    log = output(rates=(56.9, 57.1, 57.3, 57.2), total=56.5, loss="7.912")
+    found = {one.name: (one.number, one.problem) for one in tried(parameters, log)}
+    assert found == {
+        "wall_images_per_second": ("56.5", ""),
+        "step_images_per_second": ("57.125", ""),
+        "loss": ("7.912", ""),
+    }
