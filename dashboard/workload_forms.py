@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from experiments.models import User, Workload
 from experiments.sharing import Sharing
 from experiments.workloads import in_words, label, limits
 from runners.workloads import WORKLOADS, Parameter, ParameterError
+from runners.workloads.parameters import joined
 
 REST = "Parameters"
 """The heading of parameters that name no group."""
@@ -123,7 +123,7 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
     if parameter.type == "flag":
         return forms.BooleanField(initial=value, help_text=parameter.help, **named)
     if parameter.type in ("text", "words"):
-        shown = shlex.join(value) if isinstance(value, list) else value
+        shown = joined(value) if isinstance(value, list) else value
         told = "Words as a shell takes them apart." if parameter.type == "words" else ""
         words = " ".join(filter(None, (parameter.help, told, _if_empty(parameter))))
         return forms.CharField(initial=shown, strip=False, help_text=words, **named)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from django.db.models import Q
 
 from experiments.models import Workload
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Parameter
+from runners.workloads.parameters import joined
 
 LONGEST_NAME = 100
 
@@ -77,7 +77,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return shlex.join(value) or "none"
+        return joined(value) or "none"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False) if value else "none"
     return str(value) if value not in (None, "") else "none"

@@ -92,6 +92,7 @@ class Command(Workload):
         Parameter(
             name="burn_in",
             type="integer",
+            label="Burn-in",
             default=0,
             minimum=0,
             maximum=999_999,

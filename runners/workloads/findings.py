@@ -44,7 +44,7 @@ def by_pattern(text: str, pattern: str, what: str) -> list[float]:
 
 def ends_with(text: str) -> str:
     """The last lines of a text, for a message."""
-    lines = [line.strip()[:200] for line in text.splitlines() if line.strip()]
+    lines = [line.strip()[:200] for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return "There is nothing in it."
     return f"It ends: {' / '.join(lines[-TAIL_LINES:])}"

@@ -1,12 +1,20 @@
 """What a researcher may set, and the words in which a wrong value is refused."""
 
 import math
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Value = bool | int | float | str | list[str] | dict[str, str] | list[dict[str, str]]
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words as a person types them: only what would be taken apart or away is quoted."""
+    return " ".join(
+        word if word and not re.search(r"[\s'\"\\]", word) else shlex.quote(word) for word in words
+    )
 
 
 class ParameterError(ValueError):
