@@ -22,7 +22,8 @@ EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
 """Series that say where the values of another one belong."""
 # PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
 PHASES = (
-    *("container start", "start", "snapshot", "import", "build"),
+    *("container start", "start", "snapshot", "waiting for the other instances"),
+    *("import", "build"),
     *("first step", "burn-in", "steady state", "training", "evaluation"),
     *("dropping pages", "report", "end"),
 )
@@ -48,7 +49,10 @@ def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:
     """
     outside = dict(flatten(content.get("outside") or {}))
     inside = dict(flatten(content.get("inside") or {}))
-    rest = {name: content[name] for name in content if name not in ("outside", "inside")}
+    # What other processes of the run saw otherwise than the first: "rank 1.hostname".
+    inside |= dict(flatten(content.get("others") or {}))
+    sides = ("outside", "inside", "others")
+    rest = {name: content[name] for name in content if name not in sides}
     outside |= dict(flatten(rest))
     asked = words.lower().split()
     facts = []

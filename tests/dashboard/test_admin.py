@@ -101,6 +101,8 @@ def partition(**changes: Any) -> dict[str, Any]:
         "account": "",
         "qos": "",
         "directives": "",
+        "srun_options": "",
+        "mpirun_options": "",
         **changes,
     }
     sent = {f"partitions-0-{name}": value for name, value in fields.items()}
@@ -120,11 +122,22 @@ def test_a_partitions_options_are_lines(as_admin: Client) -> None:
     assert "--exclusive\n--gpus-per-node=a100:{gpus}</textarea>" in page.content.decode()
 
 
+def test_launchers_options_are_lines_that_are_kept_as_typed(as_admin: Client) -> None:
+    typed = {"srun_options": "--mpi=pmix", "mpirun_options": "--mca btl ^openib\r\n-x A={gpus}"}
+    answer = as_admin.post(reverse("admin:experiments_cluster_add"), partition(**typed))
+    assert answer.status_code == 302
+    made = Cluster.objects.get().partitions.get()
+    assert made.srun_options == ["--mpi=pmix"]
+    assert made.mpirun_options == ["--mca btl ^openib", "-x A={gpus}"]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"directives": "exclusive"}, "begins with a dash, this does not: exclusive"),
         ({"directives": "--gpus={gpu}"}, "names {gpu}; known are {gpus}, {cpus}"),
+        ({"mpirun_options": "mca btl"}, "begins with a dash, this does not: mca btl"),
+        ({"srun_options": "--x='a"}, "cannot be split into words: No closing quotation"),
         ({"scheduler": "grid_engine"}, "needs a parallel environment"),
         (
             {"scheduler": "grid_engine", "directives": "-pe smp {cpus}", "qos": "short"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.snapshots import differences, facts
+from experiments.snapshots import differences, differing, facts
 
 TUNED = {"name": "MKL", "version": "2024.1", "threads": 8, "file": "/opt/mkl/libmkl_rt.so.2"}
 PLAIN = {"name": "OpenBLAS", "version": "0.3.31", "kernels": "Haswell", "threads": 1}
@@ -26,3 +26,12 @@ def test_the_blas_that_answered_is_a_fact_and_a_difference_between_environments(
 def test_what_has_loaded_none_or_was_not_asked_says_nothing() -> None:
     assert "BLAS that answered" not in of()
     assert facts({"inside": {}}) == facts({}) == {}
+
+
+def test_other_processes_of_a_run_say_only_what_they_saw_otherwise() -> None:
+    first = {"hostname": "node1", "packages": {"numpy": "2.5"}, "cpus": [0, 1]}
+    alike = {**first, "packages": {"numpy": "2.5"}}
+    other = {"hostname": "node2", "packages": {"numpy": "2.5", "six": "1"}}
+    assert differing(first, {"rank 1": alike, "rank 2": other}) == {
+        "rank 2": {"cpus": "", "hostname": "node2", "packages.six": "1"}
+    }
