@@ -51,8 +51,8 @@ def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:
     inside = dict(flatten(content.get("inside") or {}))
     # What other processes of the run saw otherwise than the first: "rank 1.hostname".
     inside |= dict(flatten(content.get("others") or {}))
-    sides = ("outside", "inside", "others")
-    rest = {name: content[name] for name in content if name not in sides}
+    told = ("outside", "inside", "others")
+    rest = {name: content[name] for name in content if name not in told}
     outside |= dict(flatten(rest))
     asked = words.lower().split()
     facts = []

@@ -358,14 +358,17 @@ instances() {
 
 # One of them: a directory, a home and GPUs of its own. NUMBER
 instance() {
-    local own="$directory/instance-$1"
+    local code own="$directory/instance-$1"
     trap - TERM
     mkdir -p "$own"
     exec >"$own/output.txt" 2>&1
     if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
         CUDA_VISIBLE_DEVICES=$(share $(($1 * gpus)) "$gpus")
     fi
-    begin "HOME=$own" "TARE_INSTANCE=$1" "TARE_INSTANCES=$processes" || kill -TERM "$$"
+    begin "HOME=$own" "TARE_INSTANCE=$1" "TARE_INSTANCES=$processes"
+    code=$?
+    if [ "$code" != 0 ]; then kill -TERM "$$"; fi
+    return "$code"
 }
 
 # What the run has left on the other nodes of the job.
