@@ -128,10 +128,15 @@ def page() -> None:
     runs = ENVIRONMENTS * WORKLOADS * len(SCALES)
     told(f"comparison page, {runs * REPEATS:,} runs", slow, PAGE_GOAL, slow / quick)
     told(f"  {runs * 2:,} runs", quick)
+    trained = median_seconds(get(filled(REPEATS, trained=True)))
+    told("  1,000 runs with losses and spreads", trained, PAGE_GOAL, trained / slow)
 
 
-def filled(repeats: int) -> int:
-    """An experiment that anybody may read, all its runs ended, with steps and snapshots; its pk."""
+def filled(repeats: int, *, trained: bool = False) -> int:
+    """An experiment that anybody may read, all its runs ended, with steps and snapshots; its pk.
+
+    With `trained` also with what the panels about steadiness and correctness are made of.
+    """
     from experiments.models import Job, Measurement, Run, Series, Snapshot
     from experiments.steady import note
     from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
@@ -187,6 +192,15 @@ def filled(repeats: int) -> int:
                     numbers.append(Measurement(run=run, metric="step_time", value=value, unit="s"))
                     steps = [value * draw.lognormvariate(0, 0.02) for _ in range(STEPS)]
                     series.append(note(Series(run=run, metric="step_time", values=steps, unit="s")))
+                    if trained:
+                        run.spec = {"workload": {"kind": "cnn", "parameters": {"seed": repeat}}}
+                        spread = {"step_time_sd": statistics.stdev(steps), "tail_ratio": 1.05}
+                        numbers += [
+                            Measurement(run=run, metric=name, value=number, unit=unit)
+                            for (name, number), unit in zip(spread.items(), "s1", strict=True)
+                        ]
+                        losses = [draw.lognormvariate(0, 0.1) for _ in range(STEPS)]
+                        series.append(note(Series(run=run, metric="loss", values=losses, unit="1")))
     for rows in (jobs, runs, numbers, series):
         type(rows[0]).objects.bulk_create(rows)
     return int(made.pk)

@@ -117,8 +117,10 @@ def _runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[Ru
     ):
         spread = spreads.get(run, {})
         if SD in spread:
-            one = RunSpread(uid, str(block + 1), environment, mean, spread[SD], node=node)
-            found.setdefault((workload, scale), []).append(replace(one, tail=spread.get(TAIL)))
+            one = RunSpread(
+                uid, str(block + 1), environment, mean, spread[SD], spread.get(TAIL), node
+            )
+            found.setdefault((workload, scale), []).append(one)
     return found
 
 

@@ -53,9 +53,8 @@ def ratio(
 ) -> Ratio | None:
     """Environment over baseline, by Student's t on logs as in `compare`; None without a pair.
 
-    ValueError names the run whose value is not positive and finite.
+    All values are above zero.
     """
-    check([*baseline, *environment])
     estimate = Arms.of(baseline, environment, paired=paired).estimate()
     if estimate is None:
         return None
@@ -90,36 +89,53 @@ def steadiness(
 ) -> list[Steady]:
     """Each environment that has runs, in the order given; the first one is the baseline.
 
-    ValueError names the run whose steps have no spread at all, for that has no logarithm.
+    ValueError names the run whose steps have no spread at all.
     """
-    check([*_means(runs), *_sds(runs)])
-    arms = {name: [run for run in runs if run.environment == name] for name in environments}
+    arms = {name: _Arm.of(runs, name) for name in environments}
     baseline = arms[environments[0]]
     return [
         _steady(name, arm, baseline if place else None, paired)
         for place, (name, arm) in enumerate(arms.items())
-        if arm
+        if arm.sds
     ]
 
 
-def _steady(
-    name: str, arm: Sequence[RunSpread], baseline: Sequence[RunSpread] | None, paired: bool
-) -> Steady:
-    tails = [run.tail for run in arm if run.tail]
+@dataclass(frozen=True)
+class _Arm:
+    """The runs of one environment, as the samples of three metrics."""
+
+    means: list[Sample]
+    sds: list[Sample]
+    tails: list[Sample]
+    nodes: set[str]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunSpread], name: str) -> _Arm:
+        """ValueError names the run whose steps have no spread: that has no logarithm."""
+        arm = [run for run in runs if run.environment == name]
+        means = [Sample(run.run, run.block, name, run.mean) for run in arm]
+        sds = [Sample(run.run, run.block, name, run.sd) for run in arm]
+        tails = [Sample(run.run, run.block, name, run.tail) for run in arm if run.tail]
+        check([*means, *sds, *tails])
+        return cls(means, sds, tails, {run.node for run in arm if run.node})
+
+
+def _steady(name: str, arm: _Arm, baseline: _Arm | None, paired: bool) -> Steady:
+    tails = [sample.value for sample in arm.tails]
     found = Steady(
         environment=name,
-        runs=len(arm),
-        mean=statistics.fmean(run.mean for run in arm),
-        sd=statistics.geometric_mean([run.sd for run in arm]),
+        runs=len(arm.sds),
+        mean=statistics.fmean(sample.value for sample in arm.means),
+        sd=statistics.geometric_mean([sample.value for sample in arm.sds]),
         tail=statistics.geometric_mean(tails) if tails else None,
     )
     if baseline is None:
         return found
     return replace(
         found,
-        mean_ratio=ratio(_means(baseline), _means(arm), paired=paired),
-        sd_ratio=ratio(_sds(baseline), _sds(arm), paired=paired),
-        tail_ratio=ratio(_tails(baseline), _tails(arm), paired=paired),
+        mean_ratio=ratio(baseline.means, arm.means, paired=paired),
+        sd_ratio=ratio(baseline.sds, arm.sds, paired=paired),
+        tail_ratio=ratio(baseline.tails, arm.tails, paired=paired),
     )
 
 
@@ -168,34 +184,21 @@ def packed(
     """
     found = []
     for name in environments:
-        one, many = ([run for run in runs if run.environment == name] for runs in (alone, together))
-        means = ratio(_means(one), _means(many), paired=False)
-        sds = ratio(_sds(one), _sds(many), paired=False)
+        one, many = (_Arm.of(runs, name) for runs in (alone, together))
+        means = ratio(one.means, many.means, paired=False)
+        sds = ratio(one.sds, many.sds, paired=False)
         if means is None or sds is None:
             continue
-        nodes = [{run.node for run in runs if run.node} for runs in (one, many)]
         found.append(
             Packed(
                 environment=name,
                 instances=instances,
                 mean_ratio=means,
                 sd_ratio=sds,
-                tail_ratio=ratio(_tails(one), _tails(many), paired=False),
-                runs_packed=len(many),
-                runs_alone=len(one),
-                apart=all(nodes) and not nodes[0] & nodes[1],
+                tail_ratio=ratio(one.tails, many.tails, paired=False),
+                runs_packed=len(many.sds),
+                runs_alone=len(one.sds),
+                apart=bool(one.nodes and many.nodes) and not one.nodes & many.nodes,
             )
         )
     return found
-
-
-def _means(runs: Sequence[RunSpread]) -> list[Sample]:
-    return [Sample(run.run, run.block, run.environment, run.mean) for run in runs]
-
-
-def _sds(runs: Sequence[RunSpread]) -> list[Sample]:
-    return [Sample(run.run, run.block, run.environment, run.sd) for run in runs]
-
-
-def _tails(runs: Sequence[RunSpread]) -> list[Sample]:
-    return [Sample(run.run, run.block, run.environment, run.tail) for run in runs if run.tail]

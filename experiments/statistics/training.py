@@ -142,8 +142,14 @@ def alike(
 
 
 def _repeats(one: Alike, own: dict[str, list[Ending]]) -> Alike:
-    """Whether the baseline repeats itself: runs of a seed against the first one of it."""
-    again = [(run, runs[0]) for runs in own.values() for run in runs[1:]]
+    """Whether the baseline repeats itself: runs of a seed against the first one of it.
+
+    Where nobody knows the seeds they may all be the same: all runs against the first.
+    """
+    groups = list(own.values())
+    if not one.seeds_known:
+        groups = [[run for runs in groups for run in runs]]
+    again = [(run, runs[0]) for runs in groups for run in runs[1:]]
     equal = sum(run.equals(first) for run, first in again)
     largest = max((_apart(run, first, one.is_relative) for run, first in again), default=None)
     outcome = Outcome.EQUAL if again and equal == len(again) else one.outcome
@@ -241,6 +247,8 @@ def _by_draw(endings: Sequence[Ending]) -> dict[str, list[Ending]]:
 
 
 def _mean(runs: Sequence[Ending], is_relative: bool) -> float:
+    if len(runs) == 1:  # the usual case, for thousands of runs
+        return _scaled(runs[0].last, is_relative)
     return statistics.fmean(_scaled(run.last, is_relative) for run in runs)
 
 

@@ -50,10 +50,12 @@ def reason(one: Alike) -> str:
 def _own(one: Alike) -> str:
     """What the baseline is held against, and whether it repeats itself."""
     spread = f"the last {one.what} varies by {_size(one, one.seed_sd)} between them (SD)"
-    runs = one.runs + one.seeds
     if not one.seeds_known:
         said = f"{one.seeds} run{'s' * (one.seeds != 1)} whose seeds are not known"
+        if one.outcome is Outcome.EQUAL:
+            return f"{said}, all equal{' to the bit' * (one.what == 'loss')}."
         return f"{said}; {spread}." if one.seed_sd else f"{said}."
+    runs = one.runs + one.seeds
     several = f"{one.seeds} seeds; {spread}" if one.seed_sd else f"{one.seeds} seeds"
     if not one.runs:
         if one.what != "loss" and one.seed_sd:

@@ -36,7 +36,13 @@ SEEDS = (0.50, 0.55, 0.47, 0.52, 0.49)
 
 
 def trained(
-    site: Site, people: People, ends: Ends, *, blocks: int = 5, seeds: bool = True
+    site: Site,
+    people: People,
+    ends: Ends,
+    *,
+    blocks: int = 5,
+    seeds: bool = True,
+    kind: str = "cnn",
 ) -> Experiment:
     """Runs whose loss falls from 2.3 to what `ends` says of an environment in a repeat."""
     made: Experiment = LaunchedFactory(
@@ -44,7 +50,7 @@ def trained(
         cluster=site.cluster,
         partition=site.partition,
         baseline=site.bare,
-        workloads=[WorkloadFactory(kind="cnn")],
+        workloads=[WorkloadFactory(kind=kind)],
         environments=[site.bare, site.container],
         repeats=blocks,
         visibility="members",
@@ -52,13 +58,13 @@ def trained(
     for repeat in range(1, blocks + 1):
         job = JobFactory(experiment=made, repeat=repeat)
         for environment in (site.bare, site.container):
-            seed = repeat if seeds else 1
+            known = {} if kind == "command" else {"seed": repeat if seeds else 1}
             slow = 1 + 0.001 * repeat + 1e-5 * repeat * (environment == site.container)
             run = RunFactory(
                 job=job,
                 environment=environment,
                 values={"step_time": 0.02 * slow},
-                spec={"workload": {"kind": "cnn", "parameters": {"seed": seed}}},
+                spec={"workload": {"kind": kind, "parameters": known}},
             )
             end = ends(environment.name, repeat)
             kept = SeriesFactory(run=run, metric="loss", unit="1", values=[2.3, 1.0, end])
@@ -129,6 +135,15 @@ def test_one_seed_is_worse_by_far_or_nobody_knows(
     page = page_of(as_owner, made)
     assert "The noise between seeds is unknown: one seed." in page
     assert "TRAINED DIFFERENTLY" not in page
+
+
+def test_a_users_own_program_with_losses_is_held_against_its_own_runs(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    page = page_of(as_owner, trained(site, people, worse, kind="command"))
+    assert "5 runs whose seeds are not known; the last loss varies by 6.2 % between them" in page
+    assert "beyond the noise between runs (SD 6.2 %, n = 5); on average it is 30 % higher" in page
+    assert "TRAINED DIFFERENTLY" in page
 
 
 def test_the_steps_say_where_the_losses_part_and_how_the_trainings_ended(

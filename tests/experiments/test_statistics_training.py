@@ -147,6 +147,9 @@ def test_other_seeds_are_not_compared_and_unknown_ones_are_said():
         "bare: 5 runs whose seeds are not known; the last loss varies by 6.2 % between them (SD)."
     )
     assert "within the noise between runs" in box
+    (bare, box) = said([0.5] * 3, [0.5, 0.4, 0.5], seeds_known=False)
+    assert bare == "bare: 3 runs whose seeds are not known, all equal to the bit."
+    assert box.endswith("The noise between runs is unknown: all runs of bare end alike.")
 
 
 def test_an_accuracy_is_compared_in_points_and_equal_where_its_value_is():
