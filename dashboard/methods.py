@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC
 from functools import singledispatch
@@ -44,6 +45,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         " ".join((_measured(comparison), _design(comparison), *_seeds(comparison))),
         *_software(comparison),
         *_warm_up(comparison),
+        *_training(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
     ]
@@ -180,6 +182,22 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
             "steps; the last level is steady if it holds for half of the run.",
             f"{unsettled} of {looked_at} runs never settle; they count like the others.",
         )
+    )
+
+
+def _training(comparison: ExperimentComparison) -> Iterator[str]:
+    """How it was seen to that the environments did the same work."""
+    found = [one for group in comparison.trained for one in group.held]
+    if not found:
+        return
+    counts = Counter(str(one.outcome) for one in found)
+    said = ", ".join(f"{count} {words}" for words, count in counts.most_common())
+    yield (
+        "Losses (and accuracies) of runs with the same seed were compared with the baseline’s. "
+        "Where they differ to the bit, the root mean square of the differences of the last values "
+        "was held against √2 times their standard deviation between the seeds of the baseline (F "
+        "test at 1 %), and their mean against that standard deviation (Student’s t at 1 %). Of "
+        f"{len(found)} comparisons: {said}."
     )
 
 

@@ -12,6 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
+from experiments.statistics.training import Alike
 from experiments.statistics.values import ALPHA
 
 
@@ -49,6 +50,13 @@ class Group:
     def name(self) -> str:
         """The cell as a sentence names it: "blas, 1x1"."""
         return ", ".join(self.values)
+
+    @property
+    def held(self) -> list[Alike]:
+        """What its trainings were, each held against the baseline's."""
+        known = self.trained or Trainings()
+        both = (*known.losses, *known.accuracies)
+        return [one for one in both if one.environment != one.baseline]
 
     @property
     def title(self) -> str:

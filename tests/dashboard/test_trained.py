@@ -108,6 +108,8 @@ def test_a_training_beyond_the_noise_between_seeds_stamps_the_verdict_everywhere
     page = page_of(as_owner, made)
     assert page.count("<summary>TRAINED DIFFERENTLY</summary>") == 2, "beside both verdicts"
     assert "<strong>differs from bare metal in 5 of 5 runs" in page
+    methods = "Of 2 comparisons: 1 beyond the noise between seeds, 1 equal to the bit."
+    assert methods in page
     brief = as_owner.get(
         reverse("comparison", args=[made.pk]), headers={"HX-Request": "true"}
     ).content.decode()
