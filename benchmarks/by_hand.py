@@ -6,8 +6,8 @@
 
 The plan is JSON: `at` (the folder's absolute path there), `environments` (members of
 `runners.jobs.EnvironmentSpec`; the first is the baseline), `cells` (name, workload, parameters,
-gpus, blocks, and perhaps another metric than the workload's own), `margin`, `seed`. The jobs are
-those of a machine without scheduler, so each holds one block, in random order.
+scale, blocks, and perhaps another metric than the workload's own), `gpus_on_node`, `margin`, `seed`.
+The jobs are those of a machine without scheduler, so each holds one block, in random order.
 """
 
 import json
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments.design import Scale, plan
 from experiments.statistics import Sample, compare, numbers
-from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
+from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.records import read_record
 from runners.schedulers.direct import BEGIN, Direct
 from runners.scripts import job_files, quote
@@ -34,7 +34,8 @@ def jobs(wanted: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
     environments = [spec(row) for row in wanted["environments"]]
     cells = wanted["cells"]
     for number, cell in enumerate(cells):
-        blocks = plan([number], environments, [Scale()], cell["blocks"], wanted["seed"] + number)
+        scale = Scale.parse(cell["scale"])
+        blocks = plan([number], environments, [scale], cell["blocks"], wanted["seed"] + number)
         for block in blocks:
             uid = f"{number}-{block.repeat}"
             parameters = WORKLOADS[cell["workload"]].clean(cell["parameters"])
@@ -58,9 +59,10 @@ def jobs(wanted: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
                     runs=runs,
                     resources=Resources(
                         time_limit_seconds=LIMIT_SECONDS * len(runs) + 60,
-                        gpus_per_node=cell["gpus"],
-                        gpus_on_node=wanted.get("gpus_on_node", cell["gpus"]),
+                        gpus_per_node=scale.gpus_per_node,
+                        gpus_on_node=wanted["gpus_on_node"],
                     ),
+                    launch=Launch(launcher=scale.launcher, instances=scale.instances_per_node),
                 ),
             )
 
