@@ -6,7 +6,7 @@
 
 The plan is JSON: `at` (the folder's absolute path there), `environments` (members of
 `runners.jobs.EnvironmentSpec`; the first is the baseline), `cells` (name, workload, parameters,
-scale, blocks, and perhaps another metric than the workload's own), `gpus_on_node`, `margin`, `seed`.
+scale, blocks, perhaps another metric than the workload's own), `gpus_on_node`, `margin`, `seed`.
 The jobs are those of a machine without scheduler, so each holds one block, in random order.
 """
 
