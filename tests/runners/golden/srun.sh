@@ -341,8 +341,8 @@ by_srun() {
 
 # All instances of a packed run at once. The first that fails ends the others.
 instances() {
-    local number code=0 children=()
-    trap 'kill -TERM "${children[@]}" 2>/dev/null' TERM
+    local number ended='' code=0 children=()
+    trap 'ended=yes; kill -TERM "${children[@]}"' TERM
     if [ "$gpus" -gt 0 ] && [ -z "${CUDA_VISIBLE_DEVICES+set}" ]; then
         CUDA_VISIBLE_DEVICES=$(seq -s, 0 $((processes * gpus - 1)))
     fi
@@ -351,6 +351,7 @@ instances() {
         children+=("$!")
     done
     exec 2>/dev/null
+    if [ -n "$ended" ]; then kill -TERM "${children[@]}"; fi # those that came after the signal
     for number in "${!children[@]}"; do
         outcome "${children[number]}" || code=1
     done
