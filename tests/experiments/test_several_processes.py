@@ -10,6 +10,7 @@ from django.test import Client
 
 from experiments import lifecycle
 from experiments.comparisons import compare_experiment
+from experiments.comparisons.scales import scalings
 from experiments.execution.links import job_spec
 from experiments.models import Cluster, Environment, Experiment, Job
 from runners.jobs import Launch
@@ -23,6 +24,7 @@ from tests.factories import (
     PartitionFactory,
     RunFactory,
     WorkloadFactory,
+    block,
 )
 
 pytestmark = pytest.mark.django_db
@@ -104,3 +106,17 @@ def test_the_plan_says_what_starts_the_processes_and_the_partition_how() -> None
     assert launch("2x4 mpirun", parallel="horovod") == Launch(
         "mpirun", nodes=2, processes_per_node=4, options=("--mca btl ^openib",)
     )
+
+
+def test_the_same_gpus_under_another_launcher_are_another_line() -> None:
+    scales = ["1x2", "1x4", "1x2 srun", "2x2 srun", "1x4x4"]
+    row = WorkloadFactory(name="net", kind="cnn", parameters={})
+    made = LaunchedFactory(workloads=[row], scales=scales, repeats=3)
+    environments = list(made.environments.all())
+    for repeat in range(1, 4):
+        for scale in scales:
+            values = dict.fromkeys(environments, 1 + repeat / 100)
+            block(made, repeat, values, scale=scale)
+    found = {one.name: one for one in scalings(compare_experiment(made))}
+    assert set(found) == {"net", "net, srun"}
+    assert {level.gpus for level in found["net, srun"].levels} == {2, 4}
