@@ -172,7 +172,7 @@ _DISTRIBUTED: dict[str, Any] = {
     "one GPU, 426 on four of one node, 492 on four of two nodes, 974 on eight, 1413 on twelve, "
     "2437 on twenty-four (batch 32).",
     "metric": "images_per_second",
-    "ends_in": "Weak scaling: images per second by GPUs and launcher with the speed-up, as in the "
+    "ends_in": "Weak scaling: images per second by GPUs and nodes with the speed-up, as in the "
     "table",
 }
 
@@ -207,11 +207,11 @@ SEVERAL_NODES = Preset(
     sizes={
         FULL: Size(
             workloads=(_distributed("TensorFlow", "mirrored", laptop=False),),
-            scales=("1x1", "1x4", "2x1 srun", "2x2 srun", "2x4 srun"),
+            scales=("1x1 srun", "1x4 srun", "2x1 srun", "2x2 srun", "2x4 srun"),
         ),
         LAPTOP: Size(
             workloads=(_distributed("TensorFlow", "mirrored", laptop=True),),
-            scales=("1x1", "2x1 srun"),
+            scales=("1x1 srun", "2x1 srun"),
             note="Six steps of a few small images, on one and on two nodes.",
         ),
     },
