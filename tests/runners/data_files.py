@@ -126,3 +126,29 @@ class Share:
     @property
     def replicas(self) -> int:
         return self.processes * self.local_replicas
+
+
+def jpeg(width: int, height: int, colour: tuple[int, int, int]) -> bytes:
+    """A baseline JPEG of one colour (Y, Cb, Cr), by hand: ITU-T T.81, annexes B and F."""
+
+    def segment(marker: int, content: bytes) -> bytes:
+        return struct.pack(">BBH", 0xFF, marker, 2 + len(content)) + content
+
+    quantised = segment(0xDB, b"\0" + bytes([8] * 64))  # an average goes in as it is
+    shape = struct.pack(">BHHB", 8, height, width, 3)
+    frame = segment(0xC0, shape + b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3)))
+    # Averages: the codes 0000 to 1000 say how many bits follow. The rest: 0 says that none does.
+    codes = b"\0" + bytes([0, 0, 0, 9, *[0] * 12]) + bytes(range(9))
+    codes += b"\x10" + bytes([1, *[0] * 15]) + b"\0"
+    scan = segment(0xDA, b"\3" + b"".join(bytes([number, 0]) for number in (1, 2, 3)) + b"\0\x3f\0")
+
+    bits = ""
+    for block in range(-(-width // 8) * -(-height // 8)):
+        for average in colour:
+            difference = 0 if block else average - 128
+            size = abs(difference).bit_length()
+            value = difference if difference > 0 else difference + (1 << size) - 1
+            bits += f"{size:04b}" + (f"{value:0{size}b}" if size else "") + "0"
+    bits += "1" * (-len(bits) % 8)
+    data = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+    return b"\xff\xd8" + quantised + frame + segment(0xC4, codes) + scan + data + b"\xff\xd9"
