@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Dict, Iterator, List, Tuple
 
 from . import pages
@@ -26,6 +26,7 @@ from .frameworks import StartError
 from .place import Place
 from .recorder import Recorder, ResultError
 
+SCRATCH = ".scratch"  # in the run's directory; the job script removes what is left of it
 PER_FOLDER = 100  # small files
 BLOCK = 1 << 20  # bytes that the large file is written and read by
 PAGE = 4096  # bytes of a random read
@@ -73,10 +74,12 @@ def wanted(parameters: Dict[str, Any], name: str) -> bool:
 @contextmanager
 def a_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
     """A new folder in the place that was asked for, and nothing of it afterwards."""
-    where = parameters["path"] or place.directory
+    where = parameters["path"] or os.path.join(place.directory, SCRATCH)
     if not os.path.isabs(where):
         raise StartError(f"the folder to measure in has to begin with /: {where!r}")
     try:
+        if not parameters["path"]:
+            os.makedirs(where, exist_ok=True)
         room(where, parameters)
         # A new one, whatever is there: nothing of anybody else is touched.
         folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(place.directory)}-", dir=where)
@@ -90,6 +93,9 @@ def a_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if not parameters["path"]:
+            with suppress(OSError):  # another process of the run is still at work there
+                os.rmdir(where)
         signal.signal(signal.SIGTERM, before)
 
 

@@ -115,11 +115,11 @@ def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path) -> None:
     (directory / "spec.json").write_text(json.dumps(spec))
     argv = FILES.argv(sys.executable, str(tmp_path / "payload"), str(directory))
     with subprocess.Popen(argv, cwd=directory) as process:
-        while not list(directory.glob("tare-*/small")):
+        while not list(directory.glob(".scratch/tare-*/small")):
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 143
-    assert not list(directory.glob("tare-*"))
+    assert not list(directory.glob(".scratch*"))
 
 
 @pytest.mark.parametrize(

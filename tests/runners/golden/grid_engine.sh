@@ -148,6 +148,7 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
+    rm -rf "$directory/.scratch" # of a program that was ended before it could clean up
     if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }

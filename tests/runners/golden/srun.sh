@@ -151,6 +151,7 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
+    rm -rf "$directory/.scratch" # of a program that was ended before it could clean up
     sweep_elsewhere
     clear_away
     if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
