@@ -19,6 +19,7 @@ from experiments.comparisons.trainings import trainings
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
 from experiments.steady import note
+from runners.workloads import OTHER_SEEDS
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
     JobFactory,
@@ -177,6 +178,21 @@ def test_failed_runs_and_runs_without_a_loss_have_no_say(
     for run in made.runs.all():
         run.series.all().delete()
     assert "train alike" not in page_of(as_owner, made)
+
+
+def test_plan_methods_and_run_say_which_seeds_were_used(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, by_seed)
+    given = {"seed": 7, "seeds": OTHER_SEEDS}
+    made.plan = {"workloads": {"1": {"name": "net", "parameters": given}}}
+    made.save(update_fields=["plan"])
+    plan = as_owner.get(f"{made.get_absolute_url()}?tab=plan").content.decode()
+    assert "another in each repeat, the same in all environments: net: seeds 7 to 11" in plan
+    said = "Each repeat had a seed of its own, in all environments (net: seeds 7 to 11)."
+    assert said in page_of(as_owner, made)
+    run = made.runs.get(repeat=3, environment=site.container)
+    assert ">seed=3</code>" in as_owner.get(run.get_absolute_url()).content.decode()
 
 
 def test_many_runs_take_as_many_queries_as_few(site: Site, people: People) -> None:
