@@ -141,6 +141,7 @@ def test_the_payload_runs_packed_and_is_read_as_one(runner, block):
     assert result.facts["instances"] == 2
     assert result.measurements["instance_spread"][0] >= 0
     assert "waiting for the other instances" in result.phases
+    assert result.measurements["container_start"][0] > 0
     assert run.snapshot["variables"]["TARE_INSTANCE"] == "0"
     assert run.others["instance 1"]["variables"]["TARE_INSTANCE"] == "1"
 

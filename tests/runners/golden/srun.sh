@@ -265,12 +265,13 @@ share() {
 
 # Start the program behind the wall with these variables, and leave its exit code. VARIABLES...
 begin() {
-    local child code
+    local child code began
     if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
         export CUDA_VISIBLE_DEVICES
         if [ -n "$hands_gpus" ]; then set -- "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" "$@"; fi
     fi
-    "${wall[@]}" /usr/bin/env "TARE_BEGAN=$(date +%s.%N)" "$@" "${program[@]}" 2>&1 &
+    began=$(date +%s.%N) # not in the next line, which is a process of its own already
+    "${wall[@]}" /usr/bin/env "TARE_BEGAN=$began" "$@" "${program[@]}" 2>&1 &
     child=$!
     trap 'kill -TERM "$child"' TERM
     exec 2>/dev/null # what bash remarks on signals is none of the program's output
