@@ -294,7 +294,8 @@ TF_CNN = Preset(
         LAPTOP: Size(
             workloads=(_tf_cnn("trivial", 4, batches=20, minutes=5, cpu=True),),
             scales=("1x1",),
-            note="Its trivial model on the CPU, 20 batches of 4.",
+            note="Its trivial model on the CPU, 20 batches of 4; one scale, so a verdict without "
+            "scaling.",
         ),
     },
 )

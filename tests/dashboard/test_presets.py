@@ -62,6 +62,22 @@ def test_a_draft_opens_in_the_usual_form_filled_in(
     assert "Not launchable here" not in shown
 
 
+@pytest.mark.parametrize("key", PRESETS)
+def test_the_drafts_form_offers_the_metric_that_decides(
+    key: str, as_owner: Client, site: Site
+) -> None:
+    sent = {
+        "cluster": site.cluster.pk,
+        "size": "laptop",
+        "environments": [site.bare.pk, site.container.pk],
+        "baseline": site.bare.pk,
+    }
+    form = as_owner.post(reverse("preset", args=[key]), sent, follow=True).context["form"]
+    metric = form["primary_metric"]
+    assert metric.value() == PRESETS[key].metric
+    assert metric.value() in dict(metric.field.choices)
+
+
 def test_too_few_gpus_are_said_before_and_after_with_what_to_change(
     as_owner: Client, site: Site
 ) -> None:
