@@ -4,8 +4,10 @@ The same 10 ms of work, plain and recorded, step by step in turns, so that a noi
 noisy for both; and the bare call. Takes about 10 s.
 """
 
+import os
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -31,9 +33,9 @@ def rounds_for(seconds: float) -> int:
     return round(2_000_000 * seconds / (clock() - began))
 
 
-def pairs_of_steps(rounds: int) -> list[tuple[float, float]]:
+def pairs_of_steps(rounds: int, folder: str) -> list[tuple[float, float]]:
     """Seconds of a plain step and of a recorded one; which comes first changes each time."""
-    recorder = Recorder()
+    recorder = Recorder(path=os.path.join(folder, "result.json"))
     recorder.series("loss", "1")
     steps = recorder.steps(PAIRS, burn_in=1)
 
@@ -56,9 +58,9 @@ def pairs_of_steps(rounds: int) -> list[tuple[float, float]]:
     return pairs
 
 
-def seconds_per_call() -> float:
+def seconds_per_call(folder: str) -> float:
     """Of `step` with one value, the empty loop taken off; the best of five."""
-    recorder = Recorder()
+    recorder = Recorder(path=os.path.join(folder, "result.json"))
     recorder.series("loss", "1")
     best = float("inf")
     for _ in range(5):
@@ -73,10 +75,11 @@ def seconds_per_call() -> float:
 
 
 def main() -> None:
-    pairs = pairs_of_steps(rounds_for(0.010))
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = pairs_of_steps(rounds_for(0.010), folder)
+        call = seconds_per_call(folder)
     plain, recorded = (statistics.median(column) for column in zip(*pairs, strict=True))
     ratio = statistics.median(after / before for before, after in pairs)
-    call = seconds_per_call()
     print(f"{'':38}{'measured':>13}{'at most':>13}")
     print(f"{'plain step, median':38}{plain * 1e3:>10.4f} ms")
     print(f"{'recorded step, median':38}{recorded * 1e3:>10.4f} ms")

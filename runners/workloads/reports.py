@@ -34,6 +34,8 @@ class Report:
         self.facts: dict[str, Any] = {}
 
     def document(self) -> dict[str, Any]:
+        for name in (*self.metrics, *self.values, *self.phases):
+            _name(name)  # of documents, too: databases take no control characters
         return {
             "schema": 1,
             "metrics": self.metrics,
@@ -177,5 +179,6 @@ def series_so_far(
                 for value in series["values"]:
                     values.append(parse_number(value, name))
             if values:
-                found[name] = (str(series["unit"])[:30], values)
+                unit = str(series["unit"])[:30]
+                found[name] = (unit if unit.isprintable() else "1", values)
     return found

@@ -155,3 +155,13 @@ def test_a_line_that_is_none_is_named(line: str, words: str) -> None:
     with pytest.raises(SanityError) as refusal:
         read_report({REPORT: content.encode()}, REPORT, {})
     assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("part", ["metrics", "series", "phases"])
+@pytest.mark.parametrize("name", ["a\0b", "x" * 101, ""])
+def test_a_name_that_no_row_could_hold_is_refused(part: str, name: str) -> None:
+    entry = {"metrics": {"value": 1}, "series": {"values": [1]}, "phases": 1}[part]
+    document = json.dumps({"schema": 1, part: {name: entry}}).encode()
+    with pytest.raises(SanityError, match="is no name"):
+        read_report({REPORT: document}, REPORT, {})
+    assert series_so_far({REPORT: document}, REPORT, {}) == {}
