@@ -63,6 +63,11 @@ class Preset:
     warm_up: str = "fixed"
 
 
+def timed(name: str, minutes: float, **parameters: Any) -> Piece:
+    """A training of which only the speed is asked: its accuracy would take longer still."""
+    return cnn(name, minutes, evaluate=False, **parameters)
+
+
 def cnn(name: str, minutes: float, **parameters: Any) -> Piece:
     """A training of one network; on synthetic images unless `parameters` say otherwise."""
     return Piece(

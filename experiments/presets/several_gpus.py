@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn, timed
 
 MULTI_GPU = Preset(
     key="multi-gpu-short-runs",
@@ -27,7 +27,7 @@ MULTI_GPU = Preset(
     sizes={
         FULL: Size(
             workloads=(
-                cnn(
+                timed(
                     "ResNet50, batch 64 per GPU",
                     30,
                     network="resnet50",
@@ -38,7 +38,7 @@ MULTI_GPU = Preset(
                     burn_in=10,
                     deterministic=False,
                 ),
-                cnn(
+                timed(
                     "AlexNet, batch 512 per GPU",
                     30,
                     network="alexnet",
@@ -54,7 +54,7 @@ MULTI_GPU = Preset(
         ),
         LAPTOP: Size(
             workloads=(
-                cnn(
+                timed(
                     "ResNet50, 32 pixels, batch 2 per GPU",
                     5,
                     network="resnet50",
@@ -65,7 +65,7 @@ MULTI_GPU = Preset(
                     steps=10,
                     burn_in=2,
                 ),
-                cnn(
+                timed(
                     "AlexNet, 64 pixels, batch 4 per GPU",
                     5,
                     network="alexnet",
@@ -139,7 +139,7 @@ LONG_TRAINING = Preset(
 def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
     """ResNet50 over several nodes, as in 002; `parallel` says by which means."""
     if laptop:
-        return cnn(
+        return timed(
             f"ResNet50 by {name}, 32 pixels, batch 2 per GPU",
             5,
             network="resnet50",
@@ -151,7 +151,7 @@ def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
             steps=8,
             burn_in=2,
         )
-    return cnn(
+    return timed(
         f"ResNet50 by {name}, batch 64 per GPU",
         30,
         network="resnet50",

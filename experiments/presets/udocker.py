@@ -6,7 +6,7 @@ Figures and settings are theirs; words and code are ours. Where a publication do
 
 from __future__ import annotations
 
-from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, timed
 
 TABLE_3 = Preset(
     key="training-time-1-2-4-gpus",
@@ -86,7 +86,7 @@ FIGURE_1 = Preset(
         FULL: Size(
             workloads=(
                 *(
-                    cnn(
+                    timed(
                         f"{title}, batch {batch}, 1000 batches",
                         30,
                         network=network,
@@ -102,7 +102,7 @@ FIGURE_1 = Preset(
                         ("VGG-11", "vgg11", 64),
                     )
                 ),
-                cnn(
+                timed(
                     "MNIST network, batch 50, 20,000 steps",
                     30,
                     network="mnist",
@@ -117,7 +117,7 @@ FIGURE_1 = Preset(
         LAPTOP: Size(
             workloads=(
                 *(
-                    cnn(
+                    timed(
                         f"{title}, {pixels} pixels, 12 batches",
                         4,
                         network=network,
@@ -133,7 +133,7 @@ FIGURE_1 = Preset(
                         ("VGG-11", "vgg11", 32),
                     )
                 ),
-                cnn(
+                timed(
                     "MNIST network, batch 50, 60 steps",
                     4,
                     network="mnist",
@@ -165,7 +165,7 @@ PACKED = Preset(
     sizes={
         FULL: Size(
             workloads=(
-                cnn(
+                timed(
                     "AlexNet, batch 128, 1000 batches",
                     30,
                     network="alexnet",
@@ -174,7 +174,7 @@ PACKED = Preset(
                     burn_in=10,
                     deterministic=False,
                 ),
-                cnn(
+                timed(
                     "MNIST network, batch 50, 20,000 steps",
                     30,
                     network="mnist",
@@ -188,7 +188,7 @@ PACKED = Preset(
         ),
         LAPTOP: Size(
             workloads=(
-                cnn(
+                timed(
                     "MNIST network, batch 50, 60 steps",
                     4,
                     network="mnist",

@@ -136,6 +136,16 @@ class Cnn(Workload):
             help="How often to go through the data set. 0: the number of steps decides.",
         ),
         Parameter(
+            name="evaluate",
+            group=LENGTH,
+            type="flag",
+            default=True,
+            when=("mode", ("training",)),
+            help="Measure the accuracy on images that were not trained on, after the last step. "
+            "With a large network that takes longer than a short run: choose no where only the "
+            "speed is asked for, and nothing is evaluated at all.",
+        ),
+        Parameter(
             name="evaluate_every",
             group=LENGTH,
             type="integer",
@@ -212,7 +222,7 @@ class Cnn(Workload):
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         unused: set[str] = set()
-        if parameters.get("mode") == "forward":
+        if parameters.get("mode") == "forward" or not parameters.get("evaluate", True):
             unused |= {"accuracy", "top_5_accuracy", "time_to_accuracy"}
         if not parameters.get("epochs"):
             unused |= {"epoch_time"}

@@ -159,3 +159,15 @@ def test_jax_trains_in_epochs_on_two_stand_in_gpus_and_says_so(tmp_path: Path) -
     assert result.measurements["training_time"][0] == pytest.approx(sum(steps), rel=0.05)
     for phase in ("import", "build", "first step", "steady state", "evaluation"):
         assert result.phases[phase] > 0
+
+
+def test_a_training_of_which_only_the_speed_is_asked_evaluates_nothing(tmp_path: Path) -> None:
+    given = {"framework": "jax", "batch_size": 4, "steps": 3, "burn_in": 1, "image_size": 8}
+    cleaned = CNN.clean(given | {"evaluate": False, "target_accuracy": 0.5})
+    assert "accuracy" not in {metric.name for metric in CNN.metrics_of(cleaned)}
+    variables = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    ran = run_payload(tmp_path, "cnn", cleaned, variables=variables)
+    assert ran.returncode == 0, ran.stderr
+    result = CNN.read(left(ran.result), cleaned)
+    assert "evaluation" not in result.phases
+    assert set(result.series) == {"step_time", "loss"}

@@ -30,6 +30,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
             data = OfDataSet(source, backend, parameters["seed"])
         model = backend.build(lambda: network.make(backend.keras, shape, classes))
         training = parameters.get("mode", "training") == "training"
+        evaluated = training and parameters.get("evaluate", True)
         optimizer = optimizer_for(backend.keras, parameters) if training else None
         step = backend.compile(model, loss_of(backend.keras), optimizer)
         batches = data.batches()
@@ -37,17 +38,19 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
         images = data.images if parameters.get("epochs") else 0  # counting may take a while
         planned = schedule(parameters, images, backend.job_batch)
         epochs = Epochs(planned, recorder)
-        to_numpy = backend.keras.ops.convert_to_numpy
-        measure = accuracy_on(data.held_out, backend.predictor(model), to_numpy)
-        accuracy = Accuracy(measure, planned, parameters["target_accuracy"], recorder)
+        after = [epochs.after]
+        if evaluated:
+            to_numpy = backend.keras.ops.convert_to_numpy
+            measure = accuracy_on(data.held_out, backend.predictor(model), to_numpy)
+            target = parameters["target_accuracy"]
+            after.append(Accuracy(measure, planned, target, recorder).after)
 
-        def after(done: int) -> None:
-            epochs.after(done)
-            if training:
-                accuracy.after(done)
+        def between(done: int) -> None:
+            for look in after:
+                look(done)
 
         once = lambda: step(next(batches))  # noqa: E731
-        loss = train(once, planned.steps, planned.burn_in, recorder, after)
+        loss = train(once, planned.steps, planned.burn_in, recorder, between)
     report(recorder, loss, backend.job_batch)
     recorder.facts.update(
         {
