@@ -192,11 +192,14 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
         return
     counts = Counter(str(one.outcome) for one in found)
     said = ", ".join(f"{count} {words}" for words, count in counts.most_common())
+    runs, noise = "with the same seed", "the seeds of the baseline"
+    if not all(one.seeds_known for one in found):
+        runs, noise = "of the same repeat, whose seeds are not known,", "the baseline’s own runs"
     yield (
-        "Losses (and accuracies) of runs with the same seed were compared with the baseline’s. "
+        f"Losses (and accuracies) of runs {runs} were compared with the baseline’s. "
         "Where they differ to the bit, the root mean square of the differences of the last values "
-        "was held against √2 times their standard deviation between the seeds of the baseline (F "
-        "test at 1 %), and their mean against that standard deviation (Student’s t at 1 %). Of "
+        f"was held against √2 times their standard deviation between {noise} (F test at 1 %), "
+        "and their mean against that standard deviation (Student’s t at 1 %). Of "
         f"{len(found)} comparisons: {said}."
     )
 

@@ -198,7 +198,8 @@ def test_the_methods_say_that_the_runs_were_imported(
         assert "The margin was chosen at the import, when the data had been taken." in text
         assert "The plan was to judge" not in text
         assert "6 runs were found in the logs, 6 succeeded." in text
-        assert "seed" not in text.partition("Methods")[2]
+        assert "in random order" not in text.partition("Methods")[2]
+        assert "of the same repeat, whose seeds are not known" in text
 
 
 def test_the_exports_say_where_the_runs_come_from(experiment: Experiment, as_owner: Client) -> None:

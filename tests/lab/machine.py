@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
 from lab.client import Lab
 from lab.instance import Instance
@@ -31,15 +32,17 @@ class Machine:
     lab: Lab
     runner: Runner
     numbers: Iterator[int] = field(default_factory=count)
+    mark: str = field(default_factory=lambda: uuid4().hex[:8])
+    """Of what this one sends: files of tests share a lab, and its work directory."""
 
     def program(self, script: str) -> EnvironmentSpec:
         """A bare-metal environment whose `python` is a shell script."""
-        folder = f"{self.lab.work_directory}/program-{next(self.numbers)}"
+        folder = f"{self.lab.work_directory}/program-{self.mark}-{next(self.numbers)}"
         self.runner.transport.send(folder, {"program.sh": f"#!/bin/sh\n{script}\n".encode()})
         return EnvironmentSpec(label=script, runtime="bare_metal", python=f"{folder}/program.sh")
 
     def job(self, *environments: EnvironmentSpec, **changes: object) -> JobSpec:
-        uid = f"u{next(self.numbers)}"
+        uid = f"u{self.mark}-{next(self.numbers)}"
         runs = [
             RunSpec(f"{uid}-r{position}", position, "blas", PARAMETERS, environment)
             for position, environment in enumerate(environments)
