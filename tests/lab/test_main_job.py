@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 
 QUICK = {"steps": 20, "burn_in": 2, "matrix_size": 64, "decomposition_size": 16}
 QUICK_CNN = {"steps": 8, "burn_in": 2}
+WITH_TENSORFLOW = (
+    *("bare metal", "Apptainer SIF", "Apptainer sandbox", "Charliecloud"),
+    *("udocker P1", "udocker R1"),
+)
 
 Make = Callable[..., Experiment]
 
@@ -79,7 +83,7 @@ def program(registered: Cluster) -> Callable[[str], Environment]:
 
 
 def test_tensorflow_trains_alike_on_bare_metal_and_in_containers(experiment: Make) -> None:
-    made = experiment(["bare metal", "Apptainer SIF", "udocker P1"], kind="cnn")
+    made = experiment(WITH_TENSORFLOW, kind="cnn")
     finish(made)
     assert {(run.state, run.message) for run in made.runs.all()} == {("succeeded", "")}
     losses = {run.measurements.get(metric="loss").value for run in made.runs.all()}
