@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn, timed
+from experiments.presets.commands import tf_cnn
 
 MULTI_GPU = Preset(
     key="multi-gpu-short-runs",
@@ -220,7 +221,7 @@ SEVERAL_NODES = Preset(
 
 
 def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool = False) -> Piece:
-    """The program of 002 itself: its own options, and what its output says of the throughput."""
+    """The program of 002 itself, with its own options."""
     options = {
         "model": model,
         "batch_size": batch,
@@ -233,38 +234,8 @@ def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool =
         "num_gpus": "{gpus}",
         **({"device": "cpu", "data_format": "NHWC"} if cpu else {}),
     }
-    shown = f"{model}, batch {batch} per GPU"
-    return Piece(
-        name=f"tf_cnn_benchmarks, {shown}{', on the CPU' if cpu else ''}",
-        kind="command",
-        parameters={
-            "argv": [
-                "{python}",
-                "/benchmarks/tf_cnn_benchmarks.py",
-                *(f"--{name}={value}" for name, value in options.items()),
-            ],
-            "read": "patterns",
-            "metrics": [
-                {
-                    "name": "wall_images_per_second",
-                    "unit": "images/s",
-                    "better": "higher",
-                    "find": r"^total images/sec: ([\d.]+)",
-                    "take": "last",
-                },
-                {
-                    "name": "step_images_per_second",
-                    "unit": "images/s",
-                    "better": "higher",
-                    "find": r"^\d+\timages/sec: ([\d.]+)",
-                    "take": "series",
-                },
-            ],
-            "primary": "wall_images_per_second",
-            "batch": "per GPU",
-        },
-        time_limit_seconds=round(60 * minutes),
-    )
+    name = f"tf_cnn_benchmarks, {model}, batch {batch} per GPU{', on the CPU' if cpu else ''}"
+    return tf_cnn(name, minutes, *(f"--{option}={value}" for option, value in options.items()))
 
 
 TF_CNN = Preset(
