@@ -17,6 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from experiments import audit
 from experiments.models import Cluster, Credential, Origin, User
+from experiments.secrets import WrongKey
 from runners.errors import TryAgain
 from runners.transports import (
     Certificate,
@@ -109,7 +110,7 @@ def public_of(credential: Credential) -> str:
     if not credential.public_key:
         try:
             pair = read_pair(credential.private_key.reveal(), credential.passphrase.reveal())
-        except ValueError:
+        except (ValueError, WrongKey):
             return ""
         Credential.objects.filter(pk=credential.pk).update(public_key=pair.public_key)
         credential.public_key = pair.public_key

@@ -1,4 +1,8 @@
-"""Secrets at rest: encrypted with keys of their own, shown by nothing."""
+"""Secrets at rest: encrypted with keys of their own, shown by nothing.
+
+A row that is read holds ciphertext. It is opened where the secret is used and nowhere else, so
+that a key that is missing stops a log-in, with words, and never a page.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 
 class WrongKey(Exception):
-    """None of CREDENTIAL_KEYS opens this secret."""
+    """None of CREDENTIAL_KEYS opens this secret. The message can be shown to anybody."""
 
 
 class KeyRing:
@@ -37,35 +42,59 @@ class KeyRing:
         try:
             return self._fernet.decrypt(sealed.encode()).decode()
         except InvalidToken:
-            raise WrongKey("No key in CREDENTIAL_KEYS opens this secret.") from None
-
-    def reseal(self, sealed: str) -> str:
-        """Return the same secret, encrypted with the first key."""
-        return self.seal(self.open(sealed))
+            raise WrongKey("No key in CREDENTIAL_KEYS opens it.") from None
 
 
 class Secret:
-    """A text that no `repr`, log or traceback shows. `reveal()` is the only way out."""
+    """A text that no `repr`, log or traceback shows. `reveal()` is the only way out.
 
-    __slots__ = ("_text",)
+    One that came from the database is `sealed`: ciphertext, until it is revealed.
+    """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    __slots__ = ("_sealed", "_text")
+
+    def __init__(self, text: str = "", *, sealed: str = "") -> None:
+        self._text, self._sealed = text, sealed
 
     def reveal(self) -> str:
-        return self._text
+        """Return the text. Raises WrongKey."""
+        if not self._sealed:
+            return self._text
+        try:
+            ring = KeyRing(settings.CREDENTIAL_KEYS)
+        except ValueError as problem:
+            raise WrongKey(str(problem)) from None
+        return ring.open(self._sealed)
+
+    def opens(self) -> bool:
+        """Return whether one of CREDENTIAL_KEYS opens it; what is empty needs none."""
+        try:
+            self.reveal()
+        except WrongKey:
+            return False
+        return True
+
+    def sealed(self) -> str:
+        """Return ciphertext, "" of what is empty. What is sealed already stays as it is."""
+        if self._sealed or not self._text:
+            return self._sealed
+        return KeyRing(settings.CREDENTIAL_KEYS).seal(self._text)
 
     def __bool__(self) -> bool:
-        return bool(self._text)
+        return bool(self._text or self._sealed)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
+        """Return whether both hold the same text. What no key opens equals its own copies only."""
+        if not isinstance(other, Secret):
+            return NotImplemented
+        if self._sealed and self._sealed == other._sealed:
+            return True
+        return self.opens() and other.opens() and self.reveal() == other.reveal()
 
-    def __hash__(self) -> int:
-        return hash(self._text)
+    __hash__ = None  # type: ignore[assignment]  # equal texts are sealed differently each time
 
     def __repr__(self) -> str:
-        return "Secret(set)" if self._text else "Secret(empty)"
+        return "Secret(set)" if self else "Secret(empty)"
 
     __str__ = __repr__
 
@@ -87,7 +116,7 @@ class SecretAttribute(DeferredAttribute):
     """Whatever is assigned becomes a `Secret` at once, before anything could show it."""
 
     def __set__(self, instance: models.Model, value: Any) -> None:
-        instance.__dict__[self.field.attname] = self.field.to_python(value)
+        instance.__dict__[self.field.attname] = as_secret(value)
 
 
 class SecretField(_TextField):
@@ -96,18 +125,36 @@ class SecretField(_TextField):
     descriptor_class = SecretAttribute
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Secret:
-        return Secret(KeyRing(settings.CREDENTIAL_KEYS).open(value) if value else "")
+        return Secret(sealed=value or "")
 
     def to_python(self, value: Any) -> Secret:
+        """Return what a serialised row holds; only there does ciphertext stand for its secret."""
         if isinstance(value, str) and value.startswith(SEALED):
-            return Secret(KeyRing(settings.CREDENTIAL_KEYS).open(value.removeprefix(SEALED)))
-        return value if isinstance(value, Secret) else Secret(value or "")
+            return Secret(sealed=value.removeprefix(SEALED))
+        return as_secret(value)
 
     def get_prep_value(self, value: Any) -> str:
-        text = self.to_python(value).reveal()
-        return KeyRing(settings.CREDENTIAL_KEYS).seal(text) if text else ""
+        return as_secret(value).sealed()
 
     def value_to_string(self, obj: models.Model) -> str:
         """Serialisers (dumpdata) get the ciphertext."""
         sealed = self.get_prep_value(self.value_from_object(obj))
         return SEALED + sealed if sealed else ""
+
+
+def as_secret(value: Any) -> Secret:
+    return value if isinstance(value, Secret) else Secret(value or "")
+
+
+def secret_fields(model: type[models.Model]) -> list[str]:
+    """Return the names of a model's secret columns."""
+    return [field.name for field in model._meta.concrete_fields if isinstance(field, SecretField)]
+
+
+def models_with_secrets() -> list[type[models.Model]]:
+    return [model for model in apps.get_models() if secret_fields(model)]
+
+
+def unopened(row: models.Model) -> list[str]:
+    """Return the names of those secrets of `row` that none of CREDENTIAL_KEYS opens."""
+    return [name for name in secret_fields(type(row)) if not getattr(row, name).opens()]

@@ -12,11 +12,15 @@ from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
 from runners.preflight import Check, connect, worst
 
-ENTRY_CURES = {
-    True: "Choose one under Edit.",
-    False: "Fetch its host key, compare its fingerprint with the one that the centre "
-    "publishes, and pin it.",
-}
+NO_CREDENTIAL = "Choose one under Edit."
+NO_HOST_KEY = (
+    "Fetch its host key, compare its fingerprint with the one that the centre publishes, and pin "
+    "it."
+)
+NO_KEY_OPENS_IT = (
+    "Put the key with which it was encrypted back into CREDENTIAL_KEYS; if that is lost, rotate "
+    "the credential: a new pair takes its place."
+)
 GONE = Check(
     "Connection",
     "Private key",
@@ -80,5 +84,9 @@ def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Ch
 
 def entry_check(cluster: Cluster, problem: TryAgain) -> Check:
     """What is told of a cluster whose own entry, or a jump host's, is not complete."""
-    lacks_key = any(hop.credential_id is None for hop in cluster.way())
-    return Check("Connection", "Entry", "failed", str(problem), ENTRY_CURES[lacks_key])
+    way = cluster.way()
+    if any(hop.credential is None for hop in way):
+        cure = NO_CREDENTIAL
+    else:
+        cure = NO_KEY_OPENS_IT if all(hop.host_key for hop in way) else NO_HOST_KEY
+    return Check("Connection", "Entry", "failed", str(problem), cure)

@@ -14,6 +14,7 @@ from experiments import rules
 from experiments.design import Scale
 from experiments.models import Chore, Cluster, Credential, Job, Partition, SentFile
 from experiments.scale_rules import processes_on_a_node
+from experiments.secrets import WrongKey
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.runner import Runner
@@ -82,13 +83,18 @@ def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -
         missing = "credential" if credential is None else "pinned host key"
         raise TryAgain(f"{cluster} has no {missing} yet.", kind="set-up")
     is_tried = trying is not None and credential.pk == trying.pk
+    try:
+        key = (credential.next_private_key if is_tried else credential.private_key).reveal()
+        passphrase = "" if is_tried else credential.passphrase.reveal()
+    except WrongKey as problem:
+        raise TryAgain(f"The key {credential} cannot be used. {problem}", kind="set-up") from None
     return SSHAddress(
         host=cluster.host,
         port=cluster.port,
         user=credential.user_name,
         host_key=cluster.host_key,
-        private_key=(credential.next_private_key if is_tried else credential.private_key).reveal(),
-        passphrase="" if is_tried else credential.passphrase.reveal(),
+        private_key=key,
+        passphrase=passphrase,
         certificate=credential.next_certificate if is_tried else credential.certificate,
         gated=credential.forced_command,
         owner=credential.pk,

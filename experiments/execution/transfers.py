@@ -24,6 +24,7 @@ from experiments.inventory import columns
 from experiments.lifecycle import end_arrival
 from experiments.models import Arrival, Cluster, Image, StagedImage
 from experiments.models.images import ARCHIVE, SILENCE
+from experiments.secrets import WrongKey
 from runners.errors import Refused, TryAgain
 from runners.images import About, about, identify, registry, to_oci
 from runners.transports import Local, Transport
@@ -208,7 +209,10 @@ def _forget(path: Path) -> None:
 
 def _pull(row: Arrival, path: Path, write: Callable[..., bool]) -> None:
     """Resolve the reference, and fetch what it means now; the digest becomes part of it."""
-    access = registry.Access(row.user_name, row.password.reveal())
+    try:
+        access = registry.Access(row.user_name, row.password.reveal())
+    except WrongKey as problem:
+        raise TryAgain(f"The password cannot be used. {problem}", kind="set-up") from None
     wanted = registry.parse(row.reference)
     found = attended(lambda _: registry.resolve(wanted, access), write)
     name = str(replace(wanted, digest=found.digest))

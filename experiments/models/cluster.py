@@ -16,7 +16,7 @@ from experiments.models.visibility import (
     SharedQuerySet,
     shared_with_groups_of,
 )
-from experiments.secrets import SecretField
+from experiments.secrets import SecretField, unopened
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.transports import TRANSPORTS
@@ -116,6 +116,11 @@ class Credential(models.Model):
     @property
     def is_rotating(self) -> bool:
         return bool(self.next_fingerprint)
+
+    @property
+    def cannot_be_opened(self) -> bool:
+        """Whether none of CREDENTIAL_KEYS is the one with which it was encrypted."""
+        return bool(unopened(self))
 
     @property
     def certificate_has_ended(self) -> bool:

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.core.management.base import BaseCommand
-from django.db import transaction
+from django.core.management.base import BaseCommand, CommandError
+from django.db import models, transaction
 
 from experiments import audit
-from experiments.models import Credential
-from experiments.secrets import SecretField
-
-SECRETS = [
-    field.name for field in Credential._meta.concrete_fields if isinstance(field, SecretField)
-]
+from experiments.secrets import Secret, models_with_secrets, secret_fields, unopened
 
 
 class Command(BaseCommand):
-    help = "Encrypt all credentials with the first of CREDENTIAL_KEYS; then drop the old keys."
+    help = "Encrypt all secrets with the first of CREDENTIAL_KEYS; then drop the old keys."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with transaction.atomic():
-            credentials = list(Credential.objects.select_for_update())
-            for credential in credentials:
-                # Reading opens with any key, writing seals with the first.
-                credential.save(update_fields=SECRETS)
-                audit.note(None, "encrypted anew", credential, why="manage.py rotate_credentials")
-        self.stdout.write(f"{len(credentials)} credentials are encrypted with the first key now.")
+        lost: list[str] = []
+        for model in models_with_secrets():
+            count = 0
+            with transaction.atomic():
+                for row in rows_with_secrets(model).select_for_update():
+                    closed = unopened(row)
+                    lost += [f"{name} of {model._meta.verbose_name} {row}" for name in closed]
+                    count += encrypt_anew(row, closed)
+            kinds = model._meta.verbose_name_plural
+            self.stdout.write(f"{count} {kinds} are encrypted with the first key now.")
+        if lost:
+            raise CommandError(
+                "No key in CREDENTIAL_KEYS opens " + ", ".join(lost) + ". They stay as they were: "
+                "put back the key with which they were encrypted, and rotate again."
+            )
+
+
+def rows_with_secrets(model: type[models.Model]) -> models.QuerySet[models.Model]:
+    filled = [~models.Q(**{name: ""}) for name in secret_fields(model)]
+    return model._default_manager.filter(reduce(or_, filled)).order_by("pk")
+
+
+def encrypt_anew(row: models.Model, closed: list[str]) -> bool:
+    """Open the secrets of `row`, all but the `closed`, and seal them with the first key."""
+    secrets = {name: getattr(row, name) for name in secret_fields(type(row))}
+    opened = [name for name, secret in secrets.items() if secret and name not in closed]
+    if not opened:
+        return False
+    for name in opened:
+        setattr(row, name, Secret(secrets[name].reveal()))
+    row.save(update_fields=opened)
+    audit.note(None, "encrypted anew", row, why="manage.py rotate_credentials")
+    return True
