@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.forms import BoundField
 
+from dashboard.form_problems import Problem, list_problems
 from dashboard.forms import Styled
 from dashboard.requests import Request
 from dashboard.tried import Tried, tried
@@ -212,6 +213,16 @@ class CommandForm(WorkloadForm):
         if not self.metrics.is_valid():
             self.add_error(None, "A metric below cannot be used as it is.")
         return cleaned
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Those of the fields, then those of each metric's row."""
+        rows = enumerate(self.metrics, start=1) if self.is_bound else ()
+        return super().problems + [
+            replace(one, label=f"Metric {number}{one.label and f', {one.label}'}")
+            for number, row in rows
+            for one in list_problems(row)
+        ]
 
     ready = COMMANDS
     """Programs of others that the form can begin with."""

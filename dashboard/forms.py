@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
 
+from dashboard.form_problems import Problem, list_problems
 from dashboard.outlook import Outlook, outlooks
 from experiments import preflights, rules
 from experiments.design import Scale
@@ -60,6 +61,11 @@ class Styled(forms.BaseForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.dress()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What stands in the summary above the form."""
+        return list_problems(self)
 
     def dress(self) -> None:
         for field in self.fields.values():

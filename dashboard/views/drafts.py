@@ -32,6 +32,10 @@ COPIED = (
 )
 
 
+REFUSED = {"save": "Not saved", "launch": "Not launched"}
+"""What was tried -> what the summary says while something stands against it."""
+
+
 @for_makers_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
@@ -44,8 +48,12 @@ def edit(request: Request, pk: int) -> HttpResponse:
 
 
 def _form(request: Request, experiment: Experiment) -> HttpResponse:
-    """Show, preview, save or launch, as the button pressed says; no button is a preview."""
+    """Show, preview, save or launch, as the button pressed says; no button is a preview.
+
+    A preview keeps quiet about what is missing, until somebody has tried to save or launch.
+    """
     action = request.POST.get("action", "")
+    refused = REFUSED.get(action) or REFUSED.get(request.POST.get("attempted", ""), "")
     if request.method == "GET":
         initial = {"cluster": request.GET["cluster"]} if "cluster" in request.GET else {}
         return _page(
@@ -54,20 +62,25 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
     if action == "cluster" or request.htmx.trigger_name == "cluster":
         initial = typed(ExperimentForm, request.POST)
         fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
-        return _page(request, fresh, "#fields" if request.htmx else "")
+        return _page(request, fresh, "#fields" if request.htmx else "", refused)
     form = ExperimentForm(request.POST, instance=experiment, user=request.user)
     valid = form.is_valid()
-    if action not in {"save", "launch"}:
-        form.forgive_what_is_missing()
-        return _page(request, form, "#consequences" if request.htmx else "")
+    if action not in REFUSED:
+        if not refused:
+            form.forgive_what_is_missing()
+        return _page(request, form, "#consequences" if request.htmx else "", refused)
     if not valid:
-        return _page(request, form)
+        return _page(request, form, refused=refused)
     saved = form.save()
     return _launch(request, saved) if action == "launch" else redirect(saved)
 
 
-def _page(request: Request, form: ExperimentForm, fragment: str = "") -> HttpResponse:
-    return render(request, f"experiments/form.html{fragment}", {"form": form})
+def _page(
+    request: Request, form: ExperimentForm, fragment: str = "", refused: str = ""
+) -> HttpResponse:
+    attempted = next((action for action, words in REFUSED.items() if words == refused), "")
+    context = {"form": form, "refused": refused, "attempted": attempted}
+    return render(request, f"experiments/form.html{fragment}", context)
 
 
 @require_POST

@@ -28,9 +28,12 @@ def logs(request: Request) -> HttpResponse:
     form = ImportForm(request.POST, request.FILES, too_large=was_too_large(request))
     context["form"] = form
     valid = form.is_valid()
-    if request.POST.get("action") != "import":
+    tried = request.POST.get("action") == "import"
+    if tried or request.POST.get("attempted"):
+        context |= {"refused": "Not imported", "focus_summary": tried}
+    else:
         form.forgive_what_is_missing()
-    elif valid:
+    if tried and valid:
         try:
             stored = form.store(request.user)
         except AlreadyImported as known:

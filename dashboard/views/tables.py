@@ -55,13 +55,16 @@ def _form(request: Request, row: PublishedTable) -> HttpResponse:
         return _page(request, TableForm(instance=row, user=request.user))
     form = TableForm(request.POST, request.FILES, instance=row, user=request.user)
     valid = form.is_valid()
-    if valid and request.POST.get("action") == "save" and "baseline" in request.POST:
+    tried = request.POST.get("action") == "save" and "baseline" in request.POST
+    if valid and tried:
         return redirect(form.save())
-    return _page(request, form, "#preview" if request.htmx else "")
+    refused = "Not compared" if tried or request.POST.get("attempted") else ""
+    return _page(request, form, "#preview" if request.htmx else "", refused)
 
 
-def _page(request: Request, form: TableForm, fragment: str = "") -> HttpResponse:
+def _page(request: Request, form: TableForm, fragment: str = "", refused: str = "") -> HttpResponse:
     context: dict[str, Any] = {"form": form, "most_bytes": MOST_BYTES, "too_large": TOO_LARGE}
+    context["refused"] = refused
     return render(request, f"comparisons/table_form.html{fragment}", context)
 
 

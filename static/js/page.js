@@ -65,6 +65,15 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// A field whose problems were replaced by a preview is marked, or no longer.
+document.addEventListener("htmx:afterSettle", () => {
+  for (const problems of document.querySelectorAll(".problems[id$='_error']")) {
+    const field = document.getElementById(problems.id.replace(/_error$/, ""));
+    if (problems.childElementCount) field?.setAttribute("aria-invalid", "true");
+    else field?.removeAttribute("aria-invalid");
+  }
+});
+
 // A second click on a button that is at work does nothing. After this event, so that the
 // button's own name and value are still sent.
 document.addEventListener("submit", (event) => {

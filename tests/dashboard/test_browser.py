@@ -51,6 +51,34 @@ def test_a_question_becomes_an_experiment(page: Page, open_page: Open, site: Sit
     assert Experiment.objects.get().plan_hash
 
 
+def test_launch_on_an_incomplete_form_says_what_is_missing_until_it_is_mended(
+    page: Page, open_page: Open, site: Site
+) -> None:
+    open_page("/experiments/new/")
+    expect(page.locator("#consequences")).to_contain_text("Choose workloads")
+    with page.expect_response(lambda answer: bool(answer.request.headers.get("hx-request"))):
+        page.get_by_role("button", name="Launch").click()  # and the new page asks for its preview
+    summary = page.locator("#summary")
+    expect(page.locator("#consequences")).not_to_have_class(re.compile("htmx"))
+    expect(summary).to_contain_text("Not launched")
+    expect(summary).to_be_focused()
+    expect(summary.get_by_role("link")).to_have_text(["Question", "Workloads", "Environments"])
+    expect(page.locator("#id_question_error")).to_have_text("This field is required.")
+    summary.get_by_role("link", name="Question").click()
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.get_by_label("Question").fill("What does Apptainer cost?")
+    expect(summary.get_by_role("link")).to_have_text(["Workloads", "Environments"])
+    expect(page.locator("#id_question_error")).to_be_empty()
+    expect(page.get_by_label("Question")).to_be_focused()
+    summary.get_by_role("link", name="Workloads").click()
+    expect(page.get_by_role("checkbox", name="blas small")).to_be_focused()
+    page.get_by_role("checkbox", name="blas small").check()
+    page.get_by_role("checkbox", name="Apptainer").check()
+    expect(summary).to_be_empty()
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What does Apptainer cost?")
+
+
 def test_another_cluster_keeps_what_was_typed(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -147,6 +148,63 @@ def test_the_preview_puts_problems_at_their_fields(as_owner: Client, site: Site)
 def test_the_preview_is_quiet_about_an_untouched_form(as_owner: Client, site: Site) -> None:
     page = as_owner.post(NEW, {"cluster": site.cluster.pk}, headers=HTMX).content.decode()
     assert 'class="problem"' not in page
+
+
+def test_after_an_attempt_the_preview_is_as_strict_as_the_attempt(
+    as_owner: Client, site: Site
+) -> None:
+    sent = asked(site, question="", attempted="launch")
+    page = as_owner.post(NEW, sent, headers=HTMX).content.decode()
+    assert page.count("This field is required") == 2  # in the summary and at the field
+    assert "Not launched." in page
+    assert 'href="#id_question"' in page
+    assert "autofocus" not in page  # whoever types keeps the focus
+    mended = as_owner.post(NEW, sent | {"question": "?"}, headers=HTMX).content.decode()
+    assert 'id="summary"' in mended
+    assert "Not launched." not in mended
+
+
+def test_without_javascript_the_summary_has_the_focus_and_another_cluster_keeps_the_attempt(
+    as_owner: Client, site: Site
+) -> None:
+    page = as_owner.post(NEW, asked(site, question="") | {"action": "save"}).content.decode()
+    assert "Not saved." in page
+    assert page.count("autofocus") == 1
+    assert 'name="attempted" value="save"' in page
+    other = asked(site, question="", attempted="save") | {"action": "cluster"}
+    assert 'name="attempted" value="save"' in as_owner.post(NEW, other).content.decode()
+
+
+def test_an_attempt_that_nobody_can_make_is_none(as_owner: Client, site: Site) -> None:
+    sent = asked(site, question="", attempted="<script>")
+    page = as_owner.post(NEW, sent, headers=HTMX).content.decode()
+    assert "This field is required" not in page
+    assert "script>" not in page
+
+
+@pytest.mark.parametrize(
+    ("address", "links"),
+    [
+        ("/catalogue/workloads/new/?kind=blas", ["id_name"]),
+        ("/catalogue/workloads/new/?kind=command", ["id_name", "id_argv", "id_metric-0-find"]),
+        ("/catalogue/environments/new/", ["id_name"]),
+        ("/catalogue/images/recipes/new/", ["id_title", "id_lock"]),
+        ("/credentials/new/", ["id_name"]),
+        ("/credentials/import/", ["id_name"]),
+        ("/catalogue/presets/numpy-on-tuned-blas/", ["id_size_0", "id_environments_0"]),
+    ],
+)
+def test_every_form_lists_what_is_wrong_with_links_to_fields_that_are_there(
+    address: str, links: list[str], people: People, site: Site
+) -> None:
+    client = people.client("admin")
+    sent = {"cluster": site.cluster.pk, "metric-TOTAL_FORMS": "1", "metric-INITIAL_FORMS": "0"}
+    page = client.post(address, sent | {"read": "patterns", "metric-0-name": "x"}).content.decode()
+    summary = page[page.index('id="summary"') : page.index("</ul>", page.index('id="summary"'))]
+    for link in links:
+        assert f'href="#{link}"' in summary
+    for target in re.findall(r'href="#([^"]+)"', summary):
+        assert page.count(f' id="{target}"') == 1, target
 
 
 def test_another_cluster_brings_its_own_choices(as_owner: Client, site: Site) -> None:

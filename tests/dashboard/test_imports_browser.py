@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def test_logs_become_an_experiment(page: Page, open_page: Open, tmp_path: Path) 
     page.get_by_role("button", name="Import 6 runs").click()
     expect(page.locator("#id_question_error")).to_contain_text("This field is required")
     expect(page.get_by_role("radio", name="udocker")).to_be_checked()
+    summary = page.locator("#summary")
+    expect(summary).to_contain_text("Not imported. To be filled in or corrected: Question")
+    expect(summary).to_be_focused()
+    page.get_by_label("The environment is").dispatch_event("change")  # a preview, and no attempt
+    expect(page.locator("#found")).not_to_have_class(re.compile("htmx"))
+    expect(page.get_by_label("Question")).to_have_attribute("aria-invalid", "true")
+    expect(summary).to_contain_text("Question")
+    summary.get_by_role("link", name="Question").click()
+    expect(page.get_by_label("Question")).to_be_focused()
     page.get_by_label("Question").fill("What does Singularity cost?")
     page.get_by_role("button", name="Import 6 runs").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("What does Singularity cost?")

@@ -106,3 +106,24 @@ def test_no_page_of_a_table_scrolls_sideways_on_a_phone(page: Page, open_page: O
             expect(page.locator("#preview")).to_contain_text("What is read")
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert over <= 0, f"{address} is {over} px too wide"
+
+
+def test_what_keeps_a_table_from_being_compared_stays_until_it_is_mended(
+    page: Page, open_page: Open
+) -> None:
+    open_page("/compare/tables/new/")
+    page.get_by_label("The table").fill(TABLE_3)
+    expect(page.locator("#preview")).to_contain_text("6 values read")
+    margin = page.get_by_label("Margin")
+    margin.fill("much")
+    expect(page.locator("#id_margin_error")).not_to_be_empty()
+    page.get_by_role("button", name="Compare").click()
+    summary = page.locator("#summary")
+    expect(summary).to_contain_text("Not compared. To be filled in or corrected: Margin")
+    expect(summary).to_be_focused()
+    page.get_by_label("Source").fill("A paper")
+    expect(page.locator("#preview")).not_to_have_class(re.compile("htmx"))
+    expect(summary).to_contain_text("Margin")
+    margin.fill("2")
+    expect(summary).to_be_empty()
+    expect(margin).not_to_have_attribute("aria-invalid", "true")
