@@ -24,13 +24,17 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
             signal.signal(number, lambda *_: sys.exit(0))
     with lab.lock():
         complete = lab.grid_engine or not options.grid_engine
-        if lab.started() and lab.facts_path.exists() and complete:
+        runs_already = lab.started() and lab.facts_path.exists() and complete
+        if runs_already:
             host.say(f"already running on port {lab.port}; see {lab.facts_path}")
-            return 0
-        lab.stop()
-        lab.grid_engine = lab.grid_engine or options.grid_engine
-        process = start(lab, options)
+        else:
+            lab.stop()
+            lab.grid_engine = lab.grid_engine or options.grid_engine
+            process = start(lab, options)
     if not options.foreground:
+        return 0
+    if runs_already:  # it belongs to whoever started it, so it may outlive us
+        lab.wait()
         return 0
     try:
         return process.wait()
@@ -128,7 +132,9 @@ def main() -> int:
     added.add_argument(
         "--grid-engine", action="store_true", help="with Grid Engine beside Slurm, from now on"
     )
-    added.add_argument("--foreground", action="store_true", help="stay, and end with the caller")
+    added.add_argument(
+        "--foreground", action="store_true", help="stay; a lab started here ends with the caller"
+    )
     verb("down", down, "end the cluster; its files stay")
     verb("status", status, "say whether it runs, and Slurm's nodes")
     added = verb("build", build, "build and stage the images and their bare metal twins")

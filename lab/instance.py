@@ -105,6 +105,11 @@ class Instance:
             time.sleep(0.02)
         return process
 
+    def wait(self) -> None:
+        """Returns when the cluster has ended."""
+        while self.supervisor() is not None:
+            time.sleep(0.5)
+
     def stop(self) -> bool:
         """Ends the cluster, in order if it will. False when nothing was running."""
         supervisor, init = self.supervisor(), self.init()
@@ -155,6 +160,18 @@ class Instance:
             ],
             timeout=70,
         )
+        self._end_reservation()
+
+    def _end_reservation(self) -> None:
+        """Give the nodes that start.sh kept for the test to the jobs that wait for them."""
+        deadline = time.monotonic() + 20
+        while self.output(["scontrol", "-o", "show", "reservation"]).startswith("ReservationName="):
+            with contextlib.suppress(host.LabError):  # refused while the test's job still ends
+                self.output(["scontrol", "delete", "reservation=ready"])
+                return
+            if time.monotonic() > deadline:
+                raise host.LabError("the reservation of the self-test cannot be deleted")
+            time.sleep(0.05)
 
     # --- what others need to know
 

@@ -91,6 +91,22 @@ make_folders() {
   chmod 700 /home/researcher
 }
 
+# Slurm's saved state still calls the jobs of the last start running, though every process of theirs ended
+# with the lab. They would hold their nodes until their time limits. A node that is set down fails them
+# at once, as NODE_FAIL, which is what happened to them.
+end_lost_jobs() {
+  [ -n "$(squeue --noheader --states=RUNNING,SUSPENDED,COMPLETING,CONFIGURING)" ] || return 0
+  scontrol update nodename=node1,node2 state=down reason="the lab was started again"
+  scontrol update nodename=node1,node2 state=resume
+}
+
+# What was waiting would start at once and leave ready.sh no node. Whoever starts the lab deletes the
+# reservation after that test; where nobody does, it ends by itself.
+keep_nodes_for_the_test() {
+  [ -n "$(squeue --noheader --states=PENDING)" ] || return 0
+  scontrol create reservation=ready nodes=node1,node2 users=researcher starttime=now duration=1 flags=ignore_jobs
+}
+
 make_folders
 make_keys
 configure
@@ -105,6 +121,9 @@ as slurm /usr/sbin/slurmdbd
 wait_for 20 timeout 2 sacctmgr -n list cluster
 sacctmgr -i -Q add cluster lab >/dev/null 2>&1 || true # it is there already after the first start
 as slurm /usr/sbin/slurmctld -i
+wait_for 20 eval 'timeout 2 scontrol ping | grep -q "is UP"'
+end_lost_jobs
+keep_nodes_for_the_test
 /usr/sbin/slurmd -N node1
 /usr/sbin/slurmd -N node2
 if [ -x /usr/sbin/sge_qmaster ]; then "$here/grid_engine.sh"; fi

@@ -48,6 +48,49 @@ def test_what_was_there_is_there_after_a_restart(tmp_path: Path) -> None:
         stop_lab(tmp_path)
 
 
+def test_jobs_of_the_last_start_fail_at_once_and_those_that_waited_run(tmp_path: Path) -> None:
+    """Both nodes were taken for an hour, and more waited: none of it may hold up the next start."""
+    first = ensure_lab(tmp_path)
+    submit = ["sbatch", "--parsable", "--no-requeue", "--chdir=/", "--output=/dev/null"]
+    whole_node = [*submit, "--exclusive", "--time=60", "--wrap=sleep 3600"]
+    running = [first.execute(whole_node, user=first.user).stdout.strip() for _ in range(2)]
+    waiting = first.execute([*whole_node[:-1], "--wrap=true"], user=first.user).stdout.strip()
+    states = ["squeue", "--noheader", "--format=%T"]
+    taken = ["PENDING", "RUNNING", "RUNNING"]
+    assert until(lambda: sorted(first.execute(states).stdout.split()) == taken)
+    stop_lab(tmp_path)
+    second = ensure_lab(tmp_path)
+    try:
+
+        def ended(job: str) -> str:
+            ask = ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State"]
+            return second.execute([*ask, f"--jobs={job}"]).stdout.strip()
+
+        assert [ended(job) for job in running] == ["NODE_FAIL", "NODE_FAIL"]
+        assert until(lambda: ended(waiting) == "COMPLETED", 60)
+        assert "No reservations" in second.execute(["scontrol", "show", "reservation"]).stdout
+    finally:
+        stop_lab(tmp_path)
+
+
+def test_a_second_start_in_the_foreground_takes_up_a_lab_that_runs(tmp_path: Path) -> None:
+    running = ensure_lab(tmp_path)
+    second = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "up", "--foreground", "--dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert second.stdout
+        assert f"already running on port {running.port}" in second.stdout.readline()
+        assert second.poll() is None, "it stays as long as the lab does"
+        stop_lab(tmp_path)
+        assert second.wait(30) == 0
+    finally:
+        second.kill()
+        stop_lab(tmp_path)
+
+
 def test_a_lab_in_the_foreground_ends_with_its_caller(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [
