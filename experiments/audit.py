@@ -70,13 +70,24 @@ def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = ""
 
 
 def keep(
-    by: User | None, model: type[Row], *, why: str, defaults: dict[str, Any], **known: Any
+    by: User | None,
+    model: type[Row],
+    *,
+    why: str,
+    defaults: dict[str, Any],
+    first: dict[str, Any] | None = None,
+    **known: Any,
 ) -> Row:
-    """Update the row that is `known`, or make it; and write down what that has changed."""
+    """Update the row that is `known`, or make it; and write down what that has changed.
+
+    Columns in `first` are only given to a row that is made: later they belong to people.
+    """
     rows = model._default_manager
     with transaction.atomic():
         before = state(rows.filter(**known).first())
-        row, _ = rows.update_or_create(defaults=defaults, **known)
+        row, _ = rows.update_or_create(
+            defaults=defaults, create_defaults={**defaults, **(first or {})}, **known
+        )
         saved(by, rows.get(pk=row.pk), before, why=why)
     return row
 

@@ -52,7 +52,10 @@ DEMO_ENVIRONMENTS = ("bare metal", "Apptainer SIF", "udocker P1")
 
 @transaction.atomic
 def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
-    """Write the lab of `facts` (its lab.json) into the catalogue; safe to repeat."""
+    """Write the lab of `facts` (its lab.json) into the catalogue; safe to repeat.
+
+    A later start updates what the lab itself decides: address, keys, nodes, versions.
+    """
     private_key = Path(facts["private_key"]).read_text()
     credential = audit.keep(
         owner,
@@ -63,8 +66,8 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
             "user_name": facts["user"],
             "private_key": private_key,
             "fingerprint": fingerprint_of(private_key, ""),
-            "owner": owner,
         },
+        first={"owner": owner},
     )
     cluster = audit.keep(
         owner,
@@ -76,14 +79,13 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
             "host": facts["host"],
             "port": facts["port"],
             "host_key": facts["host_key"],
-            "credential": credential,
             "scheduler": "slurm",
-            "work_directory": f"{facts['work_directory']}/tare",
-            "max_live_jobs": ONE_AT_A_TIME,
-            "poll_seconds": POLL_SECONDS,
-            "enabled": True,
-            "owner": owner,
             "retry_at": None,
+        },
+        first={
+            "credential": credential,
+            "work_directory": f"{facts['work_directory']}/tare",
+            **first_settings(owner),
         },
     )
     for partition in facts["partitions"]:
@@ -98,6 +100,8 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
                 "gpus_per_node": partition["gpus_per_node"],
                 "gpu_model": f"{partition['gpu_model']} (stand-in)",
                 "cpus_per_node": partition["cpus_per_node"],
+            },
+            first={
                 "cpus_per_run": 2,
                 "memory_mb": 4000,
                 "time_limit_minutes": partition["time_limit_seconds"] // 60,
@@ -134,8 +138,8 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
             "framework": _framework(facts["packages"]),
             "packages": facts["packages"],
             "size_bytes": facts["bytes"],
-            "owner": owner,
         },
+        first={"owner": owner},
     )
     if "archive" in facts:  # what further forms are made from
         StagedImage.objects.update_or_create(
@@ -196,18 +200,33 @@ def register_here(
             "transport": "local",
             "scheduler": "direct",
             "work_directory": str(work_directory),
-            "max_live_jobs": ONE_AT_A_TIME,
-            "poll_seconds": POLL_SECONDS,
-            "enabled": True,
-            "owner": owner,
+            "retry_at": None,
         },
+        first=first_settings(owner),
     )
     for kind, executable in runtimes.items():
-        known = {"cluster": cluster, "kind": kind, "executable": executable}
-        audit.keep(owner, Runtime, why=WHY, defaults={}, **known)
+        audit.keep(
+            owner,
+            Runtime,
+            why=WHY,
+            defaults={},
+            cluster=cluster,
+            kind=kind,
+            executable=executable,
+        )
     for name in CONTROL_ENVIRONMENTS:
         _environment(cluster, name, owner, python=str(python))
     return cluster
+
+
+def first_settings(owner: User) -> dict[str, Any]:
+    """Return what a cluster of the demo begins with, and people may change for good."""
+    return {
+        "max_live_jobs": ONE_AT_A_TIME,
+        "poll_seconds": POLL_SECONDS,
+        "enabled": True,
+        "owner": owner,
+    }
 
 
 def launch_demo(
@@ -252,8 +271,15 @@ def launch_demo(
 
 
 def _environment(cluster: Cluster, name: str, owner: User, **columns: Any) -> Environment:
-    defaults = {"owner": owner, **columns}
-    return audit.keep(owner, Environment, why=WHY, defaults=defaults, cluster=cluster, name=name)
+    return audit.keep(
+        owner,
+        Environment,
+        why=WHY,
+        defaults=columns,
+        first={"owner": owner},
+        cluster=cluster,
+        name=name,
+    )
 
 
 def _framework(packages: Mapping[str, str]) -> str:

@@ -87,15 +87,21 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
     port = _port()
     postgres.start()
     valkey.start()
-    password = secrets.token_urlsafe(9)
     environment = _environment(postgres.url, valkey.url)
-    _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
+    password = _first_password()
+    answer = _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
     web = Service("web", lambda: _web(port, environment))
     services.append(web)
     web.look()
     assert web.child
     children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
-    say(f"Log in as {LOGIN} with the password {password} (a new one at every start).")
+    if "password changed" in answer:
+        say(
+            f"Log in as {LOGIN} with the password that was set on the site. "
+            f"If nobody knows it: .venv/bin/python manage.py changepassword {LOGIN}"
+        )
+    else:
+        say(f"Log in as {LOGIN} with the password {password}")
     say(f"Tare is ready: http://localhost:{port}/")
     for name, *argv in (("worker",), ("clock",), ("bulk", "worker", "--queue", "bulk")):
         services.append(Service(name, _command(name, environment, *(argv or [name]))))
@@ -196,12 +202,27 @@ def _environment(database_url: str, redis_url: str) -> dict[str, str]:
     return os.environ | settings | {"PYTHONUNBUFFERED": "1"}
 
 
-def _manage(command: str, environment: dict[str, str]) -> None:
+def _first_password() -> str:
+    """Return the demo user's first password, made once and kept beside the keys."""
+    path = VAR / "password"
+    if not path.exists() or not path.read_text().strip():
+        path.touch(mode=0o600)
+        path.write_text(f"{secrets.token_urlsafe(9)}\n")
+    return path.read_text().strip()
+
+
+def _manage(command: str, environment: dict[str, str]) -> str:
+    """Run a command of manage.py and return what it printed. RuntimeError if it failed."""
     done = subprocess.run(
-        [PYTHON, "manage.py", command], env=environment, stdout=subprocess.DEVNULL, check=False
+        [PYTHON, "manage.py", command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"manage.py {command} failed; what it said stands above.")
+        raise RuntimeError(f"manage.py {command} failed; its messages are above.")
+    return done.stdout
 
 
 def _command(

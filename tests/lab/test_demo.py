@@ -21,6 +21,12 @@ from dashboard.standalone.children import free_port
 pytestmark = pytest.mark.lab
 
 BASE = Path(__file__).resolve().parent.parent.parent
+SET_PASSWORD = """
+from experiments.models import User
+user = User.objects.get(username="demo")
+user.set_password("a password of my own")
+user.save()
+"""
 
 
 class Demo:
@@ -78,9 +84,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     subprocess.run([BASE / "lab" / "lab", "down", "--dir", tmp_path / "var" / "lab"], check=False)
 
 
-def log_in(demo: Demo) -> str:
-    """Return the overview as the demo user sees it."""
-    password = demo.says(r"the password (\S+)")[1]
+def log_in(demo: Demo, password: str = "") -> str:
+    """Return the overview as the demo user sees it; by default with the password that it prints."""
+    password = password or demo.says(r"the password (\S+)")[1]
     address = demo.says(r"^Tare is ready: (http://\S+)$")[1]
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
@@ -117,9 +123,26 @@ def test_starts_again_with_what_was_there(folder: Path) -> None:
     second = Demo(folder)
     try:
         assert "Overview" in log_in(second)
-        assert second.says(r"the password (\S+)")[1] != password
+        assert second.says(r"the password (\S+)")[1] == password
         kept = (folder / "environment").read_text().splitlines()
         assert kept[:2] == keys.splitlines()[:2], "the keys of stored secrets stay"
+    finally:
+        second.stop()
+
+
+def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
+    first = Demo(folder)
+    first.says("^Tare is ready: ")
+    manage = [sys.executable, "manage.py", "shell", "-c", SET_PASSWORD]
+    kept = dict(
+        line.split("=", 1) for line in (folder / "environment").read_text().splitlines() if line
+    )
+    subprocess.run(manage, cwd=BASE, env=os.environ | kept, check=True)
+    first.stop()
+    second = Demo(folder)
+    try:
+        second.says("^Log in as demo with the password that was set on the site")
+        assert "Overview" in log_in(second, "a password of my own")
     finally:
         second.stop()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.utils import timezone
 
 from experiments import audit
 from experiments.demo import HERE, LAB
@@ -16,20 +19,31 @@ from experiments.models import Cluster, Role, User
 WHY = "manage.py prepare_demo"
 
 
+# The cluster of the last start is gone. The `demo` command ends this pause when it is back.
+LONGEST_START = timedelta(hours=1)
+PASSWORD_CHANGED = "password changed"  # noqa: S105 - what is printed
+
+
 class Command(BaseCommand):
-    help = "Migrate, collect static files and set the demo user's password for this start."
+    help = (
+        "Migrate, collect static files and make the demo user with the password in "
+        f'$TARE_DEMO_PASSWORD. Prints "{PASSWORD_CHANGED}" if that user has another one by now.'
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", verbosity=0)
         if not (settings.STATIC_ROOT / "staticfiles.json").exists() or _newer_static_files():
             call_command("collectstatic", interactive=False, verbosity=0)
-        site = {"role": Role.SITE_ADMINISTRATOR}
-        user = audit.keep(None, User, why=WHY, defaults=site, username="demo")
-        user.set_password(os.environ["TARE_DEMO_PASSWORD"])
-        user.save(update_fields=["password"])
-        # The cluster of the last start is gone; the `demo` command enables it when it is back.
-        for cluster in Cluster.objects.filter(owner=user, name__in=(LAB, HERE), enabled=True):
-            audit.keep(None, Cluster, why=WHY, defaults={"enabled": False}, pk=cluster.pk)
+        password = os.environ["TARE_DEMO_PASSWORD"]
+        first = {"role": Role.SITE_ADMINISTRATOR, "password": make_password(password)}
+        user = audit.keep(None, User, why=WHY, defaults={}, first=first, username="demo")
+        if not user.check_password(password):
+            self.stdout.write(PASSWORD_CHANGED)
+        Cluster.objects.filter(owner=user, name__in=(LAB, HERE)).update(
+            retry_at=timezone.now() + LONGEST_START,
+            preparing="Starting the cluster of this machine",
+            preparing_percent=None,
+        )
 
 
 def _newer_static_files() -> bool:

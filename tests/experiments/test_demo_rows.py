@@ -1,0 +1,114 @@
+"""What the demo writes into the catalogue at each start, and what it leaves to people."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from experiments import demo
+from experiments.management.commands.prepare_demo import PASSWORD_CHANGED
+from experiments.models import Cluster, Environment, User
+from tests.factories import AdminFactory
+from tests.runners.sshd import make_key
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> dict[str, Any]:
+    key = tmp_path / "key"
+    make_key(key)
+    return {
+        "private_key": str(key),
+        "user": "researcher",
+        "host": "127.0.0.1",
+        "port": 27000,
+        "host_key": "ssh-ed25519 AAAA",
+        "work_directory": "/scratch/researcher",
+        "partitions": [
+            {
+                "name": "gpu",
+                "nodes": 2,
+                "gpus_per_node": 4,
+                "gpu_model": "h100",
+                "cpus_per_node": 8,
+                "time_limit_seconds": 3600,
+            }
+        ],
+        "runtimes": {
+            kind: {"executable": f"/usr/bin/{kind}", "version": "1"} for kind in demo.RUNTIMES
+        },
+    }
+
+
+def test_a_later_start_keeps_what_a_person_has_set(facts: dict[str, Any]) -> None:
+    owner, other = AdminFactory(), AdminFactory()
+    cluster = demo.register_lab(facts, owner)
+    Cluster.objects.update(max_live_jobs=7, poll_seconds=11, enabled=False, owner=other)
+    cluster.partitions.update(memory_mb=123, cpus_per_run=1, time_limit_minutes=9)
+
+    moved = {**facts, "port": 27040, "host_key": "ssh-ed25519 BBBB"}
+    again = demo.register_lab(moved, owner)
+
+    assert again.pk == cluster.pk
+    assert (again.port, again.host_key) == (27040, "ssh-ed25519 BBBB")
+    assert (again.max_live_jobs, again.poll_seconds, again.enabled) == (7, 11, False)
+    assert again.owner == other
+    partition = again.partitions.get()
+    assert (partition.memory_mb, partition.cpus_per_run, partition.time_limit_minutes) == (
+        123,
+        1,
+        9,
+    )
+
+
+def test_a_later_start_on_this_machine_keeps_limits_and_owners(tmp_path: Path) -> None:
+    owner, other = AdminFactory(), AdminFactory()
+    demo.register_here(tmp_path / "work", tmp_path / "python", {}, owner)
+    Cluster.objects.update(max_live_jobs=3)
+    Environment.objects.update(owner=other)
+    again = demo.register_here(tmp_path / "work", tmp_path / "python3", {}, owner)
+    assert again.max_live_jobs == 3
+    assert set(Environment.objects.values_list("owner", "python")) == {
+        (other.pk, str(tmp_path / "python3"))
+    }
+
+
+def prepare(monkeypatch: pytest.MonkeyPatch, password: str) -> str:
+    monkeypatch.setenv("TARE_DEMO_PASSWORD", password)
+    output = StringIO()
+    call_command("prepare_demo", stdout=output)
+    return output.getvalue().strip()
+
+
+def test_the_first_password_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prepare(monkeypatch, "the first") == ""
+    assert prepare(monkeypatch, "the first") == ""
+    user = User.objects.get(username="demo")
+    user.set_password("their own")
+    user.save()
+    assert prepare(monkeypatch, "the first") == PASSWORD_CHANGED
+    user.refresh_from_db()
+    assert user.check_password("their own")
+
+
+def test_the_lab_is_not_asked_before_it_is_back_and_stays_enabled(
+    facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(monkeypatch, "the first")
+    owner = User.objects.get(username="demo")
+    cluster = demo.register_lab(facts, owner)
+    prepare(monkeypatch, "the first")
+    cluster.refresh_from_db()
+    assert cluster.enabled
+    assert cluster.retry_at
+    assert cluster.retry_at > timezone.now()
+    assert cluster.preparing == "Starting the cluster of this machine"
+    demo.register_lab(facts, owner)
+    cluster.refresh_from_db()
+    assert cluster.retry_at is None
