@@ -15,6 +15,7 @@ Kind = Literal[
     "disk full",  # no space or quota left on the cluster
     "set-up",  # the cluster's own entry is not complete
     "busy",  # the scheduler does not answer or takes no more jobs now
+    "Tare itself failed",  # what was not expected: a mistake of ours, or a database that is away
 ]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from functools import partial
 
 from django.db import transaction
 from django.utils import timezone
 
-from experiments.execution.chores import keep_chore
+from experiments.execution.chores import NOTHING, keep_chore
+from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
 from experiments.lifecycle import end_runs, move
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
@@ -55,6 +57,22 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     return record, reason, f"{message}. Its files are in {row.directory} on {row.cluster}."
 
 
+def keep_damaged(row: Job | Chore, problem: str) -> None:
+    """End a row whose files nothing could be made of. The files stay where they are."""
+    message = f"{problem.rstrip('.')}. Its files are in {row.directory} on {row.cluster}."
+    if isinstance(row, Job):
+        _keep(row, NOTHING, "damaged", message)
+        return
+    with guarded(row, row.cluster, partial(_end_damaged, row, message)):
+        keep_chore(row, NOTHING, "damaged", message)
+
+
+def _end_damaged(chore: Chore, message: str, problem: str) -> None:
+    """End a chore that its own kind cannot end."""
+    to = Chore.State.CANCELLED if chore.cancel_requested_at else Chore.State.FAILED
+    move(chore, to, reason="damaged", message=f"{message} {problem}", ended_at=timezone.now())
+
+
 def _files_may_be_late(row: Job | Chore) -> bool:
     return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
@@ -67,10 +85,11 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
     with transaction.atomic():
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
             found = record.runs.get(run.uid)
-            if found and _came_to_its_own_end(found, record):
-                _keep_run(run, found, record)
-            elif found:
-                _keep_what_came(run, found)
+            with guarded(run, job.cluster, partial(_keep_damaged_run, run)), transaction.atomic():
+                if found and _came_to_its_own_end(found, record):
+                    _keep_run(run, found, record)
+                elif found:
+                    _keep_what_came(run, found)
         end_runs(
             job,
             Run.State.CANCELLED if cancelled else Run.State.FAILED,
@@ -87,6 +106,13 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             exit_code=record.exit_code,
             **times(job, record),
         )
+
+
+def _keep_damaged_run(run: Run, problem: str) -> None:
+    """End a run whose files nothing could be made of; those beside it keep their numbers."""
+    message = f"{problem.rstrip('.')}. Its files are in {run.job.directory} on {run.job.cluster}."
+    now = timezone.now()
+    move(run, Run.State.FAILED, why=message, reason="damaged", message=message, ended_at=now)
 
 
 def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:

@@ -1,16 +1,19 @@
 """One visit to a cluster: safe to make twice, late or never.
 
 PostgreSQL is the truth; a tick only carries it forward. Each step asks the rows anew, so a tick
-that dies anywhere is finished by the next one.
+that dies anywhere is finished by the next one. What is odd about one row ends or parks that row.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from textwrap import shorten
 
+from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -22,7 +25,8 @@ from experiments.execution.chores import (
     end_unsent,
     is_due,
 )
-from experiments.execution.collect import collect
+from experiments.execution.collect import collect, keep_damaged
+from experiments.execution.guard import describe, guarded
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
 from experiments.execution.links import connect, job_directory, job_spec, sent_files
@@ -32,6 +36,7 @@ from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.records import parse_journal
 from runners.runner import Runner
+from runners.schedulers import Status
 from runners.scripts import render
 
 logger = logging.getLogger(__name__)
@@ -59,6 +64,10 @@ def tick(cluster_pk: int) -> str:
             return "try again"
         except LeaseLost:
             return "lease lost"
+        except Exception as error:
+            with suppress(DatabaseError, InterfaceError):  # it may be what failed
+                _back_off(cluster, TryAgain(describe(error), kind="Tare itself failed"))
+            raise
         _seen(cluster)
         return "done"
 
@@ -120,21 +129,33 @@ def _poll(held: Lease, runner: Runner) -> None:
     rows = _both(held, Job.State.QUEUED, Job.State.RUNNING)
     if not rows:
         return
-    doomed = [row.scheduler_id for row in rows if row.cancel_requested_at]
-    if doomed:
-        runner.cancel(doomed)
+    _cancel([row for row in rows if row.cancel_requested_at], runner)
     statuses = runner.poll([row.scheduler_id for row in rows])
     _follow(rows, runner)
     for row in rows:
-        status = statuses.get(row.scheduler_id)
-        if status is None:
-            _left_the_queue(row, runner)
-            continue
-        words = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
-        if words != row.scheduler_state:
-            type(row)._default_manager.filter(pk=row.pk).update(scheduler_state=words)
-        if status.state == "running" and row.state == Job.State.QUEUED:
-            move(row, Job.State.RUNNING, why=words, started_at=timezone.now())
+        with guarded(row, row.cluster):
+            if status := statuses.get(row.scheduler_id):
+                _keep_status(row, status)
+            else:
+                _left_the_queue(row, runner)
+
+
+def _cancel(rows: list[Job | Chore], runner: Runner) -> None:
+    """End jobs in one call, or one by one where the scheduler says no to one of them."""
+    try:
+        runner.cancel([row.scheduler_id for row in rows])
+    except Refused:
+        for row in rows:
+            with guarded(row, row.cluster):
+                runner.cancel([row.scheduler_id])
+
+
+def _keep_status(row: Job | Chore, status: Status) -> None:
+    words = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
+    if words != row.scheduler_state:
+        type(row)._default_manager.filter(pk=row.pk).update(scheduler_state=words)
+    if status.state == "running" and row.state == Job.State.QUEUED:
+        move(row, Job.State.RUNNING, why=words, started_at=timezone.now())
 
 
 def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
@@ -151,69 +172,111 @@ def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
 
 def _follow(rows: list[Job | Chore], runner: Runner) -> None:
     """Read the journals of all that is live in one call and tell what they speak of."""
-    offsets = {row.directory: row.journal_offset for row in rows}
-    for directory, news in runner.journals(offsets).items():
-        row = next(row for row in rows if row.directory == directory)
-        lines, consumed = parse_journal(news)
-        if not lines:
-            continue
+    by_directory = {row.directory: row for row in rows}
+    news = runner.journals({row.directory: row.journal_offset for row in rows})
+    for directory, content in news.items():
+        row = by_directory[directory]
+        # What cannot be followed is left out: the files decide in the end.
+        with guarded(row, row.cluster, partial(_skip, row, len(content))):
+            _follow_row(row, content, runner)
+
+
+def _follow_row(row: Job | Chore, content: bytes, runner: Runner) -> None:
+    lines, consumed = parse_journal(content)
+    if not lines:
+        return
+    tail = runner.tail(f"{row.directory}/output.txt") if isinstance(row, Chore) else ""
+    with transaction.atomic():
         if isinstance(row, Job):
             follow_runs(row, lines)
         else:
-            follow_steps(row, lines, runner.tail(f"{row.directory}/output.txt"))
-        offset = offsets[directory] + consumed
-        type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
+            follow_steps(row, lines, tail)
+        _skip(row, consumed)
+
+
+def _skip(row: Job | Chore, size: int, problem: str = "") -> None:
+    """Read the journal from `size` bytes further on next time."""
+    offset = row.journal_offset + size
+    type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
 
 
 def _collect(held: Lease, runner: Runner) -> None:
     for row in _both(held, Job.State.COLLECTING):
         held.renew()
-        collect(row, runner)
+        with guarded(row, row.cluster, partial(keep_damaged, row)):
+            collect(row, runner)
 
 
 def _recover(held: Lease, runner: Runner) -> None:
     """What was caught between send and answer: adopt it if the cluster has it, else send it."""
     for row in _both(held, Job.State.SUBMITTING):
         held.renew()
-        known = runner.find(_handle(row))
-        if known:
-            move(
-                row,
-                Job.State.QUEUED,
-                why=f"found again as {known}",
-                scheduler_id=known,
-                submitted_at=row.submitted_at or timezone.now(),
-            )
-        elif row.cancel_requested_at:
-            _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
-        else:
-            _send(row, runner)
+        with guarded(row, row.cluster, partial(_park, row)):
+            _recover_row(row, runner)
+
+
+def _recover_row(row: Job | Chore, runner: Runner) -> None:
+    known = runner.find(_handle(row))
+    if known:
+        move(
+            row,
+            Job.State.QUEUED,
+            why=f"found again as {known}",
+            scheduler_id=known,
+            submitted_at=row.submitted_at or timezone.now(),
+        )
+    elif row.cancel_requested_at:
+        _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
+    else:
+        _send(row, runner)
+
+
+def _park(row: Job | Chore, problem: str) -> None:
+    """Leave what may have been sent for the next visit, unless a person has given it up."""
+    if row.cancel_requested_at:
+        why = f"cancelled; whether it was sent is not known. {problem}"
+        _end_unsent(row, "cancelled", why, Job.State.CANCELLED)
 
 
 def _submit(held: Lease, runner: Runner) -> None:
     """Send what is planned, within the cluster's limit, in the plan's order."""
     for chore in _chores(held, Chore.State.PLANNED).exclude(cancel_requested_at=None):
-        _end_unsent(chore, "cancelled", "cancelled before it was sent", Chore.State.CANCELLED)
+        with guarded(chore, chore.cluster):
+            _end_unsent(chore, "cancelled", "cancelled before it was sent", Chore.State.CANCELLED)
     live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
     free = held.cluster.max_live_jobs - live
     planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")
     rows: list[Job | Chore] = [
-        *(chore for chore in _chores(held, Chore.State.PLANNED) if is_due(chore)),
+        *filter(_is_due_chore, _chores(held, Chore.State.PLANNED)),
         *planned[: max(free, 0)],
     ]
     for row in rows[: max(free, 0)]:
         held.renew()
-        try:
-            spec = replace(_spec(row), directory=_directory(row))
-            script = render(spec, runner.scheduler)
-        except ValueError as error:  # what cannot be said safely in a script is not sent
-            _refuse(row, f"The job script cannot be written: {error}.")
-            continue
-        except NotPossible as problem:
-            _refuse(row, str(problem))
-            continue
-        if move(row, Job.State.SUBMITTING, script=script, directory=spec.directory):
-            _send(row, runner)
+        with guarded(row, row.cluster, partial(_refuse, row)):
+            if not _prepare(row, runner):
+                continue
+            with guarded(row, row.cluster):  # from here on it may be there
+                _send(row, runner)
+
+
+def _is_due_chore(chore: Chore) -> bool:
+    with guarded(chore, chore.cluster, partial(_refuse, chore)):
+        return is_due(chore)
+    return False
+
+
+def _prepare(row: Job | Chore, runner: Runner) -> bool:
+    """Write the script down before it is sent; False if it is not to be."""
+    try:
+        spec = replace(_spec(row), directory=_directory(row))
+        script = render(spec, runner.scheduler)
+    except ValueError as error:  # what cannot be said safely in a script is not sent
+        _refuse(row, f"The job script cannot be written: {error}.")
+        return False
+    except NotPossible as problem:
+        _refuse(row, str(problem))
+        return False
+    return move(row, Job.State.SUBMITTING, script=script, directory=spec.directory)
 
 
 def _directory(row: Job | Chore) -> str:

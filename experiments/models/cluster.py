@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -39,6 +40,8 @@ def runtime_choices() -> list[tuple[str, str]]:
     """Return what can start a container. Bare metal is the absence of a runtime."""
     return [(kind, runtime.label) for kind, runtime in RUNTIMES.items() if runtime.formats]
 
+
+FAILURE_SHOWN = timedelta(days=1)
 
 # Runtimes separate the parts of a bind by colons and commas, without any quoting.
 is_work_directory = RegexValidator(
@@ -196,6 +199,10 @@ class Cluster(SharedInside):
     last_seen_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     last_error_kind = models.CharField(max_length=30, blank=True, editable=False)
+    own_failure = models.TextField(
+        blank=True, editable=False, help_text="What Tare could not handle there, of one job."
+    )
+    own_failed_at = models.DateTimeField(null=True, editable=False)
     failures = models.PositiveIntegerField(default=0, editable=False)
     retry_at = models.DateTimeField(null=True, editable=False)
 
@@ -235,6 +242,12 @@ class Cluster(SharedInside):
     def executables(self) -> dict[str, str]:
         """What starts containers here, by kind of runtime; of two of a kind the first."""
         return {row.kind: row.executable for row in self.runtimes.order_by("-pk")}
+
+    @property
+    def recent_failure(self) -> str:
+        """What Tare could not handle there, for a day: the visits went on without it."""
+        is_recent = self.own_failed_at and timezone.now() - self.own_failed_at < FAILURE_SHOWN
+        return self.own_failure if is_recent else ""
 
     @property
     def reachable(self) -> bool | None:

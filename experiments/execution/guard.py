@@ -1,0 +1,74 @@
+"""The guard around each row of a visit: what fails there ends or parks that row, never the visit.
+
+What a cluster sends is odd at times, and Tare has mistakes of its own. Neither may keep everybody
+else's jobs waiting, so only what concerns the whole visit passes through.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from textwrap import shorten
+
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
+from django.utils import timezone
+from rq.exceptions import StopRequested
+from rq.timeouts import BaseTimeoutException
+
+from experiments.execution.lease import LeaseLost
+from experiments.models import Chore, Cluster, Job, Run
+from runners.errors import Refused, TryAgain
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 500  # characters of an error's text that a page repeats
+TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too deep a document
+
+
+@contextmanager
+def guarded(
+    row: Job | Chore | Run, cluster: Cluster, give_up: Callable[[str], object] | None = None
+) -> Iterator[None]:
+    """Keep what goes wrong with one row from all others.
+
+    Anything unexpected is written on the cluster's page and handed to `give_up` in words. What
+    concerns the visit is raised: TryAgain, LeaseLost, a worker's end, a database that is away.
+    """
+    try:
+        yield
+    except Exception as error:
+        if concerns_the_visit(error):
+            raise
+        problem = describe(error)
+        logger.exception("%s on %s", row, cluster)
+        note_failure(cluster, f"{row}: {problem}")
+        if give_up is not None:
+            with guarded(row, cluster):
+                row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
+                give_up(problem)
+
+
+def concerns_the_visit(error: Exception) -> bool:
+    """Return whether every other row would meet the same failure."""
+    if isinstance(error, DataError | IntegrityError):
+        return False  # the database answered: this row's values cannot be kept
+    if isinstance(error, DatabaseError | InterfaceError):
+        state = getattr(error.__cause__, "sqlstate", None) or ""
+        return not state.startswith(TOO_MUCH_FOR_A_ROW)
+    # Those of the worker reach us wherever we are: its time is over, or it is to stop.
+    return isinstance(error, TryAgain | LeaseLost | BaseTimeoutException | StopRequested)
+
+
+def describe(error: Exception) -> str:
+    """Return an error as pages and rows can show it."""
+    text = str(error).encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = shorten(text, LONGEST, placeholder=" ...")
+    if isinstance(error, Refused):
+        return text  # the other side's own words
+    return f"Tare itself failed: {type(error).__name__}: {text}"
+
+
+def note_failure(cluster: Cluster, problem: str) -> None:
+    """Write on the cluster's page what went wrong there without ending the visit."""
+    Cluster.objects.filter(pk=cluster.pk).update(own_failure=problem, own_failed_at=timezone.now())
