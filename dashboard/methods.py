@@ -33,6 +33,10 @@ OFF_BY_ONE = (
 )
 
 
+NAMED = 20
+"""More excluded runs than this are counted, not named; the file of runs has them all."""
+
+
 @singledispatch
 def methods(comparison: Comparison) -> list[str]:
     """Return paragraphs of plain text; whoever shows them escapes them."""
@@ -48,6 +52,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_training(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
+        *_exclusions(comparison),
     ]
 
 
@@ -274,3 +279,29 @@ def _completeness(comparison: ExperimentComparison) -> str:
     if comparison.experiment.is_paired:
         without += "; blocks in which one side is missing are left out of that pair"
     return f"{runs} {without}."
+
+
+def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
+    """Who excluded which runs and why, and what the verdicts were before that."""
+    found = comparison.exclusions
+    if not found:
+        return
+    late = sum(one.after_verdict for one in found)
+    named = "; ".join(one.words for one in found[:NAMED])
+    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    count = _count(len(found), "run was", "runs were")
+    said = [f"{count} excluded by a person: {named}{more}."]
+    if late:
+        when = _count(late, "of them was", "of them were")
+        said.append(f"{when} excluded when a verdict could be read.")
+    before = [
+        f"{group.name}, {pair.environment}: {pair.verdict} now. {pair.before.sentence}"
+        for group in comparison.groups
+        for pair in group.pairs
+        if pair.before
+    ]
+    yield " ".join((*said, *before))
+
+
+def _count(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"

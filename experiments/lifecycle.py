@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Model
+from django.db.models import Model, Q
 from django.utils import timezone
 
 from experiments import passports, rules, store
-from experiments.comparisons import TRIED_AGAIN, compare_experiment
+from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition, of_repeat
@@ -275,9 +275,30 @@ def exclude(run: Run, by: User, why: str) -> bool:
     """Take a succeeded run out of the comparison, with a written cause. It stays visible."""
     if run.state != Run.State.SUCCEEDED or not why.strip():
         return False
-    return move(
-        run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
-    )
+    verdicts = _readable_verdicts(run)
+    with transaction.atomic():
+        moved = move(
+            run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
+        )
+        if moved and verdicts:
+            said = "; ".join(verdicts)
+            record(run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=said, by=by)
+    return moved
+
+
+def _readable_verdicts(run: Run) -> list[str]:
+    """Return the verdicts that rest on a run and can be read now, or could be read earlier."""
+    verdicts = [
+        f"{pair.environment}: {pair.verdict}"
+        for group in compare_experiment(run.experiment).groups
+        if group.cell == {"workload": run.workload.name, "scale": run.scale}
+        for pair in group.pairs
+        if run.environment.name in (pair.environment, pair.baseline)
+    ]
+    tried_again = Q(what=TRIED_AGAIN, job__workload=run.workload_id, job__scale=run.scale)
+    if not verdicts and run.experiment.events.filter(tried_again).exists():
+        verdicts = ["a verdict that could be read before a job was tried again"]
+    return verdicts
 
 
 def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:

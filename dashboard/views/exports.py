@@ -43,6 +43,7 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     about = {
         "experiment": _about(experiment),
         "waiting": found.stage.waiting,
+        "exclusions": [{"run": one.run, **one.columns} for one in found.exclusions],
         "robustness": companion_rows(found),
         "steadiness": steadiness_rows(found),
     }

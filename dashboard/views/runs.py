@@ -41,6 +41,10 @@ def runs(request: Request) -> HttpResponse:
     return render(request, "runs/list.html", {"listing": found, "filter": filters})
 
 
+MOST_OF_CAUSE = 1000
+"""Characters of a cause for which a run is excluded."""
+
+
 @by_link
 @require_GET
 def run(request: OpenRequest, uid: str) -> HttpResponse:
@@ -81,7 +85,8 @@ def exclude(request: Request, uid: str) -> HttpResponse:
     """Take a run out of the comparison, with a written cause."""
     row = _visible(request, uid)
     editable(request, row.experiment_id)
-    why = request.POST.get("why", "").strip()
+    # PostgreSQL keeps no NUL; the cause stands in stamps and papers.
+    why = " ".join(request.POST.get("why", "").replace("\0", " ").split())[:MOST_OF_CAUSE]
     if lifecycle.exclude(row, request.user, why):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
     else:

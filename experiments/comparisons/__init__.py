@@ -7,6 +7,7 @@ from experiments.comparisons.comparison import (
     everywhere_rows,
     is_decided,
 )
+from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment import (
     TRIED_AGAIN,
     ExperimentComparison,
@@ -16,8 +17,10 @@ from experiments.comparisons.experiment import (
 )
 
 __all__ = [
+    "EXCLUDED_AFTER",
     "TRIED_AGAIN",
     "Comparison",
+    "Exclusion",
     "ExperimentComparison",
     "Group",
     "compare_experiment",

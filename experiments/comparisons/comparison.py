@@ -191,6 +191,8 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name == "look":
             row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
+        elif name == "before":
+            row |= _flat({f"before_exclusion_{key}": part for key, part in (value or {}).items()})
         elif not {"ci", "ci95", "ci90"}.isdisjoint(name.split("_")):
             row[f"{name}_low"], row[f"{name}_high"] = value or (None, None)
         elif name in {"claim", "evidence"} or (name == "software" and not value):

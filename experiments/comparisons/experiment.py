@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from experiments import passports, snapshots
 from experiments.comparisons.comparison import Comparison, Group, is_decided
+from experiments.comparisons.exclusions import (
+    Exclusion,
+    counted,
+    exclusions,
+    stamp_excluded,
+)
 from experiments.comparisons.stages import Judgement, Stage, stage_of
 from experiments.comparisons.trainings import Trainings, trainings
 from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
@@ -32,6 +38,8 @@ class ExperimentComparison(Comparison):
     experiment: Experiment
     stage: Stage
     """How far it is: before the first planned look there are runs, but no pairs."""
+    exclusions: list[Exclusion]
+    """The runs that persons have excluded; they are among no samples."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -79,37 +87,53 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         experiment.events.filter(what=TRIED_AGAIN).values_list("job__workload_id", "job__scale")
     )
     environments = _baseline_first(experiment)
-    starts = warm_ups(experiment, workloads, metrics, environments)
-    samples = _samples(experiment, metrics, starts)
-    differences = _differences(experiment)
     parity = passports.kept(experiment)
-    trained = trainings(experiment, environments)
-    groups = [
-        _group(
-            experiment,
-            stage,
-            {"workload": workload.name, "scale": scale},
-            Measured(**asdict(metrics[workload.pk])),
-            environments,
-            samples.get((workload.pk, scale), []),
-            differences.get((workload.pk, scale), {}),
-            starts.get((workload.pk, scale)),
-            parity,
-            trained.get((workload.pk, scale)),
-            tried_again=(workload.pk, scale) in again,
+    excluded = exclusions(experiment)
+
+    def groups(also: Collection[int] = ()) -> list[Group]:
+        """Compare the runs that succeeded, and `also` these."""
+        starts = warm_ups(experiment, workloads, metrics, environments, also)
+        samples = _samples(experiment, metrics, starts, also)
+        differences = _differences(experiment, also)
+        trained = trainings(experiment, environments, also)
+        return _adjusted(
+            [
+                _group(
+                    experiment,
+                    stage,
+                    {"workload": workload.name, "scale": scale},
+                    Measured(**asdict(metrics[workload.pk])),
+                    environments,
+                    samples.get((workload.pk, scale), []),
+                    differences.get((workload.pk, scale), {}),
+                    starts.get((workload.pk, scale)),
+                    parity,
+                    trained.get((workload.pk, scale)),
+                    tried_again=(workload.pk, scale) in again,
+                )
+                for workload in workloads
+                for scale in experiment.scales
+            ]
         )
-        for workload in workloads
-        for scale in experiment.scales
-    ]
+
+    found = groups()
+    if late := [one for one in excluded if one.after_verdict]:
+        before = groups({one.pk for one in late})
+        places = [(workload.pk, scale) for workload in workloads for scale in experiment.scales]
+        found = [
+            _held_to_exclusions(group, then, [one for one in late if one.place == place])
+            for place, group, then in zip(places, found, before, strict=True)
+        ]
     return ExperimentComparison(
         key=experiment.key,
         question=experiment.question,
         margin=experiment.margin,
         paired=experiment.is_paired,
         environments=environments,
-        groups=_adjusted(groups),
+        groups=found,
         experiment=experiment,
         stage=stage,
+        exclusions=excluded,
     )
 
 
@@ -131,6 +155,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     starts = warm_ups(experiment, workloads, metrics, _baseline_first(experiment))
     samples = _samples(experiment, metrics, starts)
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
+    excluded = {one.run: one.columns for one in exclusions(experiment)}
     looked_at = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job", "workload", "environment", "snapshot")
     for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
@@ -158,6 +183,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "snapshot": run.snapshot.content_hash if run.snapshot else None,
             **numbers,
             "compared": compared.get(run.uid),
+            **excluded.get(run.uid, {}),
             **(looked_at[run.uid].columns if run.uid in looked_at else {}),
         }
 
@@ -260,6 +286,21 @@ def _held_to_training(pair: Pair, trained: Trainings) -> Pair:
     return pair
 
 
+def _held_to_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) -> Group:
+    """The group, its verdicts stamped where `late` exclusions have a part in them."""
+    then = {pair.environment: pair for pair in before.pairs}
+    pairs = [
+        stamp_excluded(
+            pair,
+            then.get(pair.environment),
+            [one for one in late if one.environment in (pair.environment, pair.baseline)],
+            problem=before.problem,
+        )
+        for pair in group.pairs
+    ]
+    return replace(group, pairs=pairs)
+
+
 def _stamped(pair: Pair, stamp: Stamp, reason: str) -> Pair:
     return replace(pair, stamps=(*pair.stamps, stamp), reasons=(*pair.reasons, reason))
 
@@ -270,15 +311,18 @@ def _baseline_first(experiment: Experiment) -> list[str]:
 
 
 def _samples(
-    experiment: Experiment, metrics: Mapping[int, Metric], starts: Mapping[Place, WarmUps]
+    experiment: Experiment,
+    metrics: Mapping[int, Metric],
+    starts: Mapping[Place, WarmUps],
+    also: Collection[int] = (),
 ) -> dict[Place, list[Sample]]:
     """Return each group's values in the order of the plan, after the warm-up that decides.
 
-    Failed, cancelled and excluded runs have no say.
+    Failed, cancelled and excluded runs have no say, but for `also` these.
     """
     rows = Measurement.objects.filter(
+        counted(also),
         run__experiment=experiment,
-        run__state=Run.State.SUCCEEDED,
         metric__in={metric.name for metric in metrics.values()},
     ).order_by("run__job__block", "run__position")
     found: dict[Place, list[Sample]] = {}
@@ -322,13 +366,15 @@ def _samples(
     }
 
 
-def _differences(experiment: Experiment) -> dict[Place, dict[str, list[str]]]:
+def _differences(
+    experiment: Experiment, also: Collection[int]
+) -> dict[Place, dict[str, list[str]]]:
     """Return what else differed from the baseline, by group and environment, as snapshots tell it.
 
     PostgreSQL leaves out facts that are repeated: most runs of an environment have the same.
     """
     rows = (
-        experiment.runs.filter(state=Run.State.SUCCEEDED, snapshot__isnull=False)
+        experiment.runs.filter(counted(also, prefix=""), snapshot__isnull=False)
         .order_by()
         .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
         .distinct()

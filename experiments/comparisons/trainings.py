@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import F, QuerySet
 
-from experiments.models import Experiment, Measurement, Run, Series
+from experiments.comparisons.exclusions import counted
+from experiments.models import Experiment, Measurement, Series
 from experiments.statistics.training import Alike, Ending, alike
 from experiments.statistics.training_words import reason
 from experiments.steady import LOSS
@@ -62,17 +63,19 @@ class Trainings:
         }
 
 
-def trainings(experiment: Experiment, environments: Sequence[str]) -> dict[Place, Trainings]:
+def trainings(
+    experiment: Experiment, environments: Sequence[str], also: Collection[int] = ()
+) -> dict[Place, Trainings]:
     """Return each group whose runs have recorded losses; one query, and one more if any has.
 
-    All runs that have succeeded count, whether a look has judged them or not: what trains wrongly
-    is to be seen at once.
+    All runs that have succeeded (and `also` these) count, whether a look has judged them or not:
+    what trains wrongly is to be seen at once.
     """
-    series = Series.objects.exclude(digest="").filter(metric=LOSS)
+    series = Series.objects.filter(counted(also), metric=LOSS).exclude(digest="")
     losses = _endings(experiment, series, F("last_value"), "first_value", "digest")
     if not losses:
         return {}
-    rows = Measurement.objects.filter(metric__in=ACCURACIES, unit="1")
+    rows = Measurement.objects.filter(counted(also), metric__in=ACCURACIES, unit="1")
     accuracies = _endings(experiment, rows, F("value"))
     return {
         place: Trainings(
@@ -95,7 +98,7 @@ def _endings(
     """Return the runs of each group in the order of the plan."""
     found: dict[Place, _Endings] = {}
     chosen = (
-        rows.filter(run__experiment=experiment, run__state=Run.State.SUCCEEDED)
+        rows.filter(run__experiment=experiment)
         .order_by("run__job__block", "run__position", "metric")
         .values_list(
             "run__workload_id",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
 
 from django.db import models
 
-from experiments.models import Experiment, Run, Series, Workload
+from experiments.comparisons.exclusions import counted
+from experiments.models import Experiment, Series, Workload
 from experiments.statistics import Pair, Sample, numbers
 from experiments.statistics.steady import BLOCK, TREND_LEVEL, Shape
 from runners.workloads import KNOWN_WORKLOADS, Metric
@@ -227,14 +228,18 @@ def warm_ups(
     workloads: Sequence[Workload],
     metrics: Mapping[int, Metric],
     environments: Sequence[str],
+    also: Collection[int] = (),
 ) -> dict[Place, WarmUps]:
-    """Return each group whose metric rests on times per step; one query, or two."""
+    """Return each group whose metric rests on times per step; one query, or two.
+
+    Of the runs that succeeded, and `also` of these.
+    """
     rests_on = {
         row.pk: KNOWN_WORKLOADS[row.kind].rests_on(metrics[row.pk].name) for row in workloads
     }
     rows = Series.objects.filter(
+        counted(also),
         run__experiment=experiment,
-        run__state=Run.State.SUCCEEDED,
         metric__in=set(rests_on.values()),
         run__measurements__metric=models.F("metric"),
     ).exclude(shape="")

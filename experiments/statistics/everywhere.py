@@ -8,6 +8,8 @@ from experiments.statistics import numbers
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.values import Better, Interval, Pair, Verdict
 
+EXCLUDED = " Runs were excluded after verdicts could be read; each comparison says what it was."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Everywhere:
@@ -38,6 +40,8 @@ class Everywhere:
     ci_equivalence: Interval
     p_difference: float
     p_equivalence: float
+    excluded_after_verdict: bool = False
+    """Whether any of the pairs lacks runs that were excluded when its verdict could be read."""
 
     @property
     def ratio(self) -> float:
@@ -65,6 +69,7 @@ class Everywhere:
             f"mean of the ratios {numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
             f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
             f"{numbers.p_value(self.p_equivalence)})."
+            + (EXCLUDED if self.excluded_after_verdict else "")
         )
 
     @property
@@ -105,6 +110,7 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             ci_equivalence=mean.interval(1 - 2 * alpha),
             p_difference=mean.p_difference,
             p_equivalence=mean.p_equivalence(cells[0].margin),
+            excluded_after_verdict=any(pair.before for pair in cells),
         )
 
 

@@ -81,7 +81,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
 
 def _values(one: Compared) -> dict[str, Any]:
     pair = asdict(one.pair)
-    del pair["claim"], pair["evidence"], pair["reasons"], pair["software"]
+    del pair["claim"], pair["evidence"], pair["reasons"], pair["software"], pair["before"]
     return {
         "cell": one.cell,
         "rows": one.rows,

@@ -36,6 +36,7 @@ class Stamp(StrEnum):
     ORDER_UNKNOWN = "ORDER OF RUNS UNKNOWN"
     STOPPED_EARLY = "STOPPED EARLY"
     TRIED_AGAIN = "TRIED AGAIN AFTER A VERDICT"
+    EXCLUDED_AFTER = "EXCLUDED AFTER A VERDICT"
     WAIVED = "DIFFERENCES WAIVED"
     TRAINED_DIFFERENTLY = "TRAINED DIFFERENTLY"
 
@@ -98,6 +99,44 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Before:
+    """What a verdict was, and could be read, before runs were excluded."""
+
+    runs: int
+    """How many runs of this pair were excluded since; 0 where only other pairs lost some."""
+    verdict: Verdict
+    stamps: tuple[Stamp, ...]
+    size: str
+    ratio: float | None
+    ci_difference: Interval | None
+    level: str
+    """Of `ci_difference`, in words: "95 %"."""
+    p_difference: float | None
+    p_equivalence: float | None
+    p_difference_holm: float | None
+    p_equivalence_holm: float | None
+
+    @property
+    def words(self) -> str:
+        """The verdict with its numbers and stamps, as part of a sentence."""
+        known = []
+        if self.ratio is not None:
+            ci = f" ({self.level} CI)" if self.ci_difference else ""
+            known = [f"ratio {numbers.ratio(self.ratio, self.ci_difference)}{ci}"]
+        stamped = f"; {', '.join(self.stamps)}" if self.stamps else ""
+        return f"{self.verdict} ({', '.join([*known, self.size])}{stamped})"
+
+    @property
+    def sentence(self) -> str:
+        """The same with why it is not the verdict any more."""
+        if not self.runs:
+            who = "runs of other configurations were"
+        else:
+            who = "1 run was" if self.runs == 1 else f"{self.runs} runs were"
+        return f"Before {who} excluded, when a verdict could be read, it was {self.words}."
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pair:
     """One environment compared with the baseline, for one workload, scale and metric.
 
@@ -144,6 +183,8 @@ class Pair:
     """Which of several planned looks gave the verdict; None where one was planned."""
     software: str = ""
     """What was known before the launch of both sides' software; "" where nobody kept that."""
+    before: Before | None = None
+    """What it was before runs were excluded although it could be read; None where none were."""
 
     @property
     def trained_differently(self) -> bool:
@@ -169,7 +210,8 @@ class Pair:
     def sentence(self) -> str:
         """The verdict in plain words: the claim, then what it rests on and the next step."""
         later = self.look.later if self.look else ""
-        return f"{self.claim}{self.evidence} {later}".rstrip()
+        before = self.before.sentence if self.before else ""
+        return " ".join(filter(None, (f"{self.claim}{self.evidence}", later, before)))
 
     @property
     def size(self) -> str:

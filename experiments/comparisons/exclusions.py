@@ -1,0 +1,169 @@
+"""Runs that a person has excluded, and what the verdicts were before that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from django.db.models import Q
+
+from experiments.models import Event, Experiment, Run
+from experiments.statistics import Pair, Stamp, numbers
+from experiments.statistics.values import Before, Verdict
+
+EXCLUDED_AFTER = "excluded after a verdict"
+"""What the event says when a run is excluded although its verdict could be read."""
+ByAndAt = tuple[str, datetime | None]
+UNKNOWN: ByAndAt = ("", None)
+"""Of a run that was excluded by other means than a page."""
+NAMED = 5
+"""More runs than this are counted, not named, in the reason of a stamp."""
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """One run that has no say because a person said so."""
+
+    pk: int
+    run: str
+    place: tuple[int, str]
+    """Its configuration: the workload's primary key and the scale."""
+    environment: str
+    block: int
+    repeat: int
+    why: str
+    by: str = ""
+    at: datetime | None = None
+    after_verdict: bool = False
+    """Whether a verdict that rested on the run could be read at that time."""
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """What the file of runs says of it."""
+        return {
+            "excluded_by": self.by,
+            "excluded_at": self.at.isoformat() if self.at else None,
+            "excluded_because": self.why,
+            "excluded_after_a_verdict": self.after_verdict,
+        }
+
+    @property
+    def words(self) -> str:
+        """The run with who excluded it, when and why, as part of a sentence."""
+        when = f" on {self.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.at else ""
+        by = f" by {self.by}" if self.by else ""
+        where = f"{self.environment}, block {self.block}"
+        return f"run {self.run[:8]} ({where}){by}{when}: “{self.why}”"
+
+
+def counted(also: Collection[int] = (), prefix: str = "run__") -> Q:
+    """Return which runs count: those that succeeded, and `also` these (primary keys)."""
+    succeeded = Q(**{f"{prefix}state": Run.State.SUCCEEDED})
+    return succeeded | Q(**{f"{prefix}pk__in": also}) if also else succeeded
+
+
+def exclusions(experiment: Experiment) -> list[Exclusion]:
+    """Return the runs that persons have excluded, in the order of the plan; one query, or two."""
+    rows = list(
+        experiment.runs.filter(state=Run.State.EXCLUDED)
+        .order_by("job__block", "position")
+        .values_list(
+            "pk",
+            "uid",
+            "workload",
+            "scale",
+            "environment__name",
+            "job__block",
+            "repeat",
+            "message",
+        )
+    )
+    if not rows:
+        return []
+    moved: dict[int | None, ByAndAt] = {}
+    late = set()
+    events = Event.objects.filter(
+        experiment=experiment,
+        run__state=Run.State.EXCLUDED,
+        what__in=(f"{Run.State.SUCCEEDED} → {Run.State.EXCLUDED}", EXCLUDED_AFTER),
+    ).values_list("run", "what", "actor__username", "at")
+    for run, what, actor, time in events:
+        if what == EXCLUDED_AFTER:
+            late.add(run)
+        else:
+            moved[run] = (actor or "", time)
+    found = []
+    for pk, uid, workload, scale, environment, block, repeat, why in rows:
+        by, at = moved.get(pk, UNKNOWN)
+        found.append(
+            Exclusion(
+                pk=pk,
+                run=uid,
+                place=(workload, scale),
+                environment=environment,
+                block=block + 1,
+                repeat=repeat,
+                why=why,
+                by=by,
+                at=at,
+                after_verdict=pk in late,
+            )
+        )
+    return found
+
+
+def stamp_excluded(
+    pair: Pair, before: Pair | None, late: Sequence[Exclusion], *, problem: str = ""
+) -> Pair:
+    """Return the pair, stamped if exclusions after a verdict have a part in it.
+
+    `late` are those of its own runs, and `before` is the pair as it is with all late exclusions
+    undone, or None where nothing could be compared then, because of `problem`. Without exclusions
+    of its own a pair is stamped where those of other configurations change what Holm's correction
+    says of it.
+    """
+    holm_changed = before is not None and _after_holm(pair) != _after_holm(before)
+    if not late and not holm_changed:
+        return pair
+    then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
+    known = ", ".join(filter(None, (then.words, problem)))
+    whose = _named(late) if late else "They are runs of other configurations."
+    runs = f"{len(late)} run{'s' * (len(late) != 1)}" if late else "Runs"
+    was = "was" if len(late) == 1 else "were"
+    reason = (
+        f"{runs} {was} excluded when a verdict could be read. Before: {known}. "
+        f"Now: {_before(pair).words}. {whose}"
+    )
+    return replace(
+        pair,
+        before=then,
+        stamps=(*pair.stamps, Stamp.EXCLUDED_AFTER),
+        reasons=(*pair.reasons, reason),
+    )
+
+
+def _before(pair: Pair, runs: int = 0) -> Before:
+    return Before(
+        runs=runs,
+        verdict=pair.verdict,
+        stamps=pair.stamps,
+        size=pair.size,
+        ratio=pair.ratio,
+        ci_difference=pair.ci_difference,
+        level=numbers.level(1 - pair.alpha),
+        p_difference=pair.p_difference,
+        p_equivalence=pair.p_equivalence,
+        p_difference_holm=pair.p_difference_holm,
+        p_equivalence_holm=pair.p_equivalence_holm,
+    )
+
+
+def _after_holm(pair: Pair) -> bool:
+    return Stamp.NOT_AFTER_HOLM not in pair.stamps
+
+
+def _named(late: Sequence[Exclusion]) -> str:
+    more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
+    said = "; ".join(one.words for one in late[:NAMED])
+    return f"{said[0].upper()}{said[1:]}{more}."
