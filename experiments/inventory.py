@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+NOT_STORED = re.compile("[\0\ud800-\udfff]")  # what PostgreSQL takes in no text
 
 
 def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of `Image` that a survey fills; none for what nobody could look into."""
     if not survey:
         return {}
+    survey = storable(survey)
     packages = survey.get("packages") or {}
     frameworks = survey.get("frameworks") or {}
     return {
@@ -23,6 +27,20 @@ def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
         "packages": packages.get("python", {}) | packages.get("conda", {}),
         "facts": {name: value for name, value in survey.items() if name != "schema"},
     }
+
+
+def storable(value: Any) -> Any:
+    """Return what came from a file or a host as PostgreSQL can hold it.
+
+    NUL and lone surrogates (bytes that are no UTF-8) become U+FFFD, in names and in values.
+    """
+    if isinstance(value, str):
+        return NOT_STORED.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {storable(name): storable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    return value
 
 
 def interpreter(facts: Mapping[str, Any]) -> str:

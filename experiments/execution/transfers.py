@@ -7,6 +7,7 @@ clock asks another one; what was given up meanwhile is noticed at the same time.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -14,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from experiments import audit, store
 from experiments.execution.links import Link, ssh_address
-from experiments.inventory import columns
+from experiments.inventory import columns, storable
 from experiments.lifecycle import end_arrival
 from experiments.models import Arrival, Cluster, Image, StagedImage
 from experiments.models.images import ARCHIVE, SILENCE
@@ -29,8 +30,11 @@ from runners.errors import Refused, TryAgain
 from runners.images import About, about, identify, registry, to_oci
 from runners.transports import Local, Transport
 
+logger = logging.getLogger(__name__)
+
 PLACES = ("cluster__credential", "cluster__jump_host")
 PAUSE_SECONDS = 1.0  # between two words about how far it is
+MOST_WORDS = 2000  # characters of what is told of a failure
 
 Done = TypeVar("Done")
 
@@ -93,10 +97,11 @@ def send(pk: int) -> str:
     except GivenUp:
         return "given up"
     except TryAgain as problem:  # as long as it is wanted, the clock asks again
-        wanted.update(message=str(problem), sending_at=timezone.now())
+        wanted.update(message=in_words(problem), sending_at=timezone.now())
         return "try again"
-    except (Refused, OSError) as problem:
-        wanted.update(state=StagedImage.State.FAILED, message=str(problem), sending_at=None)
+    except Exception as problem:  # noqa: BLE001 - asked again, it would stumble again
+        failed = {"state": StagedImage.State.FAILED, "message": in_words(problem)}
+        wanted.update(**failed, sending_at=None)
         return "failed"
     ready = {"state": StagedImage.State.READY, "sha256": sha256}
     wanted.update(message="", sent_bytes=None, sending_at=None, **ready)
@@ -187,18 +192,33 @@ def receive(pk: int) -> str:
         _forget(path)
         return "given up"
     except TryAgain as problem:
-        write(0, problem=str(problem))
+        write(0, problem=in_words(problem))
         return "try again"
-    except (Refused, OSError) as problem:
+    except Exception as problem:  # noqa: BLE001 - fetched again, it would stumble again
         _forget(path)
         name = row.reference.rpartition("/")[2] or "It"
-        end_arrival(row, problem=str(problem).replace(made.name, name).replace(path.name, name))
+        words = in_words(problem)
+        end_arrival(row, problem=words.replace(made.name, name).replace(path.name, name))
         return "failed"
     finally:
         made.unlink(missing_ok=True)
     _forget(path)
     end_arrival(row, image=image)
     return "done"
+
+
+def in_words(problem: Exception) -> str:
+    """Return what is told of a failure. What nobody foresaw is in the log, with its traceback.
+
+    Raises the failure again where it is the database's that is away: nothing can be told then.
+    """
+    if isinstance(problem, OperationalError | InterfaceError):
+        raise problem
+    words = storable(str(problem))[:MOST_WORDS]
+    if isinstance(problem, TryAgain | Refused | OSError):
+        return str(words)
+    logger.error("An image could not be moved", exc_info=problem)
+    return f"Tare itself failed, and wrote to its log why: {type(problem).__name__}: {words}"
 
 
 def _forget(path: Path) -> None:
@@ -252,7 +272,7 @@ def _keep(row: Arrival, whole: Path, found: About, sha256: str) -> Image:
                 "kind": found.kind,
                 "content_sha256": sha256,
                 "size_bytes": found.size,
-                "labels": dict(found.labels),
+                "labels": storable(found.labels),
                 "owner": row.owner,
                 **columns(found.survey),
             },

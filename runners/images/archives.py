@@ -88,14 +88,17 @@ def about(path: Path, *, architecture: str = "amd64", count: Count | None = None
             surveyed = _survey(file, [layer], count)
             return About(kind, _digest(file, None), size, _machine(surveyed), survey=surveyed)
         manifest = layers.Archive(file).manifest(architecture)
-        config = manifest.config.get("config") or {}
+        with layers.as_bad_image():
+            config = manifest.config.get("config") or {}
+            variables = tuple(str(one) for one in config.get("Env") or ())
+            labels = {str(k): str(v) for k, v in (config.get("Labels") or {}).items()}
         return About(
             kind=kind,
             digest=manifest.digest,
             size=size,
             architecture=architecture,
-            variables=tuple(config.get("Env") or ()),
-            labels={str(k): str(v) for k, v in (config.get("Labels") or {}).items()},
+            variables=variables,
+            labels=labels,
             created=str(manifest.config.get("created") or ""),
             survey=_survey(file, manifest.layers, count),
         )

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import http.client
 import io
-import json
 import re
 import socket
 import ssl
@@ -130,6 +129,7 @@ def resolve(
                 break
             index_digest = index_digest or digest
             digest = layers.chosen(about["manifests"], architecture, "linux")
+            layers.hex_of(digest)
             content = session.manifest(digest)
             found = f"sha256:{hashlib.sha256(content).hexdigest()}"
             layers.check("the manifest", digest, found.partition(":")[2])
@@ -140,7 +140,7 @@ def resolve(
                 f"image (schemaVersion {about.get('schemaVersion')!r}, "
                 f"{about.get('artifactType') or about.get('mediaType')!r})"
             )
-        size = sum(int(one["size"]) for one in (about["config"], *about["layers"]))
+        size = sum(layers.size_of(one) for one in (about["config"], *about["layers"]))
     return Resolved(reference, digest, content, size, index_digest)
 
 
@@ -161,10 +161,10 @@ def fetch(
     partial = target.with_name(f"{target.name}.part")
     with _refused(resolved.reference):
         about = _object(resolved.manifest)
-        found = {one["digest"]: Descriptor(one["digest"], one["size"]) for one in about["layers"]}
-        for one in found.values():
-            if not re.fullmatch(r"sha256:[0-9a-f]{64}", one.digest) or one.size < 0:
-                raise layers.BadImage(f"its manifest names a blob as {one.digest!r}")
+        found = {
+            one["digest"]: Descriptor(f"sha256:{layers.hex_of(one['digest'])}", layers.size_of(one))
+            for one in about["layers"]
+        }
         config = session.small(about["config"]["digest"])
         layers.check_platform(_object(config), architecture, "linux")
         partial.touch()
@@ -292,6 +292,7 @@ class Session:
 
     def small(self, digest: str) -> bytes:
         """A blob that fits into memory."""
+        layers.hex_of(digest)
         with self.open(f"/blobs/{digest}") as answer:
             content = self.whole(answer)
         layers.check("the configuration", digest, hashlib.sha256(content).hexdigest())
@@ -357,6 +358,8 @@ class Session:
         try:
             with _open(request, realm.netloc) as answer:
                 given = _object(self.whole(answer))
+        except layers.BadImage as error:
+            raise Refused(f"{realm.netloc} gives no token for {self.reference}: {error}.") from None
         except urllib.error.HTTPError as error:
             with error:
                 raise self.in_words(error) from None
@@ -448,22 +451,20 @@ def _chunks(host: str, answer: Any, limit: int | None = None) -> Iterator[bytes]
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        found = None
+    if content.lstrip()[:1] == b"<":
+        raise layers.BadImage("the answer is a web page")
+    found = layers.parse_json(content, "the answer")
     if not isinstance(found, dict):
-        page = content.lstrip()[:1] == b"<"
-        raise layers.BadImage(f"the answer is {'a web page' if page else 'no JSON'}, no manifest")
+        raise layers.BadImage("the answer is no JSON object")
     return found
 
 
 def _errors(content: bytes) -> str:
     """What a registry says in its own words."""
     try:
-        found = json.loads(content)["errors"]
+        found = layers.parse_json(content, "the answer")["errors"]
         said = [str(one.get("message") or one.get("code")) for one in found]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (layers.BadImage, KeyError, TypeError, AttributeError):
         return ""
     return "; ".join(said)[:500].rstrip(".")
 

@@ -132,7 +132,8 @@ def facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, Any]:
 
 def system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str, str]:
     text = texts.get("etc/os-release") or texts.get("usr/lib/os-release") or ""
-    fields = dict(re.findall(r"^([A-Z_]+)=[\"']?(.*?)[\"']?\s*$", text, re.MULTILINE))
+    lines = [line.partition("=") for line in text.splitlines() if "=" in line]
+    fields = {name: unquoted(value.strip()) for name, _, value in lines}
     loaders = [os.path.basename(path) for path in paths if re.search(r"(^|/)ld-[^/]+\.so", path)]
     loader = " ".join(sorted(loaders))
     found = re.search(r"ld-(?:linux|musl)-(x86[-_]64|aarch64|riscv64|ppc64le|s390x)", loader)
@@ -152,6 +153,10 @@ def system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str, str]:
         "libc": libc,
         "architecture": architecture,
     }
+
+
+def unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "\"'" else value
 
 
 def python_packages(texts: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, Dict[str, str]]]:
@@ -290,7 +295,7 @@ def cuda(texts: Mapping[str, str], libraries: List[str], known: Mapping[str, str
             try:
                 about = json.loads(texts[path])
                 return str(about["cuda"]["version"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue
         found = re.match(r"CUDA Version (\S+)", texts[path])
         if found and path.endswith("/version.txt"):
@@ -350,11 +355,11 @@ def blas(texts: Mapping[str, str], libraries: List[str]) -> Dict[str, str]:
     found = {}
     for path, text in sorted(texts.items()):
         if path.endswith("numpy/__config__.py"):  # what NumPy was built with, NumPy 1.25 and later
-            told = re.search(
-                r'"blas": \{\s*"name": "([^"]+)".*?"version": "([^"]+)"', text, re.DOTALL
-            )
-            if told:
-                found[told[1]] = told[2]
+            name_in = re.search(r'"blas": \{\s*"name": "([^"]+)"', text)
+            # In two steps: one pattern for both would search the whole text from each beginning.
+            told = name_in and re.compile(r'"version": "([^"]+)"').search(text, name_in.end())
+            if name_in and told:
+                found[name_in[1]] = told[1]
     for path in libraries:
         for name, pattern in BLAS.items():
             match = re.search(r"(^|/)(?:%s)" % pattern, path)

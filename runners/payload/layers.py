@@ -22,6 +22,7 @@ from typing import IO, Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple
 
 CHUNK = 1 << 20  # bytes
 JSON_LIMIT = 16 << 20  # bytes of one manifest or configuration
+JSON_DEPTH = 64  # lists and objects inside one another
 NAME_LIMIT = 4096  # bytes of one path
 HEADER_LIMIT = 1 << 20  # bytes of what describes one path
 DESCRIBING = (
@@ -75,7 +76,11 @@ class Member(tarfile.TarInfo):
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in DESCRIBING and self.size > HEADER_LIMIT:
             raise BadImage("The archive describes a name in %d bytes." % self.size)
-        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+        try:
+            return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+        except (ValueError, ArithmeticError, LookupError, RecursionError) as error:
+            # Numbers that are none, holes without places, headers about headers about headers.
+            raise BadImage("The archive has a damaged header: %.200r" % error) from None
 
 
 class Archive:
@@ -91,7 +96,11 @@ class Archive:
             with tarfile.open(fileobj=file, mode="r:", tarinfo=Member) as tar:
                 for member in tar:
                     name = plain(member.name)
+                    if len(self.members) >= MEMBER_LIMIT:
+                        raise BadImage("The archive has more than %d names." % MEMBER_LIMIT)
                     if member.isreg():
+                        if member.issparse():
+                            raise BadImage("The archive holds %s with holes in it." % name)
                         self.members[name] = Blob(member.offset_data, member.size, "")
                         if member.offset_data + member.size > end:
                             raise BadImage("The archive is cut off: %s is not whole." % name)
@@ -105,11 +114,7 @@ class Archive:
                 self.members[name] = self.members[target]
 
     def read_json(self, name: str, digest: str = "") -> Any:
-        content = self.read(name, digest)
-        try:
-            return json.loads(content.decode("utf-8"))
-        except ValueError:
-            raise BadImage("%s in the archive is no JSON." % name) from None
+        return parse_json(self.read(name, digest), "%s in the archive" % name)
 
     def read(self, name: str, digest: str = "") -> bytes:
         """A small file, held to its digest if one is given."""
@@ -125,9 +130,7 @@ class Archive:
 
     def blob(self, digest: str) -> Blob:
         """The slice that a descriptor names by its digest."""
-        algorithm, _, value = digest.partition(":")
-        if algorithm != "sha256" or len(value) != 64 or set(value) - set("0123456789abcdef"):
-            raise BadImage("%r is no sha256 digest." % digest)
+        value = hex_of(digest)
         blob = self.members.get("blobs/sha256/" + value)
         if blob is None:
             raise BadImage("The archive lacks the blob %s." % digest)
@@ -172,7 +175,7 @@ class Archive:
             raise BadImage("The archive holds %d images: save one at a time." % len(images))
         name = plain(images[0]["Config"])
         content = self.read(name)
-        config = json.loads(content.decode("utf-8"))
+        config = parse_json(content, "%s in the archive" % name)
         digest = hashlib.sha256(content).hexdigest()
         named = os.path.basename(name).partition(".")[0]
         if len(named) == 64:
@@ -186,6 +189,51 @@ class Archive:
         check_platform(config, architecture, system)
         blob = self.members[name]._replace(sha256=digest)
         return Manifest("", images[0], config, blob, layers)
+
+
+def parse_json(content: bytes, name: str) -> Any:
+    """Return what a document says. BadImage, which calls it by `name`, for what is no JSON."""
+    try:
+        found = json.loads(content.decode("utf-8"), parse_constant=no_number)
+        waiting, depth = [found], 0
+        while waiting:  # whoever writes it again must not run out of stack either
+            depth += 1
+            if depth > JSON_DEPTH:
+                raise RecursionError
+            waiting = [child for one in waiting for child in children_of(one)]
+    except RecursionError:
+        raise BadImage("%s is nested too deeply." % name) from None
+    except ValueError:
+        raise BadImage("%s is no JSON." % name) from None
+    return found
+
+
+def no_number(name: str) -> Any:
+    raise ValueError("JSON has no %s" % name)
+
+
+def children_of(value: Any) -> List[Any]:
+    """The lists and objects that a value of a JSON document holds."""
+    values = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)):
+        return []
+    return [one for one in values if isinstance(one, (dict, list))]
+
+
+def hex_of(digest: Any) -> str:
+    """The hex digits of "sha256:...". BadImage for anything else."""
+    algorithm, _, value = str(digest).partition(":")
+    if algorithm != "sha256" or len(value) != 64 or set(value) - set("0123456789abcdef"):
+        raise BadImage("%.100r is no sha256 digest." % (digest,))
+    return value
+
+
+def size_of(descriptor: Dict[str, Any]) -> int:
+    """The bytes that a descriptor promises. BadImage for what no image has."""
+    size = descriptor["size"]
+    if type(size) is not int or not 0 <= size <= UNPACKED_LIMIT:
+        raise BadImage("%.100r is no size of a blob." % (size,))
+    return size
 
 
 def chosen(manifests: List[Dict[str, Any]], architecture: str, system: str) -> str:
@@ -226,8 +274,8 @@ def as_bad_image() -> Iterator[None]:
     """Say in words that JSON has not the shape that it should have."""
     try:
         yield
-    except (KeyError, TypeError, AttributeError, IndexError, UnicodeError, ValueError) as error:
-        raise BadImage("The archive's manifest is not understood (%r)." % error) from None
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise BadImage("The archive's manifest is not understood (%.200r)." % error) from None
 
 
 def plain(name: str) -> str:
@@ -288,16 +336,20 @@ class Unpacked(io.RawIOBase):
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise BadImage("A layer cannot be unpacked: %s" % error) from None
         self.hash.update(data)
-        self.size += len(data)
-        self.kept[0] += len(data)
+        self.grow(len(data))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def grow(self, count: int) -> None:
+        """Count what comes out, the holes of files too. BadImage once it is too much."""
+        self.size += count
+        self.kept[0] += count
         bomb = self.size > max(RATIO_FROM, RATIO_LIMIT * self.packed_size)
         if bomb or self.kept[0] > UNPACKED_LIMIT:
             raise BadImage(
                 "The image unpacks to too much: %d bytes of %d and more to come."
                 % (self.size, self.packed_size)
             )
-        buffer[: len(data)] = data
-        return len(data)
 
 
 @contextlib.contextmanager
@@ -382,6 +434,8 @@ def read_layer(
                     members += 1
                     if members > MEMBER_LIMIT:
                         raise BadImage("A layer has more than %d names." % MEMBER_LIMIT)
+                    if member.issparse():
+                        bare.grow(member.size)
                     content = tar.extractfile(member) if member.isreg() else None
                     take(plain(member.name), member, content)
                     tar.members = []  # type: ignore[attr-defined]  # it would remember each one

@@ -7,9 +7,11 @@ import io
 import tarfile
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -25,6 +27,8 @@ from tests.factories import (
     StagedImageFactory,
     UserFactory,
 )
+from tests.runners.made_images import image, layer, os_release
+from tests.runners.registry import answering
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +97,85 @@ def test_what_is_no_image_is_refused_and_nothing_of_it_stays(content: bytes, wor
     assert words in done.problem
     assert not Image.objects.exists()
     assert not [path for path in store.folder().parent.rglob("*") if path.is_file()]
+
+
+BRACKETS = b"[" * 200_000
+NOT_UTF8 = b"caf\xe9".decode("utf-8", "surrogateescape")
+
+
+def tarred(**files: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (tarred(**{"index.json": BRACKETS}), "is nested too deeply"),
+        (tarred(**{"manifest.json": BRACKETS}), "is nested too deeply"),
+        (
+            tarred(**{"manifest.json": b'[{"Config": "\\ud800\\u0001", "Layers": []}]'}),
+            "lacks \ufffd\x01",
+        ),
+    ],
+)
+def test_an_archive_of_nonsense_is_refused_once(content: bytes, words: str) -> None:
+    row = uploaded(content)
+    assert execution.receive(row.pk) == "failed"
+    row.refresh_from_db()
+    assert (row.state, words in row.problem) == ("failed", True), row.problem
+    assert execution.receive(row.pk) == "fetched or being fetched"
+
+
+def test_names_and_versions_that_are_no_text_are_kept_as_far_as_they_are() -> None:
+    package = f"usr/lib/python3/dist-packages/{NOT_UTF8}-1.0.dist-info/METADATA"
+    odd = {package: b"Name: nu\0l\nVersion: 1\xff\n", f"{NOT_UTF8}/x": b"", "usr/bin/x": b""}
+    done = received(uploaded(rootfs(**odd)))
+    assert (done.state, done.problem) == ("done", "")
+    assert done.image
+    assert done.image.packages["nu\ufffdl"] == "1\ufffd"
+    assert "caf\ufffd" in done.image.facts["parts"]
+
+
+def test_labels_that_are_no_text_are_kept_as_far_as_they_are(tmp_path: Path) -> None:
+    made = image(layer(*os_release()), Labels={"a\0": "b\ud800"})
+    done = received(uploaded(made.write(tmp_path / "x").read_bytes()))
+    assert (done.state, done.problem) == ("done", "")
+    assert done.image
+    assert done.image.labels == {"a\ufffd": "b\ufffd"}
+
+
+def test_a_registry_s_own_words_are_told_whatever_they_are(settings: Settings) -> None:
+    said = b'{"errors": [{"message": "no\\u0000 \\ud800"}]}'
+    with answering(lambda path, headers: (404, {}, said)) as host:
+        done = received(arrivals.ask_registry(f"{host}/x", AdminFactory()))
+    assert done.state == "failed"
+    assert "It says: no\ufffd \ufffd" in done.problem
+
+
+def test_a_failure_that_nobody_foresaw_ends_an_import_too() -> None:
+    row = uploaded(rootfs())
+    with mock.patch("experiments.execution.transfers.about", side_effect=ZeroDivisionError("x")):
+        done = received(row)
+    assert done.state == "failed"
+    assert "Tare itself failed" in done.problem
+    assert "ZeroDivisionError: x" in done.problem
+
+
+def test_a_database_that_is_away_ends_no_import() -> None:
+    row = uploaded(rootfs())
+    with (
+        mock.patch("experiments.execution.transfers._keep", side_effect=OperationalError("away")),
+        pytest.raises(OperationalError),
+    ):
+        execution.receive(row.pk)
+    row.refresh_from_db()
+    assert row.state == "under way"
 
 
 def test_a_file_on_a_cluster_is_fetched(here: Cluster, tmp_path: Path) -> None:

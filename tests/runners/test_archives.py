@@ -7,14 +7,25 @@ import json
 import lzma
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runners.errors import Refused
 from runners.images import About, about, identify, to_oci
-from runners.payload import layers, survey, unpack
-from tests.runners.made_images import Image, Member, docker_archive, image, layer, os_release
+from runners.payload import inventory, layers, pack, survey, unpack
+from tests.runners.made_images import (
+    Image,
+    Member,
+    docker_archive,
+    image,
+    layer,
+    os_release,
+    sha256,
+)
 
 BASE = layer(
     *os_release(),
@@ -179,6 +190,40 @@ def test_the_image_for_a_platform_is_chosen(tmp_path: Path) -> None:
         about(path, architecture="arm64")
 
 
+DAMAGED = layer(*os_release(), Member("a/" + "b" * 120, b"c"), Member("d", link="e"))
+
+
+def with_config(config: bytes) -> Image:
+    """An image whose manifest names another configuration."""
+    about = {**json.loads(GOOD.manifest), "config": pack.descriptor("x", sha256(config), 0)}
+    return Image(json.dumps(about).encode(), config, GOOD.blobs)
+
+
+def leading_to(manifest: bytes) -> tuple[Member, Member]:
+    """An index and the manifest that it names."""
+    digest = sha256(manifest)
+    index = json.dumps({"manifests": [{"digest": f"sha256:{digest}"}]}).encode()
+    return Member("index.json", index), Member(f"blobs/sha256/{digest}", manifest)
+
+
+def header(kind: bytes) -> bytes:
+    """A header of nothing, of this type."""
+    info = tarfile.TarInfo("x")
+    info.type = kind
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def sparse(size: int, places: str = "0,0") -> bytes:
+    """A layer with a file that is nothing but a hole of `size` bytes."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("etc/hole")
+        info.pax_headers = {"GNU.sparse.map": places, "GNU.sparse.size": str(size)}
+        info.pax_headers["GNU.sparse.name"] = "etc/hole"
+        tar.addfile(info)
+    return made.getvalue()
+
+
 BAD = {
     "empty": (lambda tmp: b"", "it is empty"),
     "a web page": (lambda tmp: b"\n <!DOCTYPE html><html>", "it is a web page"),
@@ -221,6 +266,50 @@ BAD = {
         "index leads to no image",
     ),
     "no JSON": (lambda tmp: with_file(written(tmp), "index.json", b"\xff"), "no JSON"),
+    "brackets": (
+        lambda tmp: with_file(written(tmp), "index.json", b"[" * 200_000),
+        "index.json in the archive is nested too deeply",
+    ),
+    "closed brackets": (
+        lambda tmp: with_file(written(tmp), "index.json", b"[" * 500 + b"]" * 500),
+        "index.json in the archive is nested too deeply",
+    ),
+    "a manifest of brackets": (
+        lambda tmp: layer(*leading_to(b'{"layers":' * 100_000)),
+        "nested too deeply",
+    ),
+    "a configuration of brackets": (
+        lambda tmp: written(tmp, with_config(b"[" * 200_000)),
+        "nested too deeply",
+    ),
+    "brackets of docker": (
+        lambda tmp: layer(Member("manifest.json", b"[" * 200_000)),
+        "manifest.json in the archive is nested too deeply",
+    ),
+    "labels in a list": (
+        lambda tmp: written(tmp, image(BASE, Labels=["a"])),
+        "manifest is not understood",
+    ),
+    "no number": (
+        lambda tmp: written(tmp, image(BASE, Labels={"a": float("nan")})),
+        "is no JSON",
+    ),
+    "a configuration without end": (
+        lambda tmp: written(tmp, image(BASE, Labels={"a": json.loads("[" * 80 + "]" * 80)})),
+        "nested too deeply",
+    ),
+    "a file with holes": (
+        lambda tmp: written(tmp, image(sparse(1 << 60))),
+        "unpacks to too much",
+    ),
+    "holes without places": (
+        lambda tmp: written(tmp, image(sparse(10, places="x,y"))),
+        "damaged header",
+    ),
+    "headers about headers": (
+        lambda tmp: written(tmp, image(header(tarfile.XHDTYPE) * 5000 + BASE)),
+        "damaged header",
+    ),
     "an empty index": (
         lambda tmp: with_file(written(tmp), "index.json", b'{"manifests": []}'),
         "only for nothing",
@@ -299,3 +388,68 @@ def test_a_missing_zstd_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match="compressed by zstd, and there is no program zstd here"):
         about(path)
+
+
+WORDS = {"manifests", "layers", "config", "digest", "size", "rootfs", "diff_ids", "Env", "Labels"}
+WORDS |= {"platform", "annotations", "os", "architecture", "Config", "Layers"}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(sorted(WORDS)) | st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.sampled_from(["index.json", "manifest.json"]), JSON)
+def test_whatever_an_index_says_it_is_read_or_refused(name: str, said: object) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "image.tar"
+        path.write_bytes(layer(Member(name, json.dumps(said).encode())))
+        with pytest.raises(Refused):
+            about(path)
+        with pytest.raises(Refused):
+            to_oci(path, path.with_name("made.tar"))
+
+
+@given(JSON)
+def test_whatever_a_manifest_says_it_is_refused(said: object) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "image.tar"
+        path.write_bytes(layer(*leading_to(json.dumps(said).encode())))
+        with pytest.raises(Refused):
+            about(path)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(WORDS)), JSON))
+def test_whatever_a_configuration_says_it_is_read_or_refused(said: dict[str, object]) -> None:
+    config = json.dumps({**json.loads(GOOD.config), **said}).encode()
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Refused):
+        about(with_config(config).write(Path(folder) / "image.tar"))
+
+
+@given(st.data())
+def test_a_damaged_archive_is_read_or_refused(data: st.DataObject) -> None:
+    content = bytearray(DAMAGED)
+    for _ in range(data.draw(st.integers(1, 8))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "image.tar"
+        path.write_bytes(content)
+        with contextlib.suppress(Refused):
+            about(path)
+        with contextlib.suppress(Refused):
+            to_oci(path, path.with_name("made.tar"))
+
+
+def test_files_of_an_image_are_read_in_a_time_that_grows_with_their_size() -> None:
+    """A text that would keep a backtracking pattern busy for hours is read like any other."""
+    texts = {
+        "etc/os-release": "ID=" + " " * 500_000 + "x\nNAME=" + "\n" * 500_000,
+        "usr/lib/python3/site-packages/numpy/__config__.py": '"blas": {"name": "x" ' * 40_000,
+        "usr/local/cuda/version.json": "[" * 200_000,
+    }
+    found = inventory.facts(set(texts), {path: text.encode() for path, text in texts.items()})
+    assert found["system"]["id"] == "x"
+    assert (found["blas"], found["cuda"]) == ({}, "")

@@ -23,6 +23,12 @@ ARM = image(ROOT, architecture="arm64")
 DIGEST = "sha256:" + "7347" * 16
 
 
+def manifest(digest: object, size: str, *layers: dict[str, object]) -> bytes:
+    """A manifest; `size` stands there as it is."""
+    about = {"config": {"digest": digest, "size": "SIZE"}, "layers": layers}
+    return json.dumps(about).replace('"SIZE"', size).encode()
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
@@ -162,10 +168,19 @@ def test_a_host_that_is_not_there_is_told() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        ((200, {}, b"<html>log in"), Refused, "the answer is a web page, no manifest"),
-        ((200, {}, b"\xff\xfe"), Refused, "the answer is no JSON, no manifest"),
+        ((200, {}, b"<html>log in"), Refused, "the answer is a web page"),
+        ((200, {}, b"\xff\xfe"), Refused, "the answer is no JSON"),
         ((200, {}, b'{"schemaVersion": 1}'), Refused, "from before 2016"),
         ((200, {}, b'{"layers": 5, "config": []}'), Refused, "manifest is not understood"),
+        ((200, {}, b"[" * 200_000), Refused, "the answer is nested too deeply"),
+        ((200, {}, b'{"layers": ' * 100_000), Refused, "the answer is nested too deeply"),
+        ((200, {}, b"[5]"), Refused, "the answer is no JSON object"),
+        ((200, {}, manifest(DIGEST, "1e999")), Refused, "inf is no size of a blob"),
+        ((200, {}, manifest(DIGEST, "1" * 30)), Refused, "11 is no size of a blob"),
+        ((200, {}, manifest(DIGEST, "true")), Refused, "true is no size of a blob"),
+        ((200, {}, manifest(DIGEST, "NaN")), Refused, "the answer is no JSON"),
+        ((200, {}, b'{"manifests": [{"digest": "x\\r\\n"}]}'), Refused, "is no sha256 digest"),
+        ((403, {}, b"[" * 200_000), Refused, "does not give"),
         ((403, {}, b""), Refused, "does not give"),
         ((418, {}, b""), Refused, "answers with HTTP 418"),
         ((429, {"Retry-After": "60"}, b""), TryAgain, "too often for now. It asks to wait 60"),
@@ -176,6 +191,39 @@ def test_a_host_that_is_not_there_is_told() -> None:
 def test_bad_answers_are_told_in_words(answer, error, words) -> None:
     with answering(lambda path, headers: answer) as host, pytest.raises(error, match=words):
         get(host, "x")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        manifest("sha256:", "1"),
+        manifest(["x"], "1"),
+        manifest(DIGEST, "1", {"digest": "../x", "size": 1}),
+        manifest(DIGEST, "1", {"digest": f"{DIGEST}/../x", "size": 1}),
+        manifest(DIGEST, "1", {"digest": ["x"], "size": 1}),
+        manifest(DIGEST, "1", {"digest": DIGEST, "size": -1}),
+    ],
+)
+def test_a_blob_is_asked_for_by_a_digest_or_not_at_all(tmp_path: Path, made: bytes) -> None:
+    asked: list[str] = []
+
+    def answer(path: str, headers: dict[str, str]) -> registry.Answer:
+        asked.append(path)
+        return 200, {}, made
+
+    refused = pytest.raises(Refused, match=r"no sha256 digest|no size of|not understood")
+    with answering(answer) as host, refused:
+        fetch(get(host, "x"), tmp_path / "image.tar")
+    assert asked == ["/v2/x/manifests/latest"]
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b"<html>", b"[]", b'{"token": 5}', b"\xff"])
+def test_a_token_that_is_none_is_refused(content: bytes) -> None:
+    with answering(lambda path, headers: (200, {}, content)) as tokens:
+        asking = {"WWW-Authenticate": f'Bearer realm="http://{tokens}/token"'}
+        refused = pytest.raises(Refused, match="gives no token")
+        with answering(lambda path, headers: (401, asking, b"")) as host, refused:
+            get(host, "x")
 
 
 def flawed(made: Image, change) -> registry.Callable[..., registry.Answer]:
