@@ -59,7 +59,7 @@ def by_link(view: View) -> View:
 
 
 def readable(request: OpenRequest, pk: int) -> Experiment:
-    rows = Experiment.objects.visible_to(request.user)
+    rows = Experiment.objects.visible_to(request.user).without_plan()
     return get_object_or_404(
         rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
     )

@@ -104,8 +104,8 @@ class ExperimentFilter(Filter):
         choices=[
             ("", "any"),
             ("draft", "draft"),
-            ("alive", "running"),
-            ("ended", "ended"),
+            ("alive", "waiting, queued or running"),
+            ("ended", "finished"),
             ("imported", "imported"),
         ]
     )

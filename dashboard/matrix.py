@@ -5,54 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from django.db.models import Count
+from django.db.models import Count, DurationField, F, Q, Sum
 
 from dashboard.marks import marks
 from experiments.comparisons import primary_metric
 from experiments.comparisons.warm_ups import warm_ups
 from experiments.models import Environment, Experiment, Measurement, Run, Workload
+from experiments.progress import Tally
 from runners.workloads import Metric
 
 # The strip of a cell is drawn on a canvas this wide.
 STRIP_WIDTH = 240
 STRIP_MARGIN = 6
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How many runs are in which state."""
-
-    states: Counter[str]
-
-    @property
-    def total(self) -> int:
-        return self.states.total()
-
-    @property
-    def ended(self) -> int:
-        return sum(self.states[state] for state in Run.FINAL)
-
-    @property
-    def succeeded(self) -> int:
-        return self.states[Run.State.SUCCEEDED]
-
-    @property
-    def alive(self) -> bool:
-        return self.ended < self.total
-
-    @property
-    def parts(self) -> list[tuple[str, int]]:
-        """States other than planned with their counts, for a bar."""
-        order = ("succeeded", "excluded", "failed", "cancelled", "running")
-        return [(state, self.states[state]) for state in order if self.states[state]]
-
-    def seconds_left(self, launched_at: datetime | None, now: datetime) -> float | None:
-        """Return how long the rest takes at the pace so far; None while there is no pace."""
-        if launched_at is None or not self.ended or not self.alive:
-            return None
-        return (now - launched_at).total_seconds() / self.ended * (self.total - self.ended)
 
 
 @dataclass(frozen=True)
@@ -89,17 +54,42 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How long the runs of one cell have taken together, how many those were, and are left."""
+
+    seconds: float
+    ended: int
+    left: int
+
+
+@dataclass(frozen=True)
 class Matrix:
     environments: list[tuple[Environment, int]]  # with their marks, baseline first
     rows: list[Row]
     tally: Tally
+    paces: list[Pace]
+
+    def seconds_left(self, *, at_once: int, cooldown_seconds: float = 0) -> float | None:
+        """Return how long the rest runs, `at_once` runs at a time; None while nothing has ended.
+
+        Waiting in queues is no part of it: how long a run takes is measured by its own clock.
+        """
+        ended = sum(pace.ended for pace in self.paces)
+        left = sum(pace.left for pace in self.paces)
+        if not ended or not left:
+            return None
+        usual = sum(pace.seconds for pace in self.paces) / ended
+        rest = sum(
+            pace.left * (pace.seconds / pace.ended if pace.ended else usual) for pace in self.paces
+        )
+        return (rest + left * cooldown_seconds) / max(at_once, 1)
 
 
 def matrix(experiment: Experiment) -> Matrix:
     """Count the runs of every cell; at most seven queries, however many runs there are."""
     index = marks(experiment)
     environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
-    states = _states(experiment)
+    states, paces = _states(experiment)
     workloads = [
         (row, primary_metric(experiment, row)) for row in experiment.workloads.order_by("name")
     ]
@@ -117,15 +107,31 @@ def matrix(experiment: Experiment) -> Matrix:
             ]
             rows.append(Row(workload, scale, metric, cells))
     total = sum(states.values(), Counter[str]())
-    return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total))
+    return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total), paces)
 
 
-def _states(experiment: Experiment) -> dict[tuple[int, str, int], Counter[str]]:
+def _states(
+    experiment: Experiment,
+) -> tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]:
+    """Return how many runs of each cell are in which state, and how long they took."""
+    clocked = Q(began_at__isnull=False, ended_at__isnull=False)
     counted = experiment.runs.order_by().values_list("workload", "scale", "environment", "state")
+    found = counted.annotate(
+        count=Count("pk"),
+        clocked=Count("pk", filter=clocked),
+        took=Sum(F("ended_at") - F("began_at"), output_field=DurationField()),
+    )
     states: dict[tuple[int, str, int], Counter[str]] = {}
-    for workload, scale, environment, state, count in counted.annotate(count=Count("pk")):
-        states.setdefault((workload, scale, environment), Counter())[state] += count
-    return states
+    paces: dict[tuple[int, str, int], Pace] = {}
+    for workload, scale, environment, state, count, ended, took in found:
+        key = workload, scale, environment
+        states.setdefault(key, Counter())[state] += count
+        pace = paces.get(key, Pace(0.0, 0, 0))
+        seconds = took.total_seconds() if took else 0.0
+        # A run that its journal says has ended is not left, though its job is under way.
+        left = 0 if state in Run.FINAL else count - ended
+        paces[key] = Pace(pace.seconds + seconds, pace.ended + ended, pace.left + left)
+    return states, list(paces.values())
 
 
 def _values(

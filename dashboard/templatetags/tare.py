@@ -50,6 +50,7 @@ STATES = {
     "collecting": "down",
     "succeeded": "circle",
     "done": "circle",
+    "incomplete": "circle",
     "ready": "circle",
     "yes": "circle",
     "failed": "x",

@@ -13,7 +13,6 @@ from dashboard.access import by_link, readable, readable_table
 from dashboard.anatomy import panels
 from dashboard.figures import overall, scaling_panels, sections
 from dashboard.filters import ExperimentFilter, TableFilter, listing
-from dashboard.matrix import Tally
 from dashboard.methods import methods
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import Comparison, compare_experiment
@@ -25,6 +24,7 @@ from experiments.comparisons.steadiness import steadiness_of
 from experiments.comparisons.tables import compare_published
 from experiments.models import Experiment, PublishedTable
 from experiments.permissions import may_change
+from experiments.progress import progress_of
 from experiments.statistics.printed import TableError
 from experiments.statistics.scaling import Batch
 
@@ -80,7 +80,8 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
-    context |= {"tally": Tally(found.stage.states), "exports": exports}
+    progress = progress_of([experiment])[experiment.pk]
+    context |= {"tally": progress.tally, "status": progress.status, "exports": exports}
     context["robustness"] = worth_asking(found) and reverse("robustness", args=[pk])
     context["accuracies"] = accuracies(found)
     context["steadiness"] = steadiness_of(found)

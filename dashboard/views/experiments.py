@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access import by_link, editable, readable
@@ -23,6 +22,7 @@ from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before
 from experiments.permissions import may_change
 from experiments.preflights import last_if_red
+from experiments.progress import explain_waiting, progress_of
 from experiments.tasks import ring
 
 TABS = ("runs", "jobs", "plan", "events")
@@ -51,12 +51,17 @@ FAILURES_SHOWN = 5
 @require_GET
 def experiments(request: Request) -> HttpResponse:
     filters = ExperimentFilter(request)
-    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated()
+    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
     rows = listing(request, visible, sorts=SORTS, default="-created")
-    # Counting the runs of the rows shown, not of all that the filter found.
+    # Runs are counted of the rows shown, not of all that the filter found.
     shown = [row.pk for row in rows.page.object_list]
-    counted = Experiment.objects.with_progress().select_related("cluster", "owner").in_bulk(shown)
-    context = {"listing": rows, "filter": filters, "experiments": [counted[pk] for pk in shown]}
+    named = Experiment.objects.without_plan().select_related("cluster", "owner").in_bulk(shown)
+    context = {
+        "listing": rows,
+        "filter": filters,
+        "experiments": [named[pk] for pk in shown],
+        "progress": progress_of(named.values()),
+    }
     return render(request, "experiments/list.html", context)
 
 
@@ -66,6 +71,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """One experiment; as a fragment it asks for itself again until all its runs have ended."""
     row = readable(request, pk)
     cells = matrix(row)
+    progress = progress_of([row])[row.pk]
     stage = stage_of(row)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     tab = request.GET.get("tab", "runs")
@@ -75,7 +81,11 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "stage": stage,
         "marks": {row.name: mark for row, mark in cells.environments},
         "tally": cells.tally,
-        "seconds_left": cells.tally.seconds_left(row.launched_at, timezone.now()),
+        "status": progress.status,
+        "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
+        "seconds_left": cells.seconds_left(
+            at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
+        ),
         "failed": _failed(row)[:FAILURES_SHOWN],
         "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",

@@ -24,6 +24,7 @@ from experiments.comparisons.companions import companion_rows
 from experiments.comparisons.steadiness import steadiness_rows
 from experiments.comparisons.tables import TableComparison, compare_published
 from experiments.models import Experiment, PublishedTable
+from experiments.progress import progress_of
 from experiments.statistics.looks import level, schedule
 from experiments.statistics.printed import TableError
 
@@ -139,8 +140,11 @@ def _file(text: str, kind: str, name: str) -> HttpResponseBase:
 
 def _about(experiment: Experiment) -> dict[str, Any]:
     """Return the definition with its hash: what the rows are to be read with."""
+    progress = progress_of([experiment])[experiment.pk]
     return {
         "question": experiment.question,
+        "state": progress.status.words,
+        "runs_by_state": dict(sorted(progress.tally.states.items())),
         "launched_at": experiment.launched_at,
         "plan_hash": experiment.plan_hash,
         "order_seed": experiment.order_seed,

@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from dashboard.requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
 from experiments.models import Cluster, Experiment, PublishedTable, Run
-from experiments.models.experiment import ExperimentQuerySet
+from experiments.progress import progress_of
 
 RECENT = 3
 ALIVE = 20
@@ -26,8 +26,11 @@ def overview(request: Request) -> HttpResponse:
     """What the last experiments said, what runs now, and how the clusters are."""
     visible = Experiment.objects.visible_to(request.user)
     clusters = list(Cluster.objects.visible_to(request.user).filter(enabled=True))
+    alive = visible.alive().without_plan().select_related("cluster").order_by("-launched_at")
+    shown = list(alive[:ALIVE])
     context: dict[str, Any] = {
-        "alive": list(_progress(visible.alive())[:ALIVE]),
+        "alive": shown,
+        "progress": progress_of(shown),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),
@@ -42,10 +45,6 @@ def overview(request: Request) -> HttpResponse:
     return render(request, "overview.html", context)
 
 
-def _progress(experiments: ExperimentQuerySet) -> ExperimentQuerySet:
-    return experiments.with_progress().select_related("cluster").order_by("-launched_at")
-
-
 @require_GET
 def search(request: Request) -> HttpResponse:
     """Experiments and tables by question, runs by the beginning of their uid."""
@@ -53,7 +52,7 @@ def search(request: Request) -> HttpResponse:
     visible = Experiment.objects.visible_to(request.user)
     context: dict[str, Any] = {"search_words": words, "experiments": [], "tables": [], "runs": []}
     if words:
-        context["experiments"] = visible.filter(question__icontains=words)[:FOUND]
+        context["experiments"] = visible.filter(question__icontains=words).without_plan()[:FOUND]
         tables = PublishedTable.objects.visible_to(request.user)
         context["tables"] = tables.filter(question__icontains=words)[:FOUND]
         found = Run.objects.filter(uid__startswith=words.lower(), experiment__in=visible)

@@ -36,6 +36,7 @@ def runs(request: Request) -> HttpResponse:
     rows = Run.objects.filter(experiment__in=visible).select_related(
         "experiment__cluster", "workload", "environment"
     )
+    rows = rows.defer("experiment__plan", "spec", "command", "output_tail", "phases")
     filters = RunFilter(request)
     found = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
     return render(request, "runs/list.html", {"listing": found, "filter": filters})
@@ -76,7 +77,10 @@ def _visible(request: OpenRequest, uid: str) -> Run:
     visible = Experiment.objects.visible_to(request.user)
     related = ("experiment__baseline", "job__cluster", "workload", "environment", "snapshot")
     return get_object_or_404(
-        Run.objects.filter(experiment__in=visible).select_related(*related), uid=uid
+        Run.objects.filter(experiment__in=visible)
+        .select_related(*related)
+        .defer("experiment__plan"),
+        uid=uid,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -45,18 +44,9 @@ class ExperimentQuerySet(SharedQuerySet["Experiment"]):
         # A subquery, so that counts annotated later are not multiplied by a join.
         return self.filter(pk__in=self.filter(runs__state__in=states).values("pk"))
 
-    def with_progress(self) -> ExperimentQuerySet:
-        """Annotate `runs_total`, `runs_ended`, `runs_succeeded` and `runs_failed`."""
-
-        def counted(*states: str) -> Any:
-            return models.Count("runs", filter=models.Q(runs__state__in=states))
-
-        return self.annotate(
-            runs_total=models.Count("runs"),
-            runs_ended=counted(*RUN_FINAL),
-            runs_succeeded=counted(RunState.SUCCEEDED),
-            runs_failed=counted(RunState.FAILED),
-        )
+    def without_plan(self) -> ExperimentQuerySet:
+        """Leave the frozen plan where it is: of a large experiment it has megabytes."""
+        return self.defer("plan")
 
 
 class Experiment(Shared):

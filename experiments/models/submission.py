@@ -8,6 +8,7 @@ from django.db import models
 
 from experiments.models.cluster import Cluster
 from experiments.models.states import JOB_FINAL, JOB_LIVE, JOB_NEXT, JobState
+from runners.schedulers.reasons import explain_reason
 
 
 def new_uid() -> str:
@@ -51,3 +52,8 @@ class Submission(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in self.FINAL
+
+    @property
+    def scheduler_words(self) -> str:
+        """Why the scheduler lets it wait, in words; empty if there is nothing to say."""
+        return explain_reason(self.scheduler_state)

@@ -161,14 +161,6 @@ def test_a_failed_run_is_shown_with_its_reason(results: Experiment, as_owner: Cl
     assert "core dumped" in page
 
 
-def test_time_left_is_told_while_there_is_a_pace(alive: Experiment, as_owner: Client) -> None:
-    page = as_owner.get(alive.get_absolute_url()).content.decode()
-    assert "left at this pace" in page
-    alive.runs.update(state=Run.State.PLANNED)
-    page = as_owner.get(alive.get_absolute_url()).content.decode()
-    assert "waiting for the first run to end" in page
-
-
 def test_the_owner_cancels(alive: Experiment, as_owner: Client, people: People) -> None:
     planned = JobFactory(experiment=alive, repeat=3, state=Job.State.PLANNED, scheduler_id="")
     RunFactory(job=planned, state=Run.State.PLANNED)
