@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS := never
+# pip trusts the system's certificate authorities, a proxy's own among them; uv does when it is told to.
+export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/*.crt /etc/pki/tls/certs/*.crt /etc/ssl/cert.pem),true,false)
 UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
@@ -22,7 +24,7 @@ setup-dev: .venv/.ready-dev
 lint: setup-dev
 	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
 	@git ls-files -z 'templates/*.html' | xargs -0 -r .venv/bin/djade --target-version 5.2 --check
-	@git ls-files -z '*.sh' .ci/run tests/system-packages | xargs -0 -r .venv/bin/shellcheck
+	@git ls-files -z '*.sh' .ci/run tests/system-packages lab/apt-get | xargs -0 -r .venv/bin/shellcheck
 	@echo "lint: clean"
 
 types: setup-dev

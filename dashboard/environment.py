@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -40,6 +41,17 @@ def read_file(path: Path) -> None:
         name, separator, value = line.partition("=")
         if separator and not name.startswith("#"):
             os.environ.setdefault(name.strip(), value)
+
+
+def stand_in_for_a_site() -> None:
+    """Set what settings insist on, for commands that use neither a database nor a secret."""
+    for name, value in {
+        "SECRET_KEY": secrets.token_urlsafe(32),
+        "CREDENTIAL_KEYS": "",
+        "DATABASE_URL": "postgresql:///none",
+    }.items():
+        if f"{name}_FILE" not in os.environ:
+            os.environ.setdefault(name, value)
 
 
 def postgres(url: str) -> dict[str, Any]:

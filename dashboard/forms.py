@@ -27,6 +27,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.rules import Forecast
+from experiments.scale_rules import suggest_scale
 from experiments.sharing import Sharing
 from experiments.statistics.looks import MOST_LOOKS
 from runners.workloads import WORKLOADS
@@ -139,6 +140,10 @@ def metric_choices(workloads: Iterable[Workload] = ()) -> list[tuple[str, str]]:
 
 def look_choices() -> list[tuple[int, str]]:
     return [(1, "one, at the end"), *((looks, str(looks)) for looks in range(2, MOST_LOOKS + 1))]
+
+
+# What the form itself fills in, and so may change with the cluster.
+UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
 class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
@@ -255,6 +260,13 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
             # The one that allows the longest jobs: a debug partition is seldom what is meant.
             roomiest = max(partitions, key=lambda row: row.time_limit_minutes, default=None)
             self.initial["partition"] = roomiest and roomiest.pk
+        chosen = {str(row.pk): row for row in partitions}.get(str(self.initial["partition"]))
+        if self._choose("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
+            self.initial["scales"] = [suggest_scale(chosen)]
+
+    def _text_of_scales(self) -> str:
+        """Return the scales as text: a new draft has a list, what was typed is text already."""
+        return str(self._choose("scales").prepare_value(self.initial.get("scales")) or "")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -18,6 +18,11 @@ def processes_on_a_node(scale: Scale, kind: str, parameters: Mapping[str, Any]) 
     return max(1, scale.gpus_per_instance) if each == "gpu" else 1
 
 
+def suggest_scale(partition: Partition | None) -> str:
+    """Return the smallest scale that fits: one GPU, or none where the partition has none."""
+    return str(Scale(1, 1 if partition and partition.gpus_per_node else 0))
+
+
 def refusals(
     scale: Scale,
     cluster: Cluster,

@@ -19,6 +19,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 HERE = Path(__file__).resolve().parent
 CLUSTER = HERE / "cluster"
+APT_GET = str(HERE / "apt-get")  # waits while another one runs
 
 
 class LabError(Exception):
@@ -128,9 +129,9 @@ def install_packages(commands: dict[str, str], log: Path) -> None:
         raise LabError(f"please install {', '.join(missing)}: there is no apt-get here to do it")
     with timed(f"installing {', '.join(missing)}"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        run(["apt-get", "update", "-q"], log, env=environment)
+        run([APT_GET, "update", "-q"], log, env=environment)
         run(
-            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing],
+            [APT_GET, "install", "-q", "-y", "--no-install-recommends", *missing],
             log,
             env=environment,
         )

@@ -31,7 +31,7 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
     """Makes `folder` a Debian with these packages; LabError names one that is gone."""
     host.install_packages(TOOLS, log)
     if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
-        host.run(["apt-get", "update", "-q"], log)
+        host.run([host.APT_GET, "update", "-q"], log)
     mirror = host.debian_mirror()
     suites = [RELEASE] + (["sid"] if any(name.endswith("/sid") for name in wanted) else [])
     # A mirror may be an old snapshot whose Release files have expired.

@@ -302,6 +302,24 @@ def test_the_form_suggests_bare_metal_as_baseline(as_owner: Client, site: Site) 
     assert form["cluster"].value() == site.cluster.pk
 
 
+def test_the_form_suggests_a_scale_that_the_cluster_has(as_owner: Client, site: Site) -> None:
+    def scales(answer: Any) -> Any:
+        return answer.context["form"]["scales"].value()
+
+    assert scales(as_owner.get(f"{NEW}?cluster={site.cluster.pk}")) == "1x1"
+    without_gpus = ClusterFactory(owner=site.cluster.owner, credential=site.cluster.credential)
+    PartitionFactory(cluster=without_gpus, gpus_per_node=0)
+    EnvironmentFactory(cluster=without_gpus, owner=site.cluster.owner)
+    assert scales(as_owner.get(f"{NEW}?cluster={without_gpus.pk}")) == "1x0"
+
+    def switched(scales_so_far: str) -> Any:
+        data = asked(site, cluster=without_gpus.pk, scales=scales_so_far) | {"action": "cluster"}
+        return scales(as_owner.post(NEW, data))
+
+    assert switched("1x1") == "1x0", "what the form itself had filled in"
+    assert switched("1x1, 1x2") == "1x1, 1x2", "what a person has typed"
+
+
 def test_scales_are_written_in_one_way() -> None:
     assert ScalesField().clean(" 1x2 ,2×4,") == ["1x2", "2x4"]
     assert ScalesField().prepare_value(["1x2", "2x4"]) == "1x2, 2x4"
