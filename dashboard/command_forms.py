@@ -28,12 +28,14 @@ from runners.workloads.given import (
     TAKES,
     row_refusals,
     why_no_file_name,
+    why_no_running_rate,
 )
 
 PARTS = ("name", "unit", "better", "find", "take")
 FEWEST_ROWS, SPARE_ROWS = 3, 2
 EMPTY = {"name": "", "unit": "", "better": "lower", "find": "", "take": "last"}
 WRONG = {**EMPTY, "name": "wrong", "unit": "1", "find": "(0)"}
+TAKE_LABELS = ("the last", "the mean", "each, as steps", "the last of means so far")
 STILL_TYPING = ("try", "more", "send")
 """Buttons that show more of the form and keep nothing of the workload."""
 
@@ -72,7 +74,7 @@ class MetricForm(Styled, forms.Form):
     better = forms.ChoiceField(choices=[(one, one) for one in ("lower", "higher")], required=False)
     find = forms.CharField(label="Where it is", required=False, strip=False)
     take = forms.ChoiceField(
-        choices=list(zip(TAKES, ("the last", "the mean", "each, as steps"), strict=True)),
+        choices=list(zip(TAKES, TAKE_LABELS, strict=True)),
         required=False,
     )
 
@@ -96,6 +98,8 @@ class MetricForm(Styled, forms.Form):
         if self.reads == "patterns" and "find" not in self.errors:
             try:
                 patterns.check(row["find"])
+                if why := why_no_running_rate(row, self.reads):
+                    self.add_error("find", f"This cannot be used: {why}.")
             except patterns.PatternError as error:
                 self.add_error("find", f"This cannot be used: {error}.")
         return cleaned

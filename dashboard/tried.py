@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from runners.workloads import SanityError
-from runners.workloads.patterns import PatternError, hits, plain
+from runners.workloads.missed_numbers import LIKE_A_NUMBER, goes_on, missed
+from runners.workloads.patterns import Hit, PatternError, hits, plain
 from runners.workloads.reading import OUTPUT, READERS, REPORT
 
 LONGEST_LOG = 1_000_000
@@ -39,6 +41,10 @@ class Tried:
     count: int = 0
     problem: str = ""
     lines: list[Line] = field(default_factory=list)
+    passed_over: list[Line] = field(default_factory=list)
+    """Lines that match but for their number."""
+    cut: list[Line] = field(default_factory=list)
+    """Lines whose number goes on where the pattern ends."""
 
     @property
     def number(self) -> str:
@@ -50,6 +56,7 @@ class Tried:
         if self.count < 2:
             return "the only match" if self.count else ""
         words = {"last": "the last", "mean": "the mean", "series": "the mean, each a step,"}
+        words["running_rate"] = "the last, a mean of all steps so far,"
         return f"{words.get(self.take, self.take)} of {self.count}"
 
     @property
@@ -70,24 +77,32 @@ def _tried(row: Mapping[str, str], parameters: Mapping[str, Any], text: str) -> 
     lines: list[Line] = []
     try:
         if by_patterns:
-            lines = _lines(row["find"], text)
+            found = list(hits(row["find"], text))
+            lines = _lines(found, text)
+            cut = (hit for hit in found if goes_on(text, hit))
+            beside = missed(row["find"], text, LIKE_A_NUMBER)
+            blank = replace(
+                blank,
+                passed_over=_lines(islice(beside, LINES_SHOWN), text),
+                cut=_lines(islice(cut, LINES_SHOWN), text),
+            )
         left = {name: text.encode() for name in (OUTPUT, PASTED, REPORT)}
         file = "" if by_patterns else PASTED
         read = READERS[parameters["read"]]
-        found = read(left, {**parameters, "file": file, "metrics": [asked]})
+        result = read(left, {**parameters, "file": file, "metrics": [asked]})
     except (SanityError, PatternError) as problem:
         why = str(problem).removeprefix(f"{PASTED}: ").removeprefix("value: ")
-        why = why.removeprefix("value is ").removeprefix("value, ")
+        why = why.removeprefix("value is ").removeprefix("value, ").removeprefix("value ")
         said = f"{why[:1].upper()}{why[1:]}"
         return replace(blank, problem=said, lines=lines[:LINES_SHOWN])
-    value = found.measurements.get("value", (None, ""))[0]
+    value = result.measurements.get("value", (None, ""))[0]
     return replace(blank, value=value, count=len(lines), lines=lines[:LINES_SHOWN])
 
 
-def _lines(pattern: str, text: str) -> list[Line]:
-    """The lines that match, in order. Raises PatternError."""
+def _lines(found: Iterable[Hit], text: str) -> list[Line]:
+    """The lines of these matches, in order."""
     lines, number, counted = [], 1, 0
-    for hit in hits(pattern, text):
+    for hit in found:
         number += text.count("\n", counted, hit.number_start)
         counted = hit.number_start
         start = max(text.rfind("\n", 0, hit.number_start) + 1, hit.number_start - AROUND)

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "experiments.design": {"numpy"},
     "experiments.snapshots": set(),
     "experiments.parity": set(),
-    "experiments.imports": {"experiments.imports"},
+    "experiments.imports": {"experiments.imports", "runners.workloads.running_rates"},
     "experiments.models": {
         "experiments.models",
         "experiments.design",

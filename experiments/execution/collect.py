@@ -162,7 +162,16 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
     said = result.facts.get("burn_in")
     burn_in = said if isinstance(said, int) and 0 <= said <= MOST_STEPS else None
     Series.objects.bulk_create(
-        note(Series(run=run, metric=name, unit=unit, values=list(values), burn_in=burn_in))
+        note(
+            Series(
+                run=run,
+                metric=name,
+                unit=unit,
+                values=list(values),
+                steps=result.steps.get(name),
+                burn_in=burn_in,
+            )
+        )
         for name, (unit, values) in result.series.items()
     )
 
@@ -177,11 +186,11 @@ def _keep_what_came(run: Run, found: RunRecord) -> None:
 def _keep_steps(run: Run, found: RunRecord) -> None:
     """How far a run came that gives no number. Nothing compares it."""
     workload = run.spec["workload"]
-    steps = WORKLOADS[workload["kind"]].so_far(found.files, workload["parameters"])
+    so_far = WORKLOADS[workload["kind"]].so_far(found.files, workload["parameters"])
     run.series.all().delete()  # what an earlier attempt had come to
     Series.objects.bulk_create(
-        Series(run=run, metric=name, unit=unit, values=values)
-        for name, (unit, values) in steps.items()
+        Series(run=run, metric=name, unit=unit, values=values, steps=so_far.steps.get(name))
+        for name, (unit, values) in so_far.series.items()
     )
 
 

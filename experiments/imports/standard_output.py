@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -97,16 +96,3 @@ def _speed(path: str, line: int, text: str) -> float:
     if not 0 < value < float("inf"):
         raise at(path, line, f"images/sec is {text}; a speed is above zero.")
     return value
-
-
-def is_fine_enough(steps: array[int], rates: array[float], share: float) -> bool:
-    """Whether digits of `PRINTED_STEP` leave every time per step to within `share` of itself.
-
-    A cumulated mean of k steps that is known to half a digit leaves k / (later - earlier) times as
-    much doubt in the steps since the last one.
-    """
-    half = PRINTED_STEP / 2
-    for earlier, later, rate in zip([0, *steps], steps, rates, strict=False):
-        if (later + earlier) / (later - earlier) * half / rate > share:
-            return False
-    return True

@@ -23,7 +23,8 @@ from experiments.imports.benchmark_logger import (
 )
 from experiments.imports.problems import ImportProblem
 from experiments.imports.reading import File
-from experiments.imports.standard_output import Output, is_fine_enough, read_output
+from experiments.imports.standard_output import PRINTED_STEP, Output, read_output
+from runners.workloads.running_rates import is_fine_enough, seconds_per_step, whole_intervals
 
 OUTPUT_SUFFIXES = (".log", ".txt", ".out", ".stdout")
 OUTPUT_NAMES = ("stdout", "output", "out")
@@ -38,8 +39,6 @@ WORKLOAD_PARAMETERS = (
 )
 """What must agree for two runs to have done the same work, however many GPUs they had."""
 MOST_RUNS = 5000
-COARSEST = 0.01
-"""A step trace that rounding alone could move by more than this share is not drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,31 +107,6 @@ def read_logs(found: Iterable[File]) -> Logs:
             "standard output with lines such as “10 images/sec: 51.2 ...”."
         )
     return Logs(runs, left_out, _content_hash(hashes))
-
-
-def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float) -> list[float]:
-    """Return the mean time per step since the step before in `steps` (from 0), in seconds.
-
-    `rates` are images per second on the mean of all steps so far. With T_k = k * batch / rate_k,
-    the time of the first k steps, each value is a difference of T divided by the number of steps.
-    """
-    totals = [step * batch / rate for step, rate in zip(steps, rates, strict=True)]
-    before = [(0, 0.0), *zip(steps, totals, strict=True)]
-    return [
-        (total - total_before) / (step - step_before)
-        for step, total, (step_before, total_before) in zip(steps, totals, before, strict=False)
-    ]
-
-
-def whole_intervals(steps: Sequence[int], times: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Join step 1, which is displayed by itself, with the rest of its interval: 1, 10, 20...
-
-    An interval of one step among intervals of ten would pass for one of them.
-    """
-    if len(steps) < 3 or steps[0] >= steps[1] or steps[2] - steps[1] != steps[1]:
-        return list(steps), list(times)
-    first = (steps[0] * times[0] + (steps[1] - steps[0]) * times[1]) / steps[1]
-    return list(steps[1:]), [first, *times[2:]]
 
 
 def _read_file(file: File, folder: _Folder) -> bool:
@@ -234,7 +208,7 @@ def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun
     reason, message = sanity.failure(path, metrics, parameters, exists=True)
     intervals: list[int] = []
     times: list[float] = []
-    if is_fine_enough(metrics.steps, metrics.rates, COARSEST):
+    if is_fine_enough(metrics.steps, metrics.rates, printed_step=PRINTED_STEP):
         times = seconds_per_step(metrics.steps, metrics.rates, batch)
         sanity.check_times(path, metrics.steps, times)
         intervals, times = whole_intervals(metrics.steps, times)

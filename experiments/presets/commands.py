@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from experiments.presets.base import Piece
 
 SCRIPT = "/benchmarks/tf_cnn_benchmarks.py"
-NUMBER = r"([\d.]+)"
+NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
+"""As the program prints one that is none, too: the run then fails, and says so."""
 NUMBERS = (
     {
         "name": "wall_images_per_second",
@@ -25,14 +26,14 @@ NUMBERS = (
         "name": "step_images_per_second",
         "unit": "images/s",
         "better": "higher",
-        "find": rf"^\d+\s+images/sec: {NUMBER} \+/-",
-        "take": "series",
+        "find": rf"^(?P<step>\d+)\s+images/sec: {NUMBER} \+/-",
+        "take": "running_rate",
     },
     {
         "name": "loss",
         "unit": "1",
         "better": "lower",
-        "find": rf"^\d+\s+images/sec: .*\(jitter = [\d.]+\)\s+{NUMBER}",
+        "find": rf"^\d+\s+images/sec: .*\(jitter = \S+\)\s+{NUMBER}",
         "take": "last",
     },
 )

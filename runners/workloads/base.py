@@ -187,10 +187,8 @@ class Workload:
         return read_result(left.get(RESULT), known, cls.primary_of(parameters))
 
     @classmethod
-    def so_far(
-        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
-    ) -> dict[str, tuple[str, list[float]]]:
-        """The steps in what a killed or failed run left: unit and values by name. Never raises.
+    def so_far(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """The steps in what a killed or failed run left: its series alone. Never raises.
 
         Of a packed run they are those of the first instance.
         """
@@ -198,8 +196,6 @@ class Workload:
         return cls.so_far_of_one(parts[0] if parts else left, parameters)
 
     @classmethod
-    def so_far_of_one(
-        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
-    ) -> dict[str, tuple[str, list[float]]]:
+    def so_far_of_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
         """The same of a run that was not packed, or of one instance: what workloads override."""
-        return series_so_far(left, RESULT, {})
+        return Result({}, series_so_far(left, RESULT, {}), {}, {})

@@ -182,18 +182,17 @@ class Command(Workload):
         return replace(found, measurements=values, phases=_phases(frame.phases, found.phases))
 
     @classmethod
-    def so_far_of_one(
-        cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]
-    ) -> dict[str, tuple[str, list[float]]]:
+    def so_far_of_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        found = Result({}, {}, {}, {})
         if parameters["read"] == "recorder":
-            return series_so_far(left, REPORT, units(parameters))
-        found: dict[str, tuple[str, list[float]]] = {}
+            return replace(found, series=series_so_far(left, REPORT, units(parameters)))
         for row in parameters["metrics"]:
             try:
                 one = READERS[parameters["read"]](left, {**parameters, "metrics": [row]})
             except SanityError:
                 continue
-            found |= one.series
+            found.series.update(one.series)
+            found.steps.update(one.steps)
         return found
 
 

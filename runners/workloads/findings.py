@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runners.workloads.patterns import hits
+from runners.workloads.missed_numbers import missed, whole_number
+from runners.workloads.patterns import Hit, hits
 from runners.workloads.results import SanityError, parse_number
 
 TAIL_LINES = 3
@@ -29,17 +30,44 @@ def number_of(text: str, where: str) -> float:
 
 
 def by_pattern(text: str, pattern: str, what: str) -> list[float]:
-    """The numbers in `text` that `pattern` surrounds; `what` names it. Raises SanityError."""
-    found = [
-        number_of(hit.text, f"{what}, match {place}")
-        for place, hit in enumerate(hits(pattern, text), start=1)
-    ]
+    """The numbers in `text` that `pattern` surrounds; `what` names it.
+
+    Raises SanityError, also for a number that stands where the pattern looks and that it passes
+    over, or reads without its sign or exponent.
+    """
+    return [number for _, number in hits_and_numbers(text, pattern, what)]
+
+
+def hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, float]]:
+    """The same, each with where it stands."""
+    found = []
+    for place, hit in enumerate(hits(pattern, text), start=1):
+        found.append((hit, number_of(hit.text, f"{what}, match {place}")))
+        if (whole := whole_number(pattern, text, hit)) != hit.text:
+            raise SanityError(
+                f"{what}, match {place} is {whole}, of which the pattern reads {hit.text} alone: "
+                "let its ( ) match the whole number"
+            )
+    for hit in missed(pattern, text):
+        line = text.count("\n", 0, hit.number_start) + 1
+        number_of(hit.text, f"{what} in line {line}, which its pattern passes over,")
+        raise SanityError(
+            f"{what} in line {line} is {hit.text}, which its pattern passes over: let its ( ) "
+            "match it too"
+        )
     if not found:
         raise SanityError(
             f"{what} is never matched: {pattern} finds nothing in {len(text.splitlines())} lines. "
             f"{ends_with(text)}"
         )
     return found
+
+
+def step_of(text: str, what: str) -> int:
+    """The number of a step. Raises SanityError."""
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):
+        raise SanityError(f"{what}: a step is {text[:60]!r}, which is no number of a step")
+    return int(text)
 
 
 def ends_with(text: str) -> str:

@@ -11,9 +11,10 @@ from runners.workloads.results import Metric
 
 MOST_METRICS, LONGEST_METRIC, LONGEST_UNIT = 20, 60, 30
 MOST_FILES, LARGEST_FILE, LARGEST_TOGETHER = 20, 1_000_000, 4_000_000
-LAST, MEAN, SERIES = "last", "mean", "series"
-TAKES = (LAST, MEAN, SERIES)
-"""Of several numbers: the last, the mean after the burn-in, or that and each as a step."""
+LAST, MEAN, SERIES, RUNNING_RATE = "last", "mean", "series", "running_rate"
+TAKES = (LAST, MEAN, SERIES, RUNNING_RATE)
+"""Of several numbers: the last, the mean after the burn-in, or that and each as a step. Of rates
+that are means of all steps so far: the last, and as steps the rates between them."""
 OURS = "tare.py"
 """The recorder, under the name by which users import it."""
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -72,7 +73,8 @@ class MetricsParameter(Parameter):
 
 
 def metric_in_words(row: Mapping[str, str]) -> str:
-    found = f" = {row['take']} of {row['find']}" if row["find"] else f", {row['take']}"
+    take = row["take"].replace("_", " ")
+    found = f" = {take} of {row['find']}" if row["find"] else f", {take}"
     return f"{row['name']} in {row['unit']} ({row['better']} is better){found}"
 
 
@@ -104,6 +106,21 @@ def row_refusals(row: Mapping[str, str]) -> list[tuple[str, str]]:
     if len(row["find"]) > patterns.LONGEST or not row["find"].isprintable():
         found.append(("find", f"it is one line of at most {patterns.LONGEST} characters"))
     return found
+
+
+def why_no_running_rate(row: Mapping[str, str], reads: str) -> str:
+    """What a rate lacks that is to be taken as a mean of all steps so far; empty: nothing.
+
+    Raises PatternError.
+    """
+    if row["take"] != RUNNING_RATE:
+        return ""
+    if reads == "patterns" and patterns.names_steps(row["find"]):
+        return ""
+    return (
+        "a running rate needs a pattern with two groups, the step and the rate, such as "
+        r"(?P<step>\d+) images/sec: (\S+)"
+    )
 
 
 def metrics(rows: Sequence[Mapping[str, str]]) -> list[Metric]:
@@ -138,4 +155,7 @@ def refusals(cleaned: Mapping[str, Any]) -> dict[str, str]:
                 patterns.check(row["find"])
             except patterns.PatternError as error:
                 found.setdefault("metrics", f"must have patterns that work: {row['name']}: {error}")
+    for row in cleaned["metrics"]:
+        if "metrics" not in found and (why := why_no_running_rate(row, reads)):
+            found["metrics"] = f"cannot be so: {row['name']}: {why}"
     return found

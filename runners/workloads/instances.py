@@ -54,7 +54,7 @@ def merged(results: Sequence[Result], primary: str) -> Result:
         series |= {f"{name} of instance {number}": kept for name, kept in one.series.items()}
     longest = max(results, key=lambda one: sum(one.phases.values()))
     facts = {**first.facts, "instances": len(results), "by instance": {spread_of: values}}
-    return Result(measurements, series, longest.phases, facts)
+    return Result(measurements, series, longest.phases, facts, first.steps)
 
 
 def _asked(left: Mapping[str, bytes]) -> int:

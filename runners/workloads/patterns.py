@@ -13,6 +13,8 @@ from typing import Any
 import re2
 
 LONGEST = 500  # characters of a pattern
+STEP = "step"
+r"""The name of a second group, which says of which step a number is: `(?P<step>\d+)`."""
 NOT_IN_RE2 = (
     (
         r"\(\?<?[=!]",
@@ -37,6 +39,8 @@ class Hit:
     number_start: int
     number_end: int
     text: str
+    step: str = ""
+    """What the group `step` has matched."""
 
 
 def check(pattern: str) -> None:
@@ -46,10 +50,23 @@ def check(pattern: str) -> None:
 
 def hits(pattern: str, text: str) -> Iterator[Hit]:
     """Every match in `text`, in order. `^` and `$` are the ends of lines. Raises PatternError."""
-    for found in _compiled(pattern).finditer(text):
-        start, end = found.span(1)
+    yield from matches(_compiled(pattern), text)
+
+
+def names_steps(pattern: str) -> bool:
+    """Whether a group `step` stands beside the number. Raises PatternError."""
+    return STEP in _compiled(pattern).groupindex
+
+
+def matches(compiled: Any, text: str) -> Iterator[Hit]:
+    """The same of a pattern that RE2 has read, with its one group and perhaps that of the step."""
+    step = compiled.groupindex.get(STEP, 0)
+    group = 2 if step == 1 else 1
+    for found in compiled.finditer(text):
+        start, end = found.span(group)
         if start >= 0:
-            yield Hit(found.start(), found.end(), start, end, found[1].strip())
+            said = (found[step] or "") if step else ""
+            yield Hit(found.start(), found.end(), start, end, found[group].strip(), said)
 
 
 def plain(content: bytes) -> str:
@@ -57,22 +74,34 @@ def plain(content: bytes) -> str:
     return content.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def of_lines(pattern: str) -> Any:
+    """Return the pattern as RE2 reads it, `^` and `$` being the ends of lines. Raises re2.error."""
+    return re2.compile(f"(?m){pattern}", _quietly())
+
+
+def _quietly() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
 def _compiled(pattern: str) -> Any:
     if not pattern:
         raise PatternError("it is empty")
     if len(pattern) > LONGEST:
         raise PatternError(f"it has {len(pattern)} characters; at most {LONGEST} are read")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        re2.compile(pattern, options)
-        compiled = re2.compile(f"(?m){pattern}", options)
+        re2.compile(pattern, _quietly())
+        compiled = of_lines(pattern)
     except re2.error as error:
         raise PatternError(_why(pattern, error)) from None
     except UnicodeEncodeError as error:
         raise PatternError(f"character {error.start + 1} is half of a character") from None
-    if compiled.groups != 1:
-        why = "has no ( )" if not compiled.groups else f"has {compiled.groups} groups in ( )"
+    if len(re.findall(rf"\(\?P?<{STEP}>", pattern)) > 1:
+        raise PatternError(f"it has more than one group that is named {STEP}")
+    groups = compiled.groups - (STEP in compiled.groupindex)
+    if groups != 1:
+        why = "has no ( )" if not groups else f"has {groups} groups in ( )"
         raise PatternError(
             f"it {why}: put ( ) around the number, and around nothing else; (?: ) groups without "
             "being a number"

@@ -3,12 +3,14 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from runners.workloads import findings, given
-from runners.workloads.patterns import PatternError, plain
+from runners.workloads.patterns import Hit, PatternError, plain
 from runners.workloads.reports import STEP_TIME, read_report
 from runners.workloads.results import Result, SanityError, parse_number
+from runners.workloads.running_rates import rates_between
 
 OUTPUT = "output.txt"
 """What the program printed, as the job script keeps it."""
@@ -118,13 +120,33 @@ def _of_steps(
 def _by_patterns(left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
     name = parameters["file"] or OUTPUT
     text = plain(_content(left, name, parameters))
-    numbers = {}
+    numbers, running = {}, {}
     for row in parameters["metrics"]:
+        name, find = row["name"], row["find"]
         try:
-            numbers[row["name"]] = findings.by_pattern(text, row["find"], row["name"])
+            found = findings.hits_and_numbers(text, find, name)
         except PatternError as error:  # refused by the form; kept safe where it came another way
-            raise SanityError(f"the pattern of {row['name']}: {error}") from None
-    return _result(numbers, parameters)
+            raise SanityError(f"the pattern of {name}: {error}") from None
+        numbers[name] = [number for _, number in found]
+        if row["take"] == given.RUNNING_RATE:
+            running[name] = _between(name, found)
+    result = _result(numbers, parameters)
+    for name, (steps, rates) in running.items():
+        if rates:
+            result.series[name] = result.measurements[name][1], rates
+            result.steps[name] = steps
+    return result
+
+
+def _between(name: str, found: Sequence[tuple[Hit, float]]) -> tuple[list[int], list[float]]:
+    """What happened between rates that are means of all steps so far. Raises SanityError."""
+    last_digit = max(int(Decimal(hit.text).as_tuple().exponent) for hit, _ in found)
+    steps = [findings.step_of(hit.step, name) for hit, _ in found]
+    rates, printed_step = [rate for _, rate in found], 10.0 ** min(last_digit, 300)
+    try:
+        return rates_between(steps, rates, printed_step=printed_step)
+    except ValueError as error:
+        raise SanityError(f"{name}: {error}") from None
 
 
 def _from_csv(left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
@@ -185,7 +207,7 @@ def _result(numbers: Mapping[str, Sequence[float]], parameters: Mapping[str, Any
 
 def _taken(numbers: Sequence[float], row: Row, burn_in: int) -> float:
     """The one number that a metric takes from all that were found."""
-    if row["take"] == given.LAST:
+    if row["take"] in (given.LAST, given.RUNNING_RATE):
         return numbers[-1]
     counted = _counted(numbers, burn_in, row["name"])
     return math.fsum(counted) / len(counted)

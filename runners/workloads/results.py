@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from runners.errors import Refused
@@ -31,6 +31,8 @@ class Result:
     series: dict[str, tuple[str, list[float]]]
     phases: dict[str, float]
     facts: dict[str, Any]
+    steps: dict[str, list[int]] = field(default_factory=dict)
+    """Of series whose values are means of several steps: the last step of each."""
 
 
 def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:

@@ -151,6 +151,36 @@ class TestTrying:
         shown = self.tried(as_owner, output(), {"name": "rate", "find": find})
         assert words.lower() in shown.lower()
 
+    @pytest.mark.parametrize("said", ["nan", "-0.5", "None", "***", "-inf"])
+    def test_warns_of_lines_that_match_but_for_their_number(
+        self, said: str, as_owner: Client
+    ) -> None:
+        log = f"loss: 2.5\nloss: {said}\nloss of life: 1\n"
+        shown = self.tried(as_owner, log, {"name": "loss", "find": r"loss: ([\d.]+)"})
+        assert "Not read: these lines match but for their number." in shown
+        assert f'<span class="muted">2</span> loss: <mark>{said}</mark>' in shown
+        assert shown.count("<mark>") == 2
+
+    @pytest.mark.parametrize("rest", [",234.5", "e-05", ".5"])
+    def test_warns_of_a_number_that_is_cut_off(self, rest: str, as_owner: Client) -> None:
+        shown = self.tried(as_owner, f"loss: 1{rest}\n", {"name": "loss", "find": r"loss: (\d+)"})
+        assert "Cut off: the number goes on where the pattern ends.</p> <pre>" in shown
+        assert f"<mark>1</mark>{rest}" in shown
+
+    def test_a_log_that_is_read_whole_has_no_warning(self, as_owner: Client) -> None:
+        shown = self.tried(as_owner, output(), {"name": "rate", "find": TOTAL})
+        assert "Not read" not in shown
+        assert "Cut off" not in shown
+
+    def test_running_rates_say_what_they_need(self, as_owner: Client) -> None:
+        find = {"name": "rate", "unit": "images/s", "take": "running_rate"}
+        plain = find | {"find": r"^\d+\timages/sec: ([\d.]+)"}
+        refused = as_owner.post(NEW, filled(read="patterns") | rows(plain))
+        assert "needs a pattern with two groups, the step and the rate" in errors(refused)
+        shown = self.tried(as_owner, output(), find | {"find": r"^(?P<step>\d+)\t.*?: ([\d.]+)"})
+        assert '<span class="number">128 images/s</span>' in shown
+        assert "the last, a mean of all steps so far, of 4" in shown
+
     def test_a_pattern_that_would_backtrack_for_ever_ends(self, as_owner: Client) -> None:
         shown = self.tried(as_owner, "a" * 100_000, {"name": "x", "find": "(?:a+)+b(1)"})
         assert "never matched" in shown.lower()
@@ -198,6 +228,6 @@ def test_tf_cnn_benchmarks_is_ready_and_reads_what_it_prints(key: str, as_owner:
     found = {one.name: (one.number, one.problem) for one in tried(parameters, log)}
     assert found == {
         "wall_images_per_second": ("56.5", ""),
-        "step_images_per_second": ("57.125", ""),
+        "step_images_per_second": ("57.2", ""),
         "loss": ("7.912", ""),
     }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from experiments.imports import ImportProblem, LoggedRun, files, read_logs, tf_cnn
 from experiments.imports.layout import Position, arrange, choices, positions, suggested, tool_of
-from experiments.imports.tf_cnn import seconds_per_step, whole_intervals
+from runners.workloads.running_rates import seconds_per_step, whole_intervals
 from tests import tf_cnn_logs as logs
 
 FOLDER = "udocker/resnet50_1_gpu/1"

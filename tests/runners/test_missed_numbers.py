@@ -1,0 +1,82 @@
+"""Patterns of users on logs with numbers that they pass over or cut off."""
+
+from __future__ import annotations
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.workloads import SanityError
+from runners.workloads.findings import by_pattern
+from runners.workloads.missed_numbers import missed, number_span
+from runners.workloads.patterns import PatternError, check
+
+SPEED = r"^speed: ([\d.]+)"
+PIECES = ("(", ")", "[", "]", "^", "\\", ":", "?", "|", "*", "{1}", "a", "-", "\n", r"\d", "(?:",
+          "(?P<n>", "(?P<step>", "[:", ":]", "[:alpha:]", r"\Q", r"\E", "(?i)")  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity"])
+@pytest.mark.parametrize("find", [SPEED, r"speed:\s*(\d+\.\d+)", r"speed: (?P<it>[\d.]+)(?: s)?$"])
+def test_a_number_that_is_none_is_not_passed_over(find: str, said: str) -> None:
+    log = f"speed: 5.0\nspeed: {said}\nspeed: 6.0\n"
+    with pytest.raises(SanityError) as refused:
+        by_pattern(log, find, "speed")
+    assert str(refused.value).startswith("speed in line 2, which its pattern passes over,")
+    assert str(refused.value).endswith(f"is {said}, which is not a finite number")
+
+
+@pytest.mark.parametrize(
+    ("find", "line", "words"),
+    [
+        (SPEED, "speed: -5.0", "in line 2 is -5.0, which its pattern passes over: let"),
+        (r"speed:\D*([\d.]+)", "speed: -5.0", "match 2 is -5.0, of which the pattern reads 5.0"),
+        (SPEED, "speed: 1.2e+03", "match 2 is 1.2e+03, of which the pattern reads 1.2 alone"),
+        (SPEED, "speed: 5e-05 s", "match 2 is 5e-05, of which the pattern reads 5 alone"),
+    ],
+)
+def test_a_sign_or_an_exponent_is_not_lost(find: str, line: str, words: str) -> None:
+    with pytest.raises(SanityError) as refused:
+        by_pattern(f"speed: 4.0\n{line}\n", find, "speed")
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("find", "log", "values"),
+    [
+        (SPEED, "speed: 5.0\nspeed: unknown\nspeed: nano\nspeeds: nan\n", [5.0]),
+        (SPEED, "speed: 5.0e\nspeed: 2 e-5\n", [5.0, 2.0]),
+        (r"(\d+\.\d+)", "nan at first, inf later: 1.5\n", [1.5]),  # nothing says where it stands
+        (r"layer -(\d+)", "layer -3", [3.0]),
+        (r"-(\d+)$", "2026-11-22", [22.0]),
+        (r"(\d+) ms", "took 3-5 ms", [5.0]),
+        (r"speed: (\S+)", "speed: 1.5e3\nspeed: -2", [1500.0, -2.0]),
+    ],
+)
+def test_what_is_read_whole_is_read_as_before(find: str, log: str, values: list[float]) -> None:
+    assert by_pattern(log, find, "speed") == values
+
+
+def test_a_long_log_is_looked_through_once() -> None:
+    log = "speed: 5.0\n" * 50_000 + "speed: nan\n"
+    assert [log.count("\n", 0, hit.start) for hit in missed(SPEED, log)] == [50_000]
+
+
+SEVERAL = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+
+
+@given(SEVERAL, SEVERAL, SEVERAL)
+def test_the_number_of_whatever_pattern_is_known(before: str, number: str, after: str) -> None:
+    pattern = f"{before}({number}){after}"
+    try:
+        check(pattern)
+    except PatternError:
+        return
+    begin, end = number_span(pattern)
+    options = re2.Options()
+    options.log_errors = False
+    groups = re2.compile(pattern, options).groups
+    emptied = re2.compile(pattern[:begin] + pattern[end:], options)
+    assert groups - emptied.groups == pattern[begin:end].count("(?P<step>")
+    list(missed(pattern, "a nan 5\n-1.0\n"))
