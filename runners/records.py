@@ -7,10 +7,11 @@ the journal's last line.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runners.directories import END, Fetched, is_ours
 from runners.schedulers import Failure, LastWord
 
 TAIL = 20_000  # characters of output that are kept
@@ -74,13 +75,18 @@ class Record:
     snapshot: dict[str, str]  # from outside the walls: text by name
     output_tail: str  # of the script and of the scheduler, for what went wrong around the runs
     time_limit_reached: bool  # noticed by the script itself, where there is no scheduler
-    bad_checksums: list[str]  # names that are missing or differ from what the script listed
+    bad_checksums: list[str]  # names of files that differ from what the script listed
+    missing: list[str]  # names of files that are read, listed by the script, and not there
+    checksums: dict[str, str]  # sha256 in hex, as the script listed it, by name
+    sizes: dict[str, int]  # in bytes, of all files that are there, by name
     failed_step: str = ""  # of a chore: which step ended it, and how
     result: bytes | None = None  # of a chore
 
 
-def read_record(files: Mapping[str, bytes]) -> Record:
-    """Read what Transport.fetch brought back."""
+def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> Record:
+    """Read what `fetch_record` brought back; `wanted` as there."""
+    checksums = _checksums(files)
+    sizes = dict(files.sizes if isinstance(files, Fetched) else _sizes(files))
     journal, _ = parse_journal(files.get("journal.ndjson", b""))
     times = {
         (str(line.get("event")), str(line.get("run"))): float(line["time"])
@@ -90,7 +96,7 @@ def read_record(files: Mapping[str, bytes]) -> Record:
     directories = {name.split("/")[1] for name in files if re.match(r"runs/\d+-[^/]+/", name)}
     in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
     outputs = [
-        name for name in files if re.fullmatch(r"output\.txt|job\.out|scheduler.*\.out", name)
+        name for name in sizes if re.fullmatch(r"output\.txt|job\.out|scheduler[^/]*\.out", name)
     ]
     return Record(
         started_by=_text(files, "started") or None,
@@ -102,9 +108,16 @@ def read_record(files: Mapping[str, bytes]) -> Record:
             for name in sorted(files)
             if name.startswith("snapshot/")
         },
-        output_tail="\n".join(_text(files, name)[-TAIL:] for name in sorted(outputs)).strip(),
+        output_tail="\n".join(_tail(files, name) for name in sorted(outputs)).strip(),
         time_limit_reached="time-limit" in files,
-        bad_checksums=_bad_checksums(files),
+        bad_checksums=[
+            name
+            for name, digest in checksums.items()
+            if name in files and hashlib.sha256(files[name]).hexdigest() != digest
+        ],
+        missing=[name for name in checksums if name not in sizes and is_ours(name, wanted)],
+        checksums=checksums,
+        sizes=sizes,
         failed_step=_failed_step(files),
         result=files.get("result.json"),
     )
@@ -165,7 +178,7 @@ def _read_run(
         exit_code=_number(files, f"{directory}/exit_code"),
         failure=_text(left, "failure") or _failure_of(failed),
         command=_text(left, "command"),
-        output_tail=_output(_text(left, "output.txt"), parts, failed),
+        output_tail=_output(_tail(left, "output.txt"), parts, failed),
         runtime_version=_text(left, "runtime_version"),
         files=left,
         snapshot=inside,
@@ -182,7 +195,7 @@ def _parts(left: Mapping[str, bytes]) -> list[Part]:
             name=f"{noun} {number}",
             exit_code=_number(left, f"{noun}-{number}/exit_code"),
             failure=_text(left, f"{noun}-{number}/failure"),
-            output=_text(left, f"{noun}-{number}/output.txt"),
+            output=_tail(left, f"{noun}-{number}/output.txt"),
             snapshot=_object(left, f"{noun}-{number}/inside.json"),
         )
         for noun, number in sorted(found)
@@ -227,6 +240,16 @@ def _text(files: Mapping[str, bytes], name: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").strip()
 
 
+def _tail(files: Mapping[str, bytes], name: str) -> str:
+    """Return the end of a file as text, however much of the file came home."""
+    content = files.get(name, files.get(name + END, b""))
+    return _text({name: content[-4 * TAIL :]}, name)[-TAIL:]
+
+
+def _sizes(files: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: len(content) for name, content in files.items()}
+
+
 def _number(files: Mapping[str, bytes], name: str) -> int | None:
     text = _text(files, name)
     return int(text) if re.fullmatch(r"\d{1,9}", text) else None
@@ -240,16 +263,16 @@ def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _bad_checksums(files: Mapping[str, bytes]) -> list[str]:
-    bad = []
-    for line in files.get("sha256sums", b"").decode(errors="surrogateescape").splitlines():
+def _checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return what the script listed. A disk that was full leaves a stump of the last line."""
+    found = {}
+    listed = files.get("sha256sums", b"").decode(errors="surrogateescape")
+    for line in listed[: listed.rfind("\n") + 1].split("\n")[:-1]:
         digest, _, name = line.partition("  ")
         if digest.startswith("\\"):  # how sha256sum writes a name with a line break or backslash
             digest = digest[1:]
             name = re.sub(
                 r"\\(.)", lambda found: {"n": "\n", "r": "\r"}.get(found[1], found[1]), name
             )
-        name = name.removeprefix("./")
-        if name not in files or hashlib.sha256(files[name]).hexdigest() != digest:
-            bad.append(name)
-    return bad
+        found[name.removeprefix("./")] = digest
+    return found

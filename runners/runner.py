@@ -1,8 +1,9 @@
 """One cluster, as the rest of Tare sees it: jobs go there, their records come back."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from runners.directories import Fetched, fetch_record
 from runners.errors import TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers import LastWord, Scheduler, Status
@@ -82,9 +83,9 @@ class Runner:
         done = self.transport.run(["sh", "-c", TAIL, "tail", path, str(TAIL_BYTES)])
         return done.stdout.decode(errors="replace").replace("\0", "")
 
-    def collect(self, directory: str) -> dict[str, bytes]:
-        """All that a job left, in one transfer. FileNotFoundError if its directory is gone."""
-        return self.transport.fetch(directory)
+    def collect(self, directory: str, *, wanted: Collection[str] = ()) -> Fetched:
+        """Fetch what a job left; see `fetch_record`. FileNotFoundError if its directory is gone."""
+        return fetch_record(self.transport, directory, wanted=wanted)
 
     def last_words(self, ids: Sequence[str]) -> dict[str, LastWord]:
         """How jobs ended, as far as the scheduler remembers."""

@@ -10,12 +10,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments.execution.chores import NOTHING, keep_chore
+from experiments.execution.files_left import damaged_files, keep_files, unread_files, wanted_files
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
 from experiments.lifecycle import end_runs, move
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
 from experiments.snapshots import differing
 from experiments.steady import note
+from runners.directories import Fetched
 from runners.errors import Refused
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
@@ -41,15 +43,16 @@ def collect(row: Job | Chore, runner: Runner) -> None:
 
 def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     """The record, and why it is a failure in one word and in many; None: look again later."""
+    wanted = wanted_files(row)
     try:
-        files = runner.collect(row.directory)
+        files = runner.collect(row.directory, wanted=wanted)
     except FileNotFoundError:
-        files = {}
+        files = Fetched({}, {})
     except Refused as refusal:  # more than one transfer is meant to hold
         return read_record({}), "too large", str(refusal)
-    record = read_record(files)
+    record = read_record(files, wanted=wanted)
     if record.exit_code == 0:
-        return record, "", ""
+        return None if record.missing and _files_may_be_late(row) else (record, "", "")
     word = runner.last_words([row.scheduler_id]).get(row.scheduler_id)
     reason, message = name_failure(record, word)
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
@@ -89,7 +92,7 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
                 if found and _came_to_its_own_end(found, record):
                     _keep_run(run, found, record)
                 elif found:
-                    _keep_what_came(run, found)
+                    _keep_what_came(run, found, record)
         end_runs(
             job,
             Run.State.CANCELLED if cancelled else Run.State.FAILED,
@@ -125,7 +128,7 @@ def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:
 
 def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
     """Store one run's outcome. A run that fails its sanity check gives no measurement."""
-    state, reason, message, result = _outcome(run, found, record.bad_checksums)
+    state, reason, message, result = _outcome(run, found, record)
     snapshot = {
         "inside": found.snapshot,
         "outside": dict(record.snapshot),
@@ -151,6 +154,7 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
     )
     if not moved:
         return
+    keep_files(run, found, record)
     if result is None:
         _keep_steps(run, found)
         return
@@ -176,10 +180,11 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
     )
 
 
-def _keep_what_came(run: Run, found: RunRecord) -> None:
+def _keep_what_came(run: Run, found: RunRecord, record: Record) -> None:
     """Of a run that was cut off together with its job: where it stood, for whoever looks."""
     columns = {"command": found.command, "output_tail": found.output_tail}
     Run.objects.filter(pk=run.pk).update(**columns)
+    keep_files(run, found, record)
     _keep_steps(run, found)
 
 
@@ -194,11 +199,8 @@ def _keep_steps(run: Run, found: RunRecord) -> None:
     )
 
 
-def _outcome(
-    run: Run, found: RunRecord, bad_checksums: list[str]
-) -> tuple[str, str, str, Result | None]:
+def _outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str, Result | None]:
     """Return state, reason, message and, for a sane run alone, its result."""
-    damaged = [name for name in bad_checksums if run.uid in name]
     if found.failure:
         return Run.State.FAILED, found.failure.partition(":")[0][:40], found.failure, None
     if found.exit_code != 0:
@@ -206,12 +208,14 @@ def _outcome(
         how = found.culprit or f"The program ended with exit code {found.exit_code}"
         message = f"{how[0].upper()}{how[1:]}: {last}"
         return Run.State.FAILED, "crashed", message, None
-    if damaged:
+    if damaged := damaged_files(run, record):
         message = f"{', '.join(damaged)} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
     try:
         workload = run.spec["workload"]
         result = WORKLOADS[workload["kind"]].read(found.files, workload["parameters"])
     except SanityError as error:
-        return Run.State.FAILED, "not sane", str(error), None
-    return Run.State.SUCCEEDED, "", "", result
+        too_large = unread_files(run, found, record)
+        reason = "too large" if too_large else "not sane"
+        return Run.State.FAILED, reason, " ".join([*too_large, str(error)]), None
+    return Run.State.SUCCEEDED, "", result.note, result

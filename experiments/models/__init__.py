@@ -9,7 +9,7 @@ from experiments.models.experiment import Experiment
 from experiments.models.images import Arrival, Image, StagedImage
 from experiments.models.parity import EnvironmentSurvey, Waiver
 from experiments.models.published_table import PublishedTable
-from experiments.models.results import Measurement, Series, Snapshot
+from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.user import Role, User
 
@@ -34,6 +34,7 @@ __all__ = [
     "PublishedTable",
     "Role",
     "Run",
+    "RunFile",
     "Runtime",
     "SentFile",
     "Series",

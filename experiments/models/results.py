@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.utils import timezone
 
 from experiments.design import content_hash
 from experiments.snapshots import facts
@@ -113,3 +116,60 @@ class Snapshot(models.Model):
 
     def __str__(self) -> str:
         return f"snapshot {self.content_hash[:12]}"
+
+
+class RunFile(models.Model):
+    """A file that a run has left on the cluster, and the copy of it that somebody asked for."""
+
+    class State(models.TextChoices):
+        SAME = "same", "matches its check sum"
+        DIFFERS = "differs", "differs from its check sum"
+        STAYED = "stayed", "not compared"
+
+    MOST_BYTES = 2**30
+    KEPT = timedelta(days=1)
+
+    run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="files")
+    path = models.TextField(help_text="Relative to the run's directory.")
+    has_plain_name = models.BooleanField(
+        default=True, help_text="In UTF-8, so that it can be fetched."
+    )
+    size_bytes = models.PositiveBigIntegerField()
+    sha256 = models.CharField(
+        max_length=64, blank=True, help_text="As the job summed it up; empty if it did not."
+    )
+    state = models.CharField(max_length=10, choices=State.choices, default=State.STAYED)
+    asked_at = models.DateTimeField(null=True, help_text="When somebody wanted a copy.")
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    seen_at = models.DateTimeField(null=True, help_text="When a worker last said how far it is.")
+    done_bytes = models.PositiveBigIntegerField(default=0)
+    copied_at = models.DateTimeField(null=True)
+    problem = models.TextField(blank=True, help_text="Why there is no copy, or what it lacks.")
+
+    class Meta:
+        ordering = ["-size_bytes", "path"]
+        indexes = [
+            models.Index(
+                fields=["asked_at"],
+                condition=models.Q(asked_at__isnull=False, copied_at=None, problem=""),
+                name="copy_wanted",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def has_copy(self) -> bool:
+        return self.copied_at is not None and timezone.now() - self.copied_at < self.KEPT
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a copy has been asked for and is not there yet."""
+        return bool(self.asked_at and not self.copied_at and not self.problem)
+
+    @property
+    def can_be_fetched(self) -> bool:
+        return self.has_plain_name and self.size_bytes <= self.MOST_BYTES

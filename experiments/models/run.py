@@ -78,6 +78,8 @@ class Run(models.Model):
     output_tail = models.TextField(blank=True)
     snapshot = models.ForeignKey(Snapshot, null=True, on_delete=models.PROTECT, related_name="runs")
     phases = models.JSONField(default=dict)
+    files_count = models.PositiveIntegerField(null=True, help_text="Files that it left, in all.")
+    files_bytes = models.PositiveBigIntegerField(null=True)
 
     class Meta:
         ordering = ["experiment", "job__block", "position"]

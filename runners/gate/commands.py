@@ -6,11 +6,12 @@ itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, 
 `tests/runners/test_gate.py` fails for a script that is not here.
 """
 
+from runners.directories import COPY, LIST, PACK
 from runners.gate import Command
 from runners.preflight import asking, probes
 from runners.runner import JOURNALS, TAIL
 from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
-from runners.transports.base import APPEND, FETCH, FINISH, READ, SEND, SENT, WRITE
+from runners.transports.base import APPEND, FINISH, READ, SEND, SENT, WRITE
 
 ANY = (
     Command("greeting", ("true",)),
@@ -22,7 +23,9 @@ ANY = (
     Command("ending it", ("sh", "-c", FINISH, "finish", "<path>")),
     Command("giving it up", ("rm", "-f", "<path>.part")),
     Command("sending files", ("sh", "-c", SEND, "send", "<folder>")),
-    Command("fetching files", ("sh", "-c", FETCH, "fetch", "<path>", "<number>")),
+    Command("listing files", ("sh", "-c", LIST, "list", "<path>", "<number>")),
+    Command("fetching files", ("sh", "-c", PACK, "pack", "<path>")),
+    Command("copying a file", ("sh", "-c", COPY, "copy", "<path>", "<path>", "<number>")),
     Command("reading journals", ("sh", "-c", JOURNALS, "journals", "...", "<path>", "<number>")),
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )

@@ -14,15 +14,13 @@ from runners.errors import Refused, TryAgain
 MIB = 1024 * 1024
 MEMORY_LIMIT = 64 * MIB  # of one answer that no stream takes
 STDERR_LIMIT = MIB  # what is kept of what a command complains of
-FETCH_LIMIT = 256 * MIB  # of one directory
-FILE_LIMIT = 8 * MIB  # larger files stay on the cluster
 
 MISSING = 66  # sysexits.h EX_NOINPUT: what our own commands say of a missing path
 MEANWHILE = 75  # EX_TEMPFAIL: what they say of a file that another upload has changed
 ALREADY = 67  # what our own command says of a file that is there, and right
 
 # One command each: a connection may break at any byte, so nothing takes its place before its
-# length is right. Messages are in English because `_checked` reads them.
+# length is right. Messages are in English because `checked` reads them.
 WRITE = """export LC_ALL=C
 cat >"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit
@@ -33,10 +31,6 @@ exec tail -c "+$2" "$1"
 """
 SEND = """export LC_ALL=C
 mkdir -p "$1" && exec tar -xf - --no-same-owner -C "$1"
-"""
-FETCH = f"""[ -d "$1" ] || exit {MISSING}
-cd "$1" && find . -type f -size "-$2k" -print0 |
-    tar -cf - --null --no-recursion --hard-dereference -T -
 """
 # OpenSSL hashes four times as fast where the processor helps it, and is on most login nodes.
 SUM = """sum() {
@@ -106,14 +100,14 @@ class Transport(ABC):
     def write(self, path: str, content: bytes) -> None:
         """Put a file in its place, wholly or not at all."""
         script = ["sh", "-c", WRITE, "write", path, str(len(content))]
-        _checked(self.run(script, stdin=content), f"writing {path}")
+        checked(self.run(script, stdin=content), f"writing {path}")
 
     def read(self, path: str, *, offset: int = 0) -> bytes:
         """The file from byte `offset` on. FileNotFoundError if there is none."""
         done = self.run(["sh", "-c", READ, "read", path, str(offset + 1)])
         if done.returncode == MISSING:
             raise FileNotFoundError(path)
-        return _checked(done, f"reading {path}").stdout
+        return checked(done, f"reading {path}").stdout
 
     def upload(
         self,
@@ -134,7 +128,7 @@ class Transport(ABC):
         done = self.run(["sh", "-c", SENT, "sent", path, str(size), sha256], timeout=timeout)
         if done.returncode == ALREADY:
             return
-        there = int(_checked(done, f"looking at {path}").stdout)
+        there = int(checked(done, f"looking at {path}").stdout)
         if there > size:
             self.run(["rm", "-f", f"{path}.part"])
             there = 0
@@ -149,7 +143,7 @@ class Transport(ABC):
                 f"Only a part of {path} arrived, or another upload of it is under way.",
                 kind="unreachable",
             )
-        found = _checked(done, f"sending {path}").stdout.decode(errors="replace")[:64]
+        found = checked(done, f"sending {path}").stdout.decode(errors="replace")[:64]
         if found != sha256:
             self.run(["rm", "-f", f"{path}.part"])
             words = (
@@ -159,7 +153,7 @@ class Transport(ABC):
             if there:  # the part that was left may have been the wrong one
                 raise TryAgain(words, kind="unreachable")
             raise Refused(words)
-        _checked(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
+        checked(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
 
     def download(
         self,
@@ -173,12 +167,12 @@ class Transport(ABC):
 
         FileNotFoundError if there is none. Who knows what the sha256 should be has to compare.
         """
-        sink = _Hashed(target, progress)
+        sink = Hashed(target, progress)
         script = ["sh", "-c", READ, "read", path, "1"]
         done = self.run(script, stdout=cast(BinaryIO, sink), timeout=timeout)
         if done.returncode == MISSING:
             raise FileNotFoundError(path)
-        _checked(done, f"reading {path}")
+        checked(done, f"reading {path}")
         return sink.hash.hexdigest()
 
     def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
@@ -192,23 +186,7 @@ class Transport(ABC):
                 tar.addfile(member, io.BytesIO(content))
         archive.seek(0)
         script = ["sh", "-c", SEND, "send", directory]
-        _checked(self.run(script, stdin=archive, timeout=timeout), f"sending to {directory}")
-
-    def fetch(self, directory: str, *, timeout: float = 300) -> dict[str, bytes]:
-        """All regular files below `directory` by their names there, in one transfer.
-
-        Files larger than FILE_LIMIT are left out. FileNotFoundError if there is no such
-        directory; Refused if all together exceed FETCH_LIMIT.
-        """
-        archive = _Bounded(FETCH_LIMIT)
-        script = ["sh", "-c", FETCH, "fetch", directory, str(FILE_LIMIT // 1024)]
-        done = self.run(script, stdout=archive, timeout=timeout)
-        if done.returncode == MISSING:
-            raise FileNotFoundError(directory)
-        if done.returncode != 1:  # 1: "file changed as we read it", and what was read is there
-            _checked(done, f"fetching {directory}")
-        archive.seek(0)
-        return _unpack(archive)
+        checked(self.run(script, stdin=archive, timeout=timeout), f"sending to {directory}")
 
     def __enter__(self) -> Self:
         return self
@@ -244,7 +222,7 @@ class _Counted:
         return chunk
 
 
-class _Hashed:
+class Hashed:
     """Passes on what is written, hashed and counted."""
 
     def __init__(self, target: BinaryIO, progress: Callable[[int], None] | None) -> None:
@@ -259,7 +237,7 @@ class _Hashed:
         return self.target.write(content)
 
 
-class _Bounded(io.BytesIO):
+class Bounded(io.BytesIO):
     """Bytes in memory, up to a limit."""
 
     def __init__(self, limit: int) -> None:
@@ -274,7 +252,7 @@ class _Bounded(io.BytesIO):
 
 def collector(stdout: BinaryIO | None) -> BinaryIO:
     """Where a command's output goes: the caller's stream, or memory up to MEMORY_LIMIT."""
-    return _Bounded(MEMORY_LIMIT) if stdout is None else stdout
+    return Bounded(MEMORY_LIMIT) if stdout is None else stdout
 
 
 def collected(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
@@ -282,22 +260,7 @@ def collected(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
     return sink.getvalue() if stdout is None and isinstance(sink, io.BytesIO) else b""
 
 
-def _unpack(archive: BinaryIO) -> dict[str, bytes]:
-    """Names and contents of the regular files; names that lead out of the directory are none."""
-    files = {}
-    try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:
-            for member in tar:
-                name = member.name.removeprefix("./")
-                content = tar.extractfile(member) if member.isreg() else None
-                if content and not name.startswith("/") and ".." not in name.split("/"):
-                    files[name] = content.read()
-    except tarfile.TarError as error:
-        raise TryAgain(f"What came back is no whole archive: {error}", kind="unreachable") from None
-    return files
-
-
-def _checked(done: Completed, doing: str) -> Completed:
+def checked(done: Completed, doing: str) -> Completed:
     """The result of one of our own commands, if it did what it should."""
     if done.returncode == 0:
         return done

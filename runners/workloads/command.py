@@ -171,6 +171,11 @@ class Command(Workload):
             before = math.fsum(part for name, part in frame.phases.items() if name in BEFORE)
             values.setdefault(FIRST_STEP, (before + found.facts[FIRST_STEP], "s"))
         primary = cls.primary_of(parameters)
+        if primary in found.unknown:
+            raise SanityError(
+                f"{found.unknown[primary]}. Let the program print less, take the last match, or "
+                "let it report by `import tare`"
+            )
         if primary not in values:
             raise SanityError(
                 f"there is no {primary}, the metric that is compared. Reported: "

@@ -28,7 +28,8 @@ def merged(results: Sequence[Result], primary: str) -> Result:
     """One result of several instances, by number. The run stays the unit of all statistics.
 
     - Each metric is the mean over the instances that report it, rates too: what one instance did
-      while the others ran. The whole node's rate is that times the number of instances.
+      while the others ran. The whole node's rate is that times the number of instances. What is
+      unknown of one instance is left out.
     - `instance_spread` (unit 1) is the standard deviation of `step_time` between the instances
       (with n - 1), over their mean. A workload without `step_time` has that of its own metric.
     - Each series of instance 0 keeps its name, so that a warm-up can be looked for in it; that of
@@ -39,8 +40,9 @@ def merged(results: Sequence[Result], primary: str) -> Result:
     """
     first = results[0]
     names = dict.fromkeys(name for one in results for name in one.measurements)
+    unknown = {name: why for one in results for name, why in one.unknown.items()}
     measurements = {}
-    for name in names:
+    for name in [name for name in names if name not in unknown]:
         held = [one.measurements[name] for one in results if name in one.measurements]
         measurements[name] = (statistics.fmean(value for value, _ in held), held[0][1])
     spread_of = "step_time" if all("step_time" in one.measurements for one in results) else primary
@@ -54,7 +56,10 @@ def merged(results: Sequence[Result], primary: str) -> Result:
         series |= {f"{name} of instance {number}": kept for name, kept in one.series.items()}
     longest = max(results, key=lambda one: sum(one.phases.values()))
     facts = {**first.facts, "instances": len(results), "by instance": {spread_of: values}}
-    return Result(measurements, series, longest.phases, facts, first.steps)
+    notes = (f"Instance {number}: {one.note}" for number, one in enumerate(results) if one.note)
+    return Result(
+        measurements, series, longest.phases, facts, first.steps, unknown, " ".join(notes)
+    )
 
 
 def _asked(left: Mapping[str, bytes]) -> int:

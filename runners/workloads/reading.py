@@ -3,9 +3,12 @@
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from runners.directories import END, OUR_FILE_LIMIT
+from runners.transports.base import MIB
 from runners.workloads import findings, given
 from runners.workloads.patterns import Hit, PatternError, plain
 from runners.workloads.reports import STEP_TIME, read_report
@@ -119,14 +122,13 @@ def _of_steps(
 
 def _by_patterns(left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
     name = parameters["file"] or OUTPUT
+    if name not in left and name + END in left:
+        return _at_the_end(left[name + END], name, parameters)
     text = plain(_content(left, name, parameters))
     numbers, running = {}, {}
     for row in parameters["metrics"]:
-        name, find = row["name"], row["find"]
-        try:
-            found = findings.hits_and_numbers(text, find, name)
-        except PatternError as error:  # refused by the form; kept safe where it came another way
-            raise SanityError(f"the pattern of {name}: {error}") from None
+        name = row["name"]
+        found = _matched(text, row)
         numbers[name] = [number for _, number in found]
         if row["take"] == given.RUNNING_RATE:
             running[name] = _between(name, found)
@@ -147,6 +149,40 @@ def _between(name: str, found: Sequence[tuple[Hit, float]]) -> tuple[list[int], 
         return rates_between(steps, rates, printed_step=printed_step)
     except ValueError as error:
         raise SanityError(f"{name}: {error}") from None
+
+
+def _matched(text: str, row: Row) -> list[tuple[Hit, float]]:
+    try:
+        return findings.hits_and_numbers(text, row["find"], row["name"])
+    except PatternError as error:  # refused by the form; kept safe where it came another way
+        raise SanityError(f"the pattern of {row['name']}: {error}") from None
+
+
+def _at_the_end(content: bytes, name: str, parameters: Mapping[str, Any]) -> Result:
+    """What the end of a file tells that is too large to be read whole: the last match, if it is
+    there. What needs every match is unknown."""
+    text = plain(content[content.find(b"\n") + 1 :])  # from the first whole line on
+    all_of_it = (
+        f"{name} is larger than the {OUR_FILE_LIMIT // MIB} MiB that Tare reads of a file: "
+        f"of its last {len(content) / MIB:.0f} MiB"
+    )
+    numbers, unknown = {}, {}
+    for row in parameters["metrics"]:
+        if row["take"] != given.LAST:
+            unknown[row["name"]] = f"{all_of_it} alone {row['name']} cannot be known"
+        else:
+            try:
+                numbers[row["name"]] = [number for _, number in _matched(text, row)]
+            except SanityError as error:
+                if " is never matched" not in str(error):
+                    raise
+                unknown[row["name"]] = f"{all_of_it}: {error}"
+    known = [row for row in parameters["metrics"] if row["name"] in numbers]
+    result = _result(numbers, {**parameters, "metrics": known})
+    note = f"{all_of_it} the last match was taken for {', '.join(numbers) or 'nothing'}."
+    if unknown:
+        note += f" Not known, and left out: {', '.join(unknown)}."
+    return replace(result, unknown=unknown, note=note)
 
 
 def _from_csv(left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
@@ -185,6 +221,8 @@ def _in_file(name: str, find: Any) -> dict[str, list[float]]:
 def _content(left: Mapping[str, bytes], name: str, parameters: Mapping[str, Any]) -> bytes:
     if name in left:
         return left[name]
+    if name + END in left:
+        raise SanityError(f"{name} is larger than the {OUR_FILE_LIMIT // MIB} MiB that Tare reads")
     ours = {*NOT_THE_PROGRAM_S, "exit_code", "runtime_version"}
     others = sorted(left.keys() - ours)
     there = f"There: {', '.join(others[:8])}" if others else "It wrote no file at all"

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -33,6 +33,10 @@ class Result:
     facts: dict[str, Any]
     steps: dict[str, list[int]] = field(default_factory=dict)
     """Of series whose values are means of several steps: the last step of each."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be known, because only the end of a file came home, and why."""
+    note: str = ""
+    """What whoever uses these numbers has to know, in a sentence."""
 
 
 def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.directories import Fetched
 from runners.records import name_failure, parse_journal, read_record
 from runners.schedulers import LastWord
 
@@ -110,8 +111,26 @@ def test_a_tampered_file_shows():
     sums += f"\\{listed[2]}  ./runs/0-b-b/weird\\nname\\\\x\n"
     assert read_record({**files, "sha256sums": sums.encode()}).bad_checksums == []
     files["result"] = b"tampered"
-    del files[name]
+    files[name] = b""
     assert read_record({**files, "sha256sums": sums.encode()}).bad_checksums == ["result", name]
+
+
+def test_what_stayed_on_the_cluster_is_not_damaged():
+    """Of a file that was listed and did not come home, only one that is read can be missed."""
+    digest = hashlib.sha256(b"x").hexdigest()
+    names = ("runs/0-b-b/result.json", "runs/0-b-b/output.txt", "runs/0-b-b/model.ckpt")
+    sums = "".join(f"{digest}  ./{name}\n" for name in names) + f"{digest}  ./runs/0-b"
+    files = Fetched({"sha256sums": sums.encode()}, {"runs/0-b-b/output.txt": 10**9})
+    record = read_record(files)
+    assert (record.bad_checksums, record.missing) == ([], ["runs/0-b-b/result.json"])
+    assert list(record.checksums) == list(names)  # without the stump that a full disk left
+
+
+def test_names_with_odd_line_ends_have_their_check_sums():
+    name = "runs/0-a/line\u2028end\x0b"
+    line = f"{hashlib.sha256(b'x').hexdigest()}  ./{name}\n"
+    record = read_record({name: b"y", "sha256sums": line.encode()})
+    assert record.bad_checksums == [name]
 
 
 CANCELLED = "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-20T13:50:08"

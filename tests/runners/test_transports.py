@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import tarfile
 import time
 from pathlib import Path
 
@@ -125,66 +124,9 @@ def test_a_broken_transfer_leaves_the_old_file(transport, tmp_path, monkeypatch)
     assert Path(path).read_bytes() == b"old"
 
 
-def test_a_missing_file_or_directory_is_told(transport, tmp_path):
+def test_a_missing_file_is_told(transport, tmp_path):
     with pytest.raises(FileNotFoundError):
         transport.read(str(tmp_path / "none"))
-    with pytest.raises(FileNotFoundError):
-        transport.fetch(str(tmp_path / "none"))
-
-
-def test_a_directory_travels_there_and_back(transport, tmp_path):
-    directory = str(tmp_path / "new dir" / "job")
-    files = {
-        "job.sh": b"#!/bin/sh\n",
-        "runs/0-a/spec.json": b"{}",
-        "ü $(x)\n": b"\0\xff" * 100_000,
-        "a" * 200: b"",
-    }
-    transport.send(directory, files)
-    assert (Path(directory) / "job.sh").stat().st_mode & 0o777 == 0o755
-    assert (Path(directory) / "runs/0-a/spec.json").stat().st_mode & 0o777 == 0o644
-    os.link(f"{directory}/job.sh", f"{directory}/started")
-    os.symlink("/etc/passwd", f"{directory}/link")
-    os.mkfifo(f"{directory}/fifo")
-    assert transport.fetch(directory) == {**files, "started": b"#!/bin/sh\n"}
-
-
-def test_large_files_stay_on_the_cluster(transport, tmp_path, monkeypatch):
-    monkeypatch.setattr(transports_base, "FILE_LIMIT", 8192)
-    (tmp_path / "small").write_bytes(b"s" * 4096)
-    (tmp_path / "large").write_bytes(b"l" * 20_000)
-    assert list(transport.fetch(str(tmp_path))) == ["small"]
-    monkeypatch.setattr(transports_base, "FETCH_LIMIT", 5000)
-    with pytest.raises(Refused, match="larger than"):
-        transport.fetch(str(tmp_path))
-
-
-def test_a_cut_archive_is_worth_trying_again(transport, tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"x" * 100_000)
-    run = transport.run
-
-    def cut(argv, *, stdout, timeout):
-        done = run(argv, timeout=timeout)
-        stdout.write(done.stdout[:30_000])
-        return Completed(0, b"", b"")
-
-    monkeypatch.setattr(transport, "run", cut)
-    with pytest.raises(TryAgain, match="archive"):
-        transport.fetch(str(tmp_path))
-
-
-def test_names_in_an_archive_lead_nowhere(transport, monkeypatch):
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name in ("../../evil", "/etc/evil", "./good"):
-            tar.addfile(tarfile.TarInfo(name))
-
-    def answer(argv, *, stdout, timeout):
-        stdout.write(archive.getvalue())
-        return Completed(0, b"", b"")
-
-    monkeypatch.setattr(transport, "run", answer)
-    assert list(transport.fetch("/anywhere")) == ["good"]
 
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])

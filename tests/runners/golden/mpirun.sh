@@ -194,14 +194,31 @@ cool_down() {
     rm -f "$job/.process"
 }
 
-# List everything with its checksum, then say that the record is complete. EXIT CODE
+# Pass on names of files until 1 GiB or 20,000 of them are together: to sum up checkpoints is not worth
+# holding an allocation for. Reads "ORDER SIZE NAME" and writes names, each ended by NUL.
+within_reason() {
+    local line count=0 bytes=0
+    while IFS= read -r -d '' line; do
+        line=${line#* }
+        count=$((count + 1)) bytes=$((bytes + ${line%% *}))
+        if [ "$count" -gt 20000 ] || [ "$bytes" -gt 1073741824 ]; then return; fi
+        printf '%s\0' "${line#* }"
+    done
+}
+
+# List files with their check sums, then say that the record is complete. What the numbers come from is
+# listed first, then the smallest; hidden files are caches. EXIT CODE
 finish() {
+    local ours
     trap '' TERM USR2
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
-    find . -type f ! -path './scheduler*' ! -path './.*' ! -name '*.part' -print0 |
-        sort -z | xargs -0 sha256sum >sha256sums.part && mv -f sha256sums.part sha256sums
+    ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
+    find . -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part' \
+        \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
+        sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum >sha256sums.part
+    mv -f sha256sums.part sha256sums # a file that cannot be read takes only itself off the list
     leave exit_code "$1"
     exit "$1"
 }

@@ -1,0 +1,210 @@
+"""What lies in a job's directory, and what of it comes home: our own files first.
+
+Whatever a program leaves there, a checkpoint of 50 GB or 100,000 small files, its run's numbers
+come from a few files with known names. These are fetched whole; of the others as many as fit into
+a budget, to compare their check sums; what stays on the cluster is known by its name and size.
+"""
+
+import re
+import tarfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import BinaryIO, cast
+
+from runners.errors import Refused, TryAgain
+from runners.transports import Transport
+from runners.transports.base import MIB, MISSING, Bounded, Hashed, checked
+
+LIST_LIMIT = 32 * MIB  # of all names and sizes
+FETCH_LIMIT = 256 * MIB  # of what comes in one transfer
+OUR_FILE_LIMIT = 64 * MIB  # of a file that is read whole: a million steps take 40 MiB
+OUR_LIMIT = 160 * MIB  # of all of these
+OTHER_FILE_LIMIT = 8 * MIB  # of a file of the program's own
+OTHER_LIMIT = 32 * MIB  # of all of these
+OTHER_COUNT = 5_000
+END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
+END_COUNT = 16
+NOT_THE_FILE = 68  # what COPY says of a link
+END = "/end"
+"""Added to a name: the last bytes of a file that is too large. No file can be called so."""
+
+# What the numbers, the outcome and the pages are read from, wherever a process has left it.
+IN_RUNS = (
+    *("exit_code", "failure", "command", "runtime_version", "spec.json", "inside.json"),
+    *("output.txt", "result.json", "result.jsonl", "tare-result.json", "tare-result.jsonl"),
+)
+AROUND = (
+    *("started", "exit_code", "journal.ndjson", "sha256sums", "time-limit", "failure.json"),
+    *("output.txt", "job.out", "result.json", "job.sh"),
+)
+NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
+"""The end of these tells nothing."""
+PLACE = re.compile(r"runs/[^/]+/(?:(?:rank|instance)-\d{1,6}/)?(.+)", re.DOTALL)
+NOT_FETCHED = re.compile(r"(payload|files)/|(.*/)?\.", re.DOTALL)
+"""What was sent with the job, and caches."""
+
+_NAMED = " -o ".join(f"-name {name}" for name in dict.fromkeys(IN_RUNS + AROUND))
+# Our own come first, however many others there are.
+LIST = f"""[ -d "$1" ] || exit {MISSING}
+cd "$1" || exit
+{{
+    find . -maxdepth 4 -type f \\( {_NAMED} -o -path './scheduler*' -o -path './snapshot/*' \\) \\
+        -printf '%s %P\\0'
+    find . -type f -printf '%s %P\\0'
+}} 2>/dev/null | head -c "$2"
+"""
+# A file that has gone meanwhile, or that the program has locked away, is left out.
+PACK = f"""[ -d "$1" ] || exit {MISSING}
+unset TAR_OPTIONS
+cd "$1" && exec tar -cf - --null --no-recursion --hard-dereference --ignore-failed-read \\
+    --verbatim-files-from -T -
+"""
+# A regular file below the directory, whatever links have been laid since it was listed.
+COPY = f"""[ -d "$1" ] || exit {MISSING}
+[ -e "$2" ] || exit {MISSING + 1}
+[ -f "$2" ] && [ "$(realpath "$2")" = "$(realpath "$1")${{2#"$1"}}" ] || exit {NOT_THE_FILE}
+exec head -c "$3" "$2"
+"""
+
+
+class Fetched(dict[str, bytes]):
+    """The content of what came home by its name, and the sizes in bytes of all that is there."""
+
+    def __init__(self, files: Mapping[str, bytes], sizes: Mapping[str, int]) -> None:
+        super().__init__(files)
+        self.sizes = dict(sizes)
+
+
+def fetch_record(
+    transport: Transport, directory: str, *, wanted: Collection[str] = (), timeout: float = 300
+) -> Fetched:
+    """Fetch what a job left. `wanted`: further names of files, in a run's folder, that are read.
+
+    FileNotFoundError if there is no such directory.
+    """
+    sizes = list_files(transport, directory, timeout=timeout)
+    whole, ends = choose(sizes, wanted)
+    files = fetch_files(transport, directory, whole, timeout=timeout)
+    for name in ends:
+        offset = sizes[name] - END_LIMIT
+        try:
+            files[name + END] = transport.read(f"{directory}/{name}", offset=offset)[:END_LIMIT]
+        except (FileNotFoundError, Refused):
+            continue
+    return Fetched(files, sizes)
+
+
+def choose(sizes: Mapping[str, int], wanted: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """Return the names of the files to fetch whole, and of those whose end is to be fetched."""
+    by_size = sorted(sizes, key=lambda name: (sizes[name], name))
+    ours = [name for name in by_size if is_ours(name, wanted)]
+    whole = _within(ours, sizes, OUR_FILE_LIMIT, OUR_LIMIT)
+    rest = ours[len(whole) :]
+    ends = [name for name in rest if not name.endswith(NO_ENDS)][:END_COUNT]
+    known = set(ours)
+    others = [name for name in by_size if name not in known and not NOT_FETCHED.match(name)]
+    return whole + _within(others, sizes, OTHER_FILE_LIMIT, OTHER_LIMIT)[:OTHER_COUNT], ends
+
+
+def is_ours(name: str, wanted: Collection[str] = ()) -> bool:
+    """Whether a file of a job's directory is one that is read."""
+    if place := PLACE.fullmatch(name):
+        return place[1] in IN_RUNS or place[1] in wanted
+    return name in AROUND or bool(re.match(r"snapshot/|scheduler[^/]*\.out$", name))
+
+
+def _within(
+    by_size: Sequence[str], sizes: Mapping[str, int], file_limit: int, limit: int
+) -> list[str]:
+    """Return the first names, smallest files first, that fit into both limits."""
+    total = 0
+    for count, name in enumerate(by_size):
+        total += sizes[name]
+        if sizes[name] > file_limit or total > limit:
+            return list(by_size[:count])
+    return list(by_size)
+
+
+def list_files(transport: Transport, directory: str, *, timeout: float = 300) -> dict[str, int]:
+    """Return the size in bytes of each regular file below a directory, by its name there.
+
+    Of more than LIST_LIMIT bytes of names the rest is left out. FileNotFoundError if there is no
+    such directory.
+    """
+    done = transport.run(["sh", "-c", LIST, "list", directory, str(LIST_LIMIT)], timeout=timeout)
+    if done.returncode == MISSING:
+        raise FileNotFoundError(directory)
+    sizes = {}
+    for entry in checked(done, f"listing {directory}").stdout.split(b"\0")[:-1]:
+        size, _, name = entry.partition(b" ")
+        sizes[name.decode(errors="surrogateescape")] = int(size)
+    return sizes
+
+
+def fetch_files(
+    transport: Transport, directory: str, names: Sequence[str], *, timeout: float = 300
+) -> dict[str, bytes]:
+    """Fetch files below `directory` by their names there, in one transfer.
+
+    What has gone meanwhile is left out. FileNotFoundError if there is no such directory; Refused
+    if all together exceed FETCH_LIMIT.
+    """
+    if not names:
+        return {}
+    archive = Bounded(FETCH_LIMIT)
+    asked = b"".join(f"./{name}".encode(errors="surrogateescape") + b"\0" for name in names)
+    script = ["sh", "-c", PACK, "pack", directory]
+    done = transport.run(script, stdin=asked, stdout=archive, timeout=timeout)
+    if done.returncode == MISSING:
+        raise FileNotFoundError(directory)
+    if done.returncode != 1:  # 1: "file changed as we read it", and what was read is there
+        checked(done, f"fetching {directory}")
+    archive.seek(0)
+    return unpack(archive)
+
+
+def unpack(archive: BinaryIO) -> dict[str, bytes]:
+    """Return the contents of the regular files by name; without those that lead elsewhere.
+
+    Refused for what declares more than it holds.
+    """
+    files = {}
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            for member in tar:
+                name = member.name.removeprefix("./")
+                if member.issparse():
+                    raise Refused(f"The archive that came back has holes, in {name}.")
+                content = tar.extractfile(member) if member.isreg() else None
+                if content and not name.startswith("/") and ".." not in name.split("/"):
+                    files[name] = content.read()
+    except tarfile.TarError as error:
+        raise TryAgain(f"What came back is no whole archive: {error}", kind="unreachable") from None
+    return files
+
+
+def copy_file(
+    transport: Transport,
+    directory: str,
+    name: str,
+    target: BinaryIO,
+    *,
+    limit: int,
+    progress: Callable[[int], None] | None = None,
+    timeout: float = 3600,
+) -> str:
+    """Stream at most `limit` bytes of a file below `directory` into `target`; their sha256 in hex.
+
+    Refused, in words, where it is gone or is no regular file any more.
+    """
+    sink = Hashed(target, progress)
+    script = ["sh", "-c", COPY, "copy", directory, f"{directory}/{name}", str(limit)]
+    done = transport.run(script, stdout=cast(BinaryIO, sink), timeout=timeout)
+    why = {
+        MISSING: f"The directory {directory} is gone.",
+        MISSING + 1: f"There is no file {name} in {directory} any more.",
+        NOT_THE_FILE: f"{name} in {directory} is no regular file any more.",
+    }
+    if done.returncode in why:
+        raise Refused(why[done.returncode])
+    checked(done, f"reading {name}")
+    return sink.hash.hexdigest()
