@@ -28,7 +28,7 @@ from experiments.comparisons import Comparison, Group
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
-from experiments.statistics.steps import agreement_words
+from experiments.statistics.steps import Losses, agreement_words
 
 FOREST = (
     "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
@@ -198,18 +198,33 @@ def inside_plots(found: Inside, marks: Marks, name: str) -> list[Plot]:
         said = TAILS + LOGGED * found.is_logged
         plots.append(Plot(f"tails-{name}", figure, said, "Step times"))
     if found.losses.curves:
-        drawn, steps = found.losses.drawn_steps, found.losses.steps
         figure = loss_curves(
             found.losses.curves, found.losses.medians, metric="loss", unit="1", marks=marks
         )
-        thinned = f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
-        plots.append(Plot(f"losses-{name}", figure, LOSSES + thinned, "Loss"))
+        said = LOSSES + _thinned(found.losses)
+        plots.append(Plot(f"losses-{name}", figure, said, "Loss"))
     if found.accuracies:
         figure = accuracy_curves(
             found.accuracies, metric="accuracy", marks=marks, target=found.target or None
         )
         plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
+    for number, one in enumerate(found.others):
+        figure = loss_curves(
+            one.drawn.curves,
+            one.drawn.medians,
+            metric=one.metric.replace("_", " "),
+            unit=one.unit,
+            marks=marks,
+            log=False,
+        )
+        said = LOSSES + _thinned(one.drawn)
+        plots.append(Plot(f"other-{number}-{name}", figure, said, f"{one.metric}, step by step"))
     return plots
+
+
+def _thinned(losses: Losses) -> str:
+    drawn, steps = losses.drawn_steps, losses.steps
+    return f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
 
 
 def loss_words(found: Inside, baseline: str) -> list[str]:

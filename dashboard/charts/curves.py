@@ -26,11 +26,17 @@ from experiments.statistics.steps import Curve
 
 
 def loss_curves(
-    curves: Sequence[Curve], medians: Sequence[Curve], *, metric: str, unit: str, marks: Marks
+    curves: Sequence[Curve],
+    medians: Sequence[Curve],
+    *,
+    metric: str,
+    unit: str,
+    marks: Marks,
+    log: bool = True,
 ) -> Figure:
-    """A thin line a run, and each environment's median as a thick one, on a log axis if it can."""
+    """A thin line a run, and each environment's median as a thick one; `log`: if the axis can."""
     values = [y for curve in (*curves, *medians) for y in curve.y]
-    positive = bool(values) and min(values) > 0
+    positive = log and bool(values) and min(values) > 0
     return {
         "data": [
             *_runs(curves, marks, mode="lines"),

@@ -36,6 +36,7 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
         "scale": scale,
         "marks": known,
         "plots": inside_plots(found, known, name),
+        "left_out": found.left_out,
         "quantiles": quantile_words(found),
         "agreements": loss_words(found, experiment.baseline.name),
         "trained": trainings(experiment, list(known)).get((workload.pk, scale)),

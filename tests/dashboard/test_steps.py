@@ -195,6 +195,58 @@ def test_excluded_runs_have_no_say(site: Site, people: People, as_owner: Client)
     assert "to the bit in all 2 runs." in page
 
 
+def test_series_of_any_name_and_unit_are_drawn(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    """A program of the user's says what its steps are: rates, or times that are not in seconds."""
+    made = trained(site, people, scales=("1x1",))
+    for metric, unit, steps in (
+        ("images_per_second", "images/s", [10, 20, 30]),
+        ("step_time", "ms", None),
+        ("Loss", "nat", None),
+    ):
+        Series.objects.filter(run__experiment=made, metric=metric).delete()
+        for run in made.runs.all():
+            SeriesFactory(run=run, metric=metric, unit=unit, values=[3.0, 2.0, 4.0], steps=steps)
+    page = fragment(as_owner, made)
+    drawn = {name.split("-")[0]: figure for name, figure in figures(page).items()}
+    assert "No run here has recorded its steps." not in page
+    assert set(drawn) == {"losses", "accuracy", "other"}
+    axes = {
+        figure["layout"]["yaxis"]["title"]["text"]: figure["data"][0]["x"][:3]
+        for name, figure in figures(page).items()
+        if name.startswith("other")
+    }
+    assert axes == {
+        "images per second (images/s)": [10, 20, 30],
+        "step time (ms)": [1, 2, 3],
+        "Loss (nat)": [1, 2, 3],
+    }
+    assert "<h3>images_per_second, step by step</h3>" in page
+
+
+def test_of_very_many_series_those_that_are_not_drawn_are_named(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, blocks=1, scales=("1x1",))
+    for run in made.runs.all():
+        for number in range(14):
+            SeriesFactory(run=run, metric=f"part_{number:02}", unit="s", values=[1.0])
+        SeriesFactory(run=run, metric="step_time of instance 1", unit="s", values=[1.0])
+    page = fragment(as_owner, made)
+    assert len([name for name in figures(page) if name.startswith("other")]) == 12
+    assert "Not drawn here, but on each run’s page: part_12, part_13." in page
+
+
+def test_the_burn_in_that_the_program_reports_is_left_out(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = trained(site, people, scales=("1x1",))
+    Series.objects.filter(run__experiment=made, metric="step_time").update(burn_in=3)
+    (tails,) = [f for name, f in figures(fragment(as_owner, made)).items() if "tails" in name]
+    assert {len(trace["x"]) for trace in tails["data"]} == {3}
+
+
 def test_without_series_there_is_nothing_to_show_and_it_is_said(
     results: Experiment, as_owner: Client
 ) -> None:
