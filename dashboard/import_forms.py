@@ -12,6 +12,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from dashboard.forms import PercentField, Styled
+from experiments.ends import split_reason
 from experiments.importing import KIND, LONGEST_NAME, store
 from experiments.imports import LIMITS, ImportProblem, Logs, files, read_logs
 from experiments.imports.layout import (
@@ -148,7 +149,11 @@ class ImportForm(Styled, forms.Form):
     @property
     def failed(self) -> list[str]:
         runs = self.logs.runs if self.logs else []
-        return [f"{run.reason}: {run.message}" for run in runs if run.reason]
+        return [
+            ": ".join(filter(None, split_reason(run.reason, run.message)))
+            for run in runs
+            if run.reason
+        ]
 
     @property
     def notes(self) -> list[str]:

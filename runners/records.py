@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runners.directories import END, Fetched, is_ours
+from runners.exit_codes import describe_exit_code
 from runners.schedulers import Failure, LastWord
 
 TAIL = 20_000  # characters of output that are kept
@@ -57,6 +58,10 @@ class Part:
     @property
     def has_failed(self) -> bool:
         return bool(self.failure or self.exit_code)
+
+    @property
+    def end(self) -> str:
+        return f"ended with exit code {describe_exit_code(self.exit_code)}"
 
     @property
     def was_ended(self) -> bool:
@@ -150,7 +155,10 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
     if last_word and last_word.kind:
         return last_word.kind, _said(last_word)
     if record.exit_code:
-        return "failed", f"the job script ended with exit code {record.exit_code}"
+        return (
+            "failed",
+            f"the job script ended with exit code {describe_exit_code(record.exit_code)}",
+        )
     said = f" (the scheduler says {last_word.native})" if last_word else ""
     return "lost", f"the job left no exit code{said}"
 
@@ -183,7 +191,7 @@ def _read_run(
         files=left,
         snapshot=inside,
         others=snapshots,
-        culprit=f"{failed.name} ended with exit code {failed.exit_code}" if failed else "",
+        culprit=f"{failed.name} {failed.end}" if failed else "",
     )
 
 
@@ -221,7 +229,11 @@ def _output(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
     share = TAIL // (len(shown) + 1)
     texts = [printed[-share:]]
     for part in shown:
-        how = f", which ended with exit code {part.exit_code}" if part.has_failed else ""
+        how = (
+            f", which ended with exit code {describe_exit_code(part.exit_code)}"
+            if part.has_failed
+            else ""
+        )
         texts.append(f"--- {part.name}{how} ---\n{part.output[-share:]}")
     return "\n".join(filter(None, texts))
 
@@ -231,7 +243,9 @@ def _failed_step(files: Mapping[str, bytes]) -> str:
     if "failure.json" not in files:
         return ""
     failure = _object(files, "failure.json")
-    return f"{failure.get('doing', 'set-up')}: exit code {failure.get('exit_code')}"
+    code = failure.get("exit_code")
+    words = describe_exit_code(code) if isinstance(code, int) else str(code)
+    return f"{failure.get('doing', 'set-up')}: exit code {words}"
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:

@@ -19,6 +19,7 @@ from experiments.models import Chore, StagedImage
 from runners.jobs import JobSpec, Resources, Step
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
+from runners.terminal import plain_text
 
 LONGEST_SECONDS = 7200
 LAST_WORDS = 500  # characters of the output's end that a message repeats
@@ -102,7 +103,7 @@ def keep_chore(chore: Chore, record: Record, reason: str, message: str) -> None:
     """Write what came of a chore, and end it: all of it or nothing."""
     problem = message
     if reason == "failed" and record.failed_step:
-        said = record.output_tail.rpartition("\n")[2][-LAST_WORDS:]
+        said = plain_text(record.output_tail).rpartition("\n")[2][-LAST_WORDS:]
         problem = f"{record.failed_step}: {said or 'nothing was printed'}"
     cancelled = bool(reason and chore.cancel_requested_at)
     if cancelled:

@@ -19,8 +19,10 @@ from experiments.snapshots import differing
 from experiments.steady import note
 from runners.directories import Fetched
 from runners.errors import Refused
+from runners.exit_codes import describe_exit_code
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
+from runners.terminal import plain_text
 from runners.workloads import WORKLOADS, Result, SanityError
 
 # A shared file system may show the last files late; after this, silence is an answer.
@@ -204,8 +206,9 @@ def _outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str,
     if found.failure:
         return Run.State.FAILED, found.failure.partition(":")[0][:40], found.failure, None
     if found.exit_code != 0:
-        last = found.output_tail.rpartition("\n")[2][:500] or "nothing was printed"
-        how = found.culprit or f"The program ended with exit code {found.exit_code}"
+        last = plain_text(found.output_tail).rpartition("\n")[2][:500] or "nothing was printed"
+        code = describe_exit_code(found.exit_code)
+        how = found.culprit or f"The program ended with exit code {code}"
         message = f"{how[0].upper()}{how[1:]}: {last}"
         return Run.State.FAILED, "crashed", message, None
     if damaged := damaged_files(run, record):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from experiments.presets.papers import Paper
+
 FULL = "full"
 LAPTOP = "laptop"
 REPEATS = 5
@@ -46,8 +48,8 @@ class Preset:
     key: str
     title: str
     source: str
-    """Where it stands in the publications that Tare grew from."""
-    authors: str
+    """Where it stands in the paper: "Table 3"."""
+    paper: Paper
     question: str
     then: str
     """What was measured then, and found."""

@@ -1,7 +1,7 @@
 """Programs of others, ready to be started by `command`: what to type, and what to read.
 
-Only data. The command of Horovod is that of 002_3e43610d8f07cd4a's job; the program's code lies
-where 002's image has it, and is not ours to bring.
+Only data. The command of Horovod is that of Grupp et al. (2019); the program's code lies where
+their image has it, and is not ours to bring.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ from typing import Any
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn, timed
 from experiments.presets.commands import tf_cnn
+from experiments.presets.papers import BENCHMARKING
 
 MULTI_GPU = Preset(
     key="multi-gpu-short-runs",
     title="Images per second of ResNet50 and AlexNet on 1, 2 and 4 GPUs",
-    source="“Overview of multi-GPU (short) runs” of 002_3e43610d8f07cd4a",
-    authors="Grupp et al.",
+    source="“Overview of multi-GPU (short) runs”",
+    paper=BENCHMARKING,
     question="How many images per second do ResNet50 and AlexNet train on 1, 2 and 4 GPUs, in and "
     "out of containers?",
     then="Batch 64 (ResNet50) and 512 (AlexNet) on each GPU, SGD. On four K80 in udocker 205 "
@@ -88,8 +89,8 @@ MULTI_GPU = Preset(
 LONG_TRAINING = Preset(
     key="long-training",
     title="Long training of ResNet50: accuracy and training time",
-    source="“Long training, ResNet50” of 002_3e43610d8f07cd4a",
-    authors="Grupp et al.",
+    source="“Long training, ResNet50”",
+    paper=BENCHMARKING,
     question="Does ResNet50 learn as well and as fast in a container on 1, 2 and 4 GPUs?",
     then="ImageNet, 5 epochs on K80 (top-1 0.36, top-5 0.63, 33:45 h on one GPU, 8:34 h on four) "
     "and 10 epochs on GTX 980 Ti (0.53, 0.78, 30:23 h and 8:16 h), in udocker.",
@@ -167,8 +168,8 @@ def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
 
 
 _DISTRIBUTED: dict[str, Any] = {
-    "source": "“Distributed training with Horovod” of 002_3e43610d8f07cd4a",
-    "authors": "Grupp et al.",
+    "source": "“Distributed training with Horovod”",
+    "paper": BENCHMARKING,
     "then": "ResNet50, batch 64 on each GPU, udocker under mpirun with InfiniBand: 118 images/s on "
     "one GPU, 426 on four of one node, 492 on four of two nodes, 974 on eight, 1413 on twelve, "
     "2437 on twenty-four (batch 32).",
@@ -241,8 +242,8 @@ def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool =
 TF_CNN = Preset(
     key="tf-cnn-benchmarks",
     title="tf_cnn_benchmarks itself on 1, 2 and 4 GPUs",
-    source="“TensorFlow Benchmarks” of 002_3e43610d8f07cd4a",
-    authors="Grupp et al.",
+    source="“TensorFlow Benchmarks”",
+    paper=BENCHMARKING,
     question="How many images per second does tf_cnn_benchmarks itself train on 1, 2 and 4 GPUs?",
     then="The same figures as in the multi-GPU runs: this is the program that they were made with, "
     "from an image for TensorFlow 1.10.",

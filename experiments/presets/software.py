@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size
+from experiments.presets.papers import COREOS, UDOCKER_GPU
 
 
 def _blas(size: int, precision: str, *, steps: int, minutes: float) -> Piece:
@@ -23,8 +24,8 @@ def _blas(size: int, precision: str, *, steps: int, minutes: float) -> Piece:
 BLAS = Preset(
     key="numpy-on-tuned-blas",
     title="NumPy on the BLAS that an image brings",
-    source="“numpy with MKL and cuBLAS” of 004_fdbe5d3565a754e8",
-    authors="source{d}",
+    source="“numpy with MKL and cuBLAS”",
+    paper=COREOS,
     question="What is the BLAS of each environment worth, by size and precision?",
     then="NumPy and SciPy were built against MKL inside the image, with nvBLAS before it, because "
     "speed there was critical. No figures were published.",
@@ -77,8 +78,8 @@ def _files(*, small: int, large_mb: int, steps: int, minutes: float) -> Piece:
 ANATOMY = Preset(
     key="anatomy-of-the-overhead",
     title="The anatomy of the overhead: starting, importing, files",
-    source="An open question of 001_77177f20e2835f20",
-    authors="",
+    source="An open question",
+    paper=UDOCKER_GPU,
     question="Where does a container cost something: at its start, at the import, or at files?",
     then="Containers looked slightly faster than bare metal within the uncertainty; that their "
     "files are cached on the node was a guess, left open.",

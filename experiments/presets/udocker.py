@@ -7,12 +7,13 @@ Figures and settings are theirs; words and code are ours. Where a publication do
 from __future__ import annotations
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, timed
+from experiments.presets.papers import REMOTE_SENSING, UDOCKER_GPU
 
 TABLE_3 = Preset(
     key="training-time-1-2-4-gpus",
     title="Training time of ResNet50-FCN on 1, 2 and 4 GPUs",
-    source="Table 3 of 000_6a74c6ce4cc65545",
-    authors="Cavallaro et al.",
+    source="Table 3",
+    paper=REMOTE_SENSING,
     question="What does a container add to the training time of ResNet50-FCN on 1, 2 and 4 GPUs?",
     then="20 epochs of 4166 tiles, batch 16, Adam, on up to four K80; bare metal and uDocker three "
     "times each: 3710 and 3730 s on one GPU, 1860 and 1880 s on four.",
@@ -69,8 +70,8 @@ TABLE_3 = Preset(
 FIGURE_1 = Preset(
     key="five-networks-normalised",
     title="Time per batch of five networks, as a share of bare metal",
-    source="Figure 1 of 001_77177f20e2835f20",
-    authors="",
+    source="Figure 1",
+    paper=UDOCKER_GPU,
     question="Does a container change the time per batch of AlexNet, GoogLeNet, Overfeat, VGG and "
     "a network for MNIST?",
     then="One GTX 980 Ti of a node; 1000 batches of synthetic images after a burn-in, 20,000 steps "
@@ -151,8 +152,8 @@ FIGURE_1 = Preset(
 PACKED = Preset(
     key="four-containers-on-four-gpus",
     title="Four containers on four GPUs of one node",
-    source="“Four containers on four GPUs” of 001_77177f20e2835f20",
-    authors="",
+    source="“Four containers on four GPUs”",
+    paper=UDOCKER_GPU,
     question="Do four trainings at once on one node, each in a container with a GPU of its own, "
     "slow or unsettle each other?",
     then="Four uDocker containers in one job, each on a GPU of its own: the same mean time per "

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from runners.exit_codes import describe_exit_code
 from runners.jobs import EnvironmentSpec
 from runners.preflight.checks import WORDS_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import unanswered
@@ -181,7 +182,7 @@ def _not_started(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
             "Is the image staged where the catalogue says? Mend the path, or stage it again.",
         )
     return (
-        f"It does not start (exit code {answer.code}).",
+        f"It does not start (exit code {describe_exit_code(answer.code)}).",
         "The words below are the runtime's own; try the same command by hand on a node.",
     )
 

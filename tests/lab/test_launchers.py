@@ -79,7 +79,7 @@ def test_a_rank_that_dies_ends_the_others_and_is_named(cluster, launcher):
     assert died.exit_code not in (0, None)
     assert died.culprit == "rank 1 ended with exit code 3"
     assert died.output_tail.endswith("I am out")
-    assert absent.culprit.endswith("ended with exit code 127")
+    assert absent.culprit.endswith("ended with exit code 127 (the program was not found)")
     assert "No such file or directory" in absent.output_tail
 
 

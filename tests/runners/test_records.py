@@ -182,6 +182,8 @@ def test_without_accounting_the_output_names_the_failure(written, kind):
 def test_without_any_word_the_exit_code_is_told():
     assert name_failure(read_record({}), None) == ("lost", "the job left no exit code")
     ended = read_record({"exit_code": b"143\n"})
-    assert name_failure(ended, None) == ("failed", "the job script ended with exit code 143")
+    kind, words = name_failure(ended, None)
+    assert kind == "failed"
+    assert words.startswith("the job script ended with exit code 143 (SIGTERM: asked to end")
     late = read_record({"exit_code": b"143\n", "time-limit": b""})
     assert name_failure(late, None) == ("time-out", "the time limit was reached")

@@ -1,0 +1,30 @@
+"""How a run, a job or a chore ended, and what it printed, as pages show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from experiments.ends import describe_exit_code, plain_text, split_reason
+
+register = template.Library()
+register.filter(describe_exit_code)
+register.filter(plain_text)
+
+
+@register.filter
+def added_message(row: Any) -> str:
+    """Return what a row's message adds to its reason."""
+    return split_reason(row.reason, row.message)[1]
+
+
+@register.filter
+def reason_and_message(row: Any) -> SafeString:
+    """Return "reason: message", nothing said twice, the whole of it."""
+    reason, message = split_reason(row.reason, row.message)
+    if not reason or not message:
+        return format_html('<span class="message">{}</span>', reason or message)
+    return format_html('<strong>{}</strong>: <span class="message">{}</span>', reason, message)

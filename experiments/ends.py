@@ -1,0 +1,24 @@
+"""How runs, jobs and chores ended, in words: what pages say beside their states."""
+
+from __future__ import annotations
+
+from runners.exit_codes import describe_exit_code
+from runners.terminal import plain_text
+
+__all__ = ["describe_exit_code", "plain_text", "split_reason"]
+
+
+def split_reason(reason: str, message: str) -> tuple[str, str]:
+    """Return the reason and what the message adds to it: nothing is said twice.
+
+    A reason that is only the beginning of its message gives way to it.
+    """
+    message = plain_text(message).strip()
+    if not reason or not message.startswith(reason):
+        return reason, message
+    rest = message.removeprefix(reason)
+    if not rest.strip(" .:"):
+        return reason, ""
+    if rest.startswith(":"):
+        return reason, rest[1:].strip()
+    return "", message
