@@ -229,11 +229,7 @@ def _output(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
     share = TAIL // (len(shown) + 1)
     texts = [printed[-share:]]
     for part in shown:
-        how = (
-            f", which ended with exit code {describe_exit_code(part.exit_code)}"
-            if part.has_failed
-            else ""
-        )
+        how = f", which {part.end}" if part.has_failed else ""
         texts.append(f"--- {part.name}{how} ---\n{part.output[-share:]}")
     return "\n".join(filter(None, texts))
 
