@@ -238,8 +238,8 @@ def passed_on() -> list[str]:
     """Variables that the installer inside needs: this machine's proxies and index, and ours."""
     chosen = re.compile("(https?|no|all)_proxy|UV_(DEFAULT_)?INDEX.*|SSL_CERT_FILE", re.IGNORECASE)
     found = [f"{name}={value}" for name, value in os.environ.items() if chosen.fullmatch(name)]
-    # The lab has this machine's certificate authorities; bytecode that does not look at its source's
-    # time is valid in the image too.
+    # The lab has this machine's certificate authorities; bytecode that does not look at the time of
+    # its source is valid in the image too.
     return [
         *found,
         "UV_SYSTEM_CERTS=true",
