@@ -87,6 +87,8 @@ RQ_QUEUES = {
     for name, seconds in (("default", 600), ("bulk", 24 * 3600))
 }
 
+RQ = {"JOB_CLASS": "experiments.task_worker.TaskJob"}
+
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
 IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
 # Registries, by host, that people may have the server ask; empty: any.

@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet
 
 from dashboard.standalone.postgres import Postgres
-from dashboard.standalone.valkey import Valkey
+from dashboard.standalone.valkey import Valkey, with_database
 
 
 def start() -> None:
@@ -34,7 +34,7 @@ def start() -> None:
         atexit.register(valkey.stop)
         os.environ["REDIS_URL"] = valkey.url
     if number := os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw"):
-        os.environ["REDIS_URL"] = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{number}"
+        os.environ["REDIS_URL"] = with_database(os.environ["REDIS_URL"], int(number))
     # Tests never take the settings of a demo that happens to run from this folder.
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(32)
     os.environ["CREDENTIAL_KEYS"] = Fernet.generate_key().decode()

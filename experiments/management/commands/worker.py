@@ -7,7 +7,8 @@ from typing import Any
 import django_rq
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from rq import SimpleWorker
+
+from experiments.task_worker import TaskWorker
 
 
 class Command(BaseCommand):
@@ -20,13 +21,4 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         queue = django_rq.get_queue(options["queue"])
-        # No work horse: a tick is safe to lose, and a forked child could outlive its parent.
-        # The short times let another worker notice within seconds that this one has died.
-        SimpleWorker(
-            [queue],
-            connection=queue.connection,
-            serializer=queue.serializer,
-            worker_ttl=20,
-            maintenance_interval=5,
-            job_monitoring_interval=2,
-        ).work(logging_level="WARNING")
+        TaskWorker(queue).work(logging_level="WARNING")
