@@ -1,4 +1,7 @@
-"""The image store: the images' own bytes on the server, each file under its sha256."""
+"""The image store: the images' own bytes on the server, each file under its sha256.
+
+Beside them, for a day, copies of what runs have left on clusters.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ def folder() -> Path:
 def incoming(name: str = "") -> Path:
     """A file that is still being received; without a name, a new one."""
     return _made(Path(settings.IMAGE_STORE) / "incoming") / (name or uuid.uuid4().hex)
+
+
+def copy_of(name: str) -> Path:
+    """The copy of a run's file that somebody has asked for."""
+    return _made(Path(settings.IMAGE_STORE) / "copies") / name
 
 
 def adopt(received: Path, sha256: str) -> Path:

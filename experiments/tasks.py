@@ -10,7 +10,7 @@ from django.db import close_old_connections, transaction
 from redis.exceptions import RedisError
 
 from experiments import execution
-from experiments.models import Arrival, CheckReport, ConnectionTest, HostKey, StagedImage
+from experiments.models import Arrival, CheckReport, ConnectionTest, HostKey, RunFile, StagedImage
 
 # A queue of its own for what takes minutes: a tick must not wait behind it.
 BULK = "bulk"
@@ -54,6 +54,12 @@ def receive(pk: int) -> str:
     return execution.receive(pk)
 
 
+def copy_file(pk: int) -> str:
+    """Fetch a copy of a run's file, however long that takes."""
+    close_old_connections()
+    return execution.copy_file(pk)
+
+
 def ring(cluster_pk: int) -> None:
     """Ask for a tick once the transaction is done. Without Redis the clock comes round anyway."""
     transaction.on_commit(partial(_enqueue, tick, cluster_pk))
@@ -77,6 +83,11 @@ def ring_to_send(row: StagedImage) -> None:
 def ring_to_receive(row: Arrival) -> None:
     """Ask for an image that somebody wants in the catalogue."""
     transaction.on_commit(partial(_enqueue, receive, row.pk, queue=BULK))
+
+
+def ring_to_copy(row: RunFile) -> None:
+    """Ask for a copy of a file that a run has left."""
+    transaction.on_commit(partial(_enqueue, copy_file, row.pk, queue=BULK))
 
 
 def _enqueue(task: Callable[[int], str], pk: int, *, queue: str = "default") -> None:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import re2
+
 from runners.directories import END, Fetched, is_ours
 from runners.exit_codes import describe_exit_code
 from runners.schedulers import Failure, LastWord
@@ -150,7 +152,7 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
         return last_word.kind, _said(last_word)
     # Where single processes are killed for their memory, Slurm itself only knows FAILED 0:9.
     for kind, pattern in WRITTEN:
-        if found := re.search(pattern, record.output_tail, re.IGNORECASE):
+        if found := re2.search(f"(?i){pattern}", record.output_tail):
             return kind, found[0].strip()
     if last_word and last_word.kind:
         return last_word.kind, _said(last_word)

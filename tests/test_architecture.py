@@ -16,6 +16,7 @@ ROOMS = ("dashboard", "experiments", "runners")
 MAY_IMPORT = {
     "runners": {"runners", "paramiko"},
     "runners.payload": {"runners.payload"},
+    "runners.records": {"runners", "re2"},
     "runners.workloads.patterns": {"runners", "re2"},
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.db.models import Q
-from django.http import HttpResponse
+from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
@@ -13,8 +15,9 @@ from dashboard.facts import both_sides, measurements, phases, traces
 from dashboard.filters import RunFilter, listing
 from dashboard.marks import marks
 from dashboard.requests import OpenRequest, Request
-from experiments import lifecycle
-from experiments.models import Experiment, Run
+from experiments import lifecycle, store
+from experiments.copies import ask_for_copy
+from experiments.models import Experiment, Run, RunFile
 from experiments.permissions import may_change
 from experiments.workloads import run_with
 
@@ -28,6 +31,7 @@ SORTS = {
     "state": "state",
     "node": "node",
 }
+FILE_SORTS = {"size": "size_bytes", "path": "path"}
 
 
 @require_GET
@@ -69,8 +73,21 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "can_edit": may_change(request.user, row.experiment),
     }
+    if row.files_count:
+        context |= _files(request, row)
+    if request.htmx and "files" in request.GET:
+        return render(request, "runs/files.html", context)
     fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
     return render(request, f"runs/detail.html{fragment}", context)
+
+
+def _files(request: OpenRequest, row: Run) -> dict[str, Any]:
+    """The files that the run has left, a page of them, and whether one is being copied."""
+    return {
+        "files": listing(request, row.files.all(), sorts=FILE_SORTS, default="-size"),
+        "copying": row.files.to_be_copied().exists(),
+        "run_directory": f"{row.job.directory}/{row.folder}",
+    }
 
 
 def _visible(request: OpenRequest, uid: str) -> Run:
@@ -98,3 +115,31 @@ def exclude(request: Request, uid: str) -> HttpResponse:
             request, "Not excluded: a run that succeeded and a written cause are needed."
         )
     return redirect(row)
+
+
+@require_POST
+def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
+    """Have a file that the run has left copied from its cluster."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    file = get_object_or_404(RunFile, run=row, pk=pk)
+    if ask_for_copy(file, request.user):
+        messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
+    else:
+        messages.error(request, f"{file} cannot be fetched, or is on its way already.")
+    return redirect(f"{row.get_absolute_url()}#files")
+
+
+@require_GET
+def run_file(request: Request, uid: str, pk: int) -> FileResponse:
+    """The copy of a file that the run has left, to be saved."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    file = get_object_or_404(RunFile, run=row, pk=pk)
+    copy = store.copy_of(str(file.pk))
+    if not file.has_copy or not copy.is_file():
+        raise Http404(f"There is no copy of {file} here any more: fetch it again.")
+    name = "".join(one if one.isprintable() else "_" for one in file.path.rpartition("/")[2])
+    return FileResponse(
+        copy.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream"
+    )

@@ -4,6 +4,7 @@ import experiments.execution.building  # its kinds of chores
 import experiments.execution.environments  # its kinds of chores
 import experiments.execution.staging  # noqa: F401  (its kinds of chores)
 from experiments.execution.connections import test_connection, try_log_in
+from experiments.execution.file_copies import copy_file
 from experiments.execution.lease import LeaseLost
 from experiments.execution.links import connect, partition_problem
 from experiments.execution.preflight import check, fetch_host_key
@@ -14,6 +15,7 @@ __all__ = [
     "LeaseLost",
     "check",
     "connect",
+    "copy_file",
     "fetch_host_key",
     "partition_problem",
     "receive",

@@ -23,18 +23,13 @@ def wanted_files(row: Job | Chore) -> set[str]:
     return {name for name in names if name}
 
 
-def folder_of(run: Run) -> str:
-    """The run's directory, relative to its job's."""
-    return f"runs/{run.position}-{run.uid}"
-
-
 def damaged_files(run: Run, record: Record) -> list[str]:
     """Return the files that are read and do not match their check sums, or are not there.
 
     What a program keeps for itself, such as caches and checkpoints, never counts against a run.
     """
     wanted = wanted_files(run.job)
-    folder = f"{folder_of(run)}/"
+    folder = f"{run.folder}/"
     bad = (*record.bad_checksums, *record.missing)
     return [name for name in bad if name.startswith(folder) and is_ours(name, wanted)]
 
@@ -46,7 +41,7 @@ def unread_files(run: Run, found: RunRecord, record: Record) -> list[str]:
         f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
         "a file: it stays on the cluster."
         for path, size in _files(run, record)
-        if path not in found.files and is_ours(f"{folder_of(run)}/{path}", wanted)
+        if path not in found.files and is_ours(f"{run.folder}/{path}", wanted)
     ]
 
 
@@ -67,7 +62,7 @@ def keep_files(run: Run, found: RunRecord, record: Record) -> None:
 
 def _files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file in the run's directory."""
-    folder = f"{folder_of(run)}/"
+    folder = f"{run.folder}/"
     for name, size in record.sizes.items():
         if name.startswith(folder):
             yield name.removeprefix(folder), size
@@ -75,13 +70,13 @@ def _files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
 
 def _is_known(path: str, size: int, run: Run, found: RunRecord) -> bool:
     """Whether the page shows all that is in a file: Tare's own, of which nothing stayed behind."""
-    if path not in found.files or not is_ours(f"{folder_of(run)}/{path}"):
+    if path not in found.files or not is_ours(f"{run.folder}/{path}"):
         return False
     return not path.endswith("output.txt") or size <= TAIL
 
 
 def _row(run: Run, path: str, size: int, found: RunRecord, record: Record) -> RunFile:
-    name = f"{folder_of(run)}/{path}"
+    name = f"{run.folder}/{path}"
     digest = record.checksums.get(name, "")
     state = RunFile.State.SAME if digest and path in found.files else RunFile.State.STAYED
     shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -118,6 +118,12 @@ class Snapshot(models.Model):
         return f"snapshot {self.content_hash[:12]}"
 
 
+class RunFileQuerySet(models.QuerySet["RunFile"]):
+    def to_be_copied(self) -> RunFileQuerySet:
+        """Return those that somebody has asked for, and that are neither here nor refused."""
+        return self.filter(asked_at__isnull=False, copied_at=None, problem="")
+
+
 class RunFile(models.Model):
     """A file that a run has left on the cluster, and the copy of it that somebody asked for."""
 
@@ -126,14 +132,12 @@ class RunFile(models.Model):
         DIFFERS = "differs", "differs from its check sum"
         STAYED = "stayed", "not compared"
 
-    MOST_BYTES = 2**30
+    MOST_BYTES = 10**9
     KEPT = timedelta(days=1)
 
     run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="files")
     path = models.TextField(help_text="Relative to the run's directory.")
-    has_plain_name = models.BooleanField(
-        default=True, help_text="In UTF-8, so that it can be fetched."
-    )
+    has_plain_name = models.BooleanField(default=True, help_text="In UTF-8: it can be fetched.")
     size_bytes = models.PositiveBigIntegerField()
     sha256 = models.CharField(
         max_length=64, blank=True, help_text="As the job summed it up; empty if it did not."
@@ -147,6 +151,8 @@ class RunFile(models.Model):
     done_bytes = models.PositiveBigIntegerField(default=0)
     copied_at = models.DateTimeField(null=True)
     problem = models.TextField(blank=True, help_text="Why there is no copy, or what it lacks.")
+
+    objects = RunFileQuerySet.as_manager()
 
     class Meta:
         ordering = ["-size_bytes", "path"]

@@ -105,6 +105,11 @@ class Run(models.Model):
         return self.state in self.FINAL
 
     @property
+    def folder(self) -> str:
+        """Its directory on the cluster, relative to its job's."""
+        return f"runs/{self.position}-{self.uid}"
+
+    @property
     def awaits_job(self) -> bool:
         """It has ended, as the journal says; its files come home with those of its whole job."""
         return self.state == self.State.RUNNING and self.ended_at is not None

@@ -187,3 +187,11 @@ def test_without_any_word_the_exit_code_is_told():
     assert words.startswith("the job script ended with exit code 143 (SIGTERM: asked to end")
     late = read_record({"exit_code": b"143\n", "time-limit": b""})
     assert name_failure(late, None) == ("time-out", "the time limit was reached")
+
+
+@pytest.mark.parametrize("word", ["exceeded ", "oom", "CANCELLED AT ", "due to "])
+def test_no_output_keeps_everybody_waiting(word):
+    """Python's own engine took 50 s for 5,000 such characters, while all clusters waited."""
+    written = (word * 20_000)[:60_000]
+    record = read_record({"scheduler-7.out": written.encode(), "job.out": written.encode()})
+    assert name_failure(record, None)[0] in ("lost", "cancelled outside")

@@ -21,11 +21,12 @@ from experiments.models import (
     ConnectionTest,
     HostKey,
     Job,
+    RunFile,
     StagedImage,
 )
 from experiments.models.images import SILENCE
 from experiments.preflights import LONGEST
-from experiments.tasks import ring, ring_for, ring_to_receive, ring_to_send
+from experiments.tasks import ring, ring_for, ring_to_copy, ring_to_receive, ring_to_send
 
 # How often a cluster without work is visited, so that its page knows whether it answers.
 IDLE_SECONDS = 60
@@ -87,3 +88,5 @@ def ring_what_waits(again: dict[str, float], now: float) -> None:
     died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=silent)
     for arrival in Arrival.objects.filter(waiting | died).exclude(kind=Arrival.Kind.RECIPE):
         ring_to_receive(arrival)
+    for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:
+        ring_to_copy(file)
