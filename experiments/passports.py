@@ -27,6 +27,7 @@ from experiments.models import (
 )
 from experiments.parity import Difference, Grade, counts, differences
 from experiments.permissions import why_not_use
+from runners.workloads import KNOWN_WORKLOADS
 
 NAMED = 5
 """More differences than this are counted, not named, where a sentence names them."""
@@ -332,13 +333,24 @@ def kept(experiment: Experiment) -> dict[str, dict[str, Any]]:
     return {names[int(pk)]: found for pk, found in parity.items() if int(pk) in names}
 
 
-def known_before(parity: Mapping[str, Any]) -> str:
-    """Return in a sentence what `frozen` kept of one environment."""
+def own_programs(experiment: Experiment) -> list[str]:
+    """Return the names of its workloads that start a program of the user's."""
+    kinds = [kind for kind, known in KNOWN_WORKLOADS.items() if known.is_the_users]
+    rows = experiment.workloads.filter(kind__in=kinds).order_by("name")
+    return list(rows.values_list("name", flat=True))
+
+
+def known_before(parity: Mapping[str, Any], *, own_program: bool = False) -> str:
+    """Return in a sentence what `frozen` kept of one environment.
+
+    `own_program`: the runs start a program of the user's, of which a survey sees nothing.
+    """
     if unknown := parity["unknown"]:
         return f"Software not compared before the launch: {'; '.join(unknown)}."
     if not parity["differences"]:
         day = max(parity["looked_at"])[:10]
-        return f"Before the launch the same software was found on both sides (looked at {day})."
+        same = "Python, packages and libraries were" if own_program else "software was"
+        return f"Before the launch the same {same} found on both sides (looked at {day})."
     count = len(parity["differences"])
     return (
         f"{count} difference{'s' * (count != 1)} in software "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from experiments.programs import facts as facts_of_program
+
 # What must agree on both sides of the wall for the container to be the only difference.
 # The operating system, libc and PATH may differ: they are what an image is made of.
 INSIDE_FACTS = {
@@ -38,6 +40,7 @@ def facts(content: Mapping[str, Any]) -> dict[str, str]:
         found[f"package {package}"] = version
     for name, value in (inside.get("tensorflow_variables") or {}).items():
         found[f"variable {name}"] = value
+    found |= dict(facts_of_program(inside.get("program")))
     return {name: value for name, value in found.items() if value}
 
 

@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},
     "experiments.design": {"numpy"},
-    "experiments.snapshots": set(),
+    "experiments.snapshots": {"experiments.programs"},
+    "experiments.programs": set(),
     "experiments.parity": set(),
     "experiments.imports": {"experiments.imports", "runners.workloads.running_rates"},
     "experiments.models": {

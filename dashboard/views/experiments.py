@@ -19,7 +19,7 @@ from experiments import lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
-from experiments.passports import kept, known_before
+from experiments.passports import kept, known_before, own_programs
 from experiments.permissions import may_change
 from experiments.preflights import last_if_red
 from experiments.progress import explain_waiting, progress_of
@@ -116,8 +116,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
+        own = bool(own_programs(row))
         parity = [
-            (name, found | {"known": known_before(found)}) for name, found in kept(row).items()
+            (name, found | {"known": known_before(found, own_program=own)})
+            for name, found in kept(row).items()
         ]
         planned = listing(request, jobs, sorts={"block": "block"}, default="block")
         return {"listing": planned, "parity": parity}

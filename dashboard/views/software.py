@@ -37,6 +37,7 @@ def known(row: Experiment) -> dict[str, Any]:
     looking = any(sight.under_way for sight in unknown)
     return {
         "passports": found,
+        "own_programs": passports.own_programs(row) if found else [],
         "looking": looking,
         "may_look": any(not sight.under_way for sight in unknown),
     }

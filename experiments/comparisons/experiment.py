@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from experiments import passports, snapshots
+from experiments import passports, programs, snapshots
 from experiments.comparisons.comparison import Comparison, Group, is_decided
 from experiments.comparisons.exclusions import (
     Exclusion,
@@ -94,7 +94,8 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         """Compare the runs that succeeded, and `also` these."""
         starts = warm_ups(experiment, workloads, metrics, environments, also)
         samples = _samples(experiment, metrics, starts, also)
-        differences = _differences(experiment, also)
+        facts = _facts(experiment, also)
+        differences = {place: _against_baseline(experiment, arms) for place, arms in facts.items()}
         trained = trainings(experiment, environments, also)
         return _adjusted(
             [
@@ -106,6 +107,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     environments,
                     samples.get((workload.pk, scale), []),
                     differences.get((workload.pk, scale), {}),
+                    _programs(workload, facts.get((workload.pk, scale), {}), environments),
                     starts.get((workload.pk, scale)),
                     parity,
                     trained.get((workload.pk, scale)),
@@ -196,6 +198,7 @@ def _group(
     environments: list[str],
     samples: list[Sample],
     differences: Mapping[str, list[str]],
+    programs_said: Mapping[str, str],
     starts: WarmUps | None,
     parity: Mapping[str, Mapping[str, Any]],
     trained: Trainings | None,
@@ -237,7 +240,10 @@ def _group(
         return Group(cell, metric, samples, [], str(error), starts, trained)
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
-    pairs = [_with_software(pair, parity.get(pair.environment)) for pair in pairs]
+    pairs = [
+        _with_software(pair, parity.get(pair.environment), programs_said.get(pair.environment, ""))
+        for pair in pairs
+    ]
     if trained:
         pairs = [_held_to_training(pair, trained) for pair in pairs]
     return Group(cell, metric, samples, pairs, warm_ups=starts, trained=trained)
@@ -270,11 +276,15 @@ def _with_later(pair: Pair, look: Look, now: Pair) -> Pair:
     return replace(pair, look=look)
 
 
-def _with_software(pair: Pair, parity: Mapping[str, Any] | None) -> Pair:
-    """With what the plan keeps of the passport: what was waived stays beside the verdict."""
+def _with_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -> Pair:
+    """With what the plan keeps of the passport: what was waived stays beside the verdict.
+
+    `program` says what the runs found of a program of the user's own; "" where they had none.
+    """
     if parity is None:
-        return pair
-    pair = replace(pair, software=passports.known_before(parity))
+        return replace(pair, software=program)
+    known = passports.known_before(parity, own_program=bool(program))
+    pair = replace(pair, software=f"{known} {program}".strip())
     why = passports.why_waived(parity)
     return _stamped(pair, Stamp.WAIVED, why) if why else pair
 
@@ -366,10 +376,10 @@ def _samples(
     }
 
 
-def _differences(
+def _facts(
     experiment: Experiment, also: Collection[int]
-) -> dict[Place, dict[str, list[str]]]:
-    """Return what else differed from the baseline, by group and environment, as snapshots tell it.
+) -> dict[Place, dict[str, list[Mapping[str, str]]]]:
+    """Return what snapshots say of the runs, by group and environment.
 
     PostgreSQL leaves out facts that are repeated: most runs of an environment have the same.
     """
@@ -382,7 +392,17 @@ def _differences(
     facts: dict[Place, dict[str, list[Mapping[str, str]]]] = {}
     for workload, scale, environment, known in rows:
         facts.setdefault((workload, scale), {}).setdefault(environment, []).append(known)
-    return {place: _against_baseline(experiment, arms) for place, arms in facts.items()}
+    return facts
+
+
+def _programs(
+    workload: Workload, facts: Mapping[str, list[Mapping[str, str]]], environments: Sequence[str]
+) -> dict[str, str]:
+    """Return in words what was inspected of the user's program, by environment."""
+    if not KNOWN_WORKLOADS[workload.kind].is_the_users:
+        return {}
+    ours = facts.get(environments[0], [])
+    return {name: programs.describe_programs(ours, facts.get(name, [])) for name in environments}
 
 
 def _against_baseline(

@@ -18,14 +18,18 @@ from typing import Any, Dict, List
 
 from .frameworks import Failure
 from .place import Place
+from .programs import inspect
 from .recorder import Recorder
 
 QUIET = True
 """Nothing but the program prints: its output may be searched by patterns."""
 
 
-def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
-    """Raises Failure if the program cannot be started, SystemExit with its code if it fails."""
+def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[str, Any]:
+    """Return which files the program consists of, for the snapshot.
+
+    Raises Failure if the program cannot be started, SystemExit with its code if it fails.
+    """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
     variables = surroundings(parameters, files, place)
     argv = words(parameters, files, place)
@@ -42,6 +46,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     recorder.phase("end")
     if code:
         raise SystemExit(code if code > 0 else 128 - code)
+    return {"program": inspect(parameters["argv"], argv, program, sys.executable, variables)}
 
 
 def words(parameters: dict[str, Any], files: str, place: Place) -> List[str]:

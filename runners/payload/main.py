@@ -75,11 +75,11 @@ def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None
         place.start_together(here)
 
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
-    workload.run(spec["parameters"], recorder, here)
+    brought = workload.run(spec["parameters"], recorder, here) or {}
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
-    write_json(inside_path, {**inside, **snapshot.after()})
+    write_json(inside_path, {**inside, **snapshot.after(), **brought})
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
