@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dashboard.methods import methods
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
+from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.words import at_the_look
 
 SPECIAL = str.maketrans(
@@ -120,17 +121,17 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
     if not comparison.everywhere:
         return
     title = (
-        "All cells: the geometric mean of the ratios; p, equivalence is that of the mean, and in "
-        "brackets the largest of all cells"
+        "All configurations: the geometric mean of the ratios, where they do not differ; p, "
+        "equivalence is that of the mean, and in brackets the largest of all"
     )
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
     for one in comparison.everywhere:
         cells = (
             one.environment,
-            f"{one.cells} cells",
+            numbers.count(one.cells, "configuration"),
             "",
-            numbers.ratio(one.geometric_mean_ratio, one.ci_difference),
+            _common_ratio(one),
             numbers.ratio(one.geometric_mean_ratio, one.ci_equivalence).partition(" ")[2],
             numbers.p_value(one.p_difference),
             _p(one.p_equivalence, one.largest_p_equivalence),
@@ -138,6 +139,12 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
             "equivalent in all" if one.equivalent_in_all else "not shown in all",
         )
         yield f"    {_row(cells)}"
+
+
+def _common_ratio(one: Everywhere) -> str:
+    if one.ratios_differ:
+        return f"{numbers.ratio(one.smallest_ratio)} to {numbers.ratio(one.largest_ratio)}"
+    return numbers.ratio(one.geometric_mean_ratio, one.ci_difference)
 
 
 def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:
@@ -149,7 +156,7 @@ def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str
         numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],
         _p(pair.p_difference, pair.p_difference_holm),
         _p(pair.p_equivalence, pair.p_equivalence_holm),
-        numbers.percent(pair.smallest_margin),
+        numbers.provable(pair.smallest_margin),
         str(pair.verdict),
     )
 

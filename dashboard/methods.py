@@ -71,8 +71,8 @@ def _(comparison: TableComparison) -> list[str]:
 
 def _published(comparison: TableComparison) -> str:
     source = comparison.row.source.rstrip(".")
-    rows = len(comparison.sheet.rows)
-    return f"The numbers are those of a published table of {rows} rows{source and f': {source}'}."
+    rows = numbers.count(len(comparison.sheet.rows), "row")
+    return f"The numbers are those of a published table of {rows}{source and f': {source}'}."
 
 
 def _of_runs(comparison: TableComparison) -> str:
@@ -185,7 +185,8 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
             "Where each run settles was looked for without regard to its environment: change "
             "points (least squares, penalty 6 ln k for k blocks) in the medians of blocks of "
             "steps; the last level is steady if it holds for half of the run.",
-            f"{unsettled} of {looked_at} runs never settle; they count like the others.",
+            f"{_of(unsettled, looked_at, 'run')} never settle{'s' * (unsettled == 1)}; those that "
+            "do not count like the others.",
         )
     )
 
@@ -205,7 +206,7 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
         "Where they differ to the bit, the root mean square of the differences of the last values "
         f"was held against √2 times their standard deviation between {noise} (F test at 1 %), "
         "and their mean against that standard deviation (Student’s t at 1 %). Of "
-        f"{len(found)} comparisons: {said}."
+        f"{numbers.count(len(found), 'comparison')}: {said}."
     )
 
 
@@ -245,10 +246,11 @@ def _looks(stage: Stage) -> str:
         said += f" A person ended the experiment at look {stage.stopped_at}."
     if stage.stopped_early:
         said += (
-            f" It was ended after {stage.ended} of {stage.planned} {stage.unit}s, outside the plan."
+            f" It was ended after {_of(stage.ended, stage.planned, stage.unit)}, outside the plan."
         )
     if stage.waits:
-        said += f" So far {stage.ended} of {stage.planned} {stage.unit}s have ended."
+        ended = "has" if stage.ended == 1 else "have"
+        said += f" So far {_of(stage.ended, stage.planned, stage.unit)} {ended} ended."
     return said
 
 
@@ -261,8 +263,10 @@ def _family(comparison: Comparison) -> str:
     if not comparison.everywhere:
         return said
     return (
-        f"{said} “Equivalent in all cells” is an intersection-union test: its p is the largest and "
-        "needs no correction. The geometric mean of the ratios takes the cells as independent."
+        f"{said} “Equivalent in all configurations” is an intersection-union test: its p is the "
+        "largest and needs no correction. The geometric mean of the ratios takes the "
+        "configurations as independent; none is given where the ratios differ (Welch’s F test at "
+        "5 %) by more than the margin."
     )
 
 
@@ -272,9 +276,11 @@ def _completeness(comparison: ExperimentComparison) -> str:
         for state in map(str, Run.FINAL)
         if comparison.stage.states[state]
     )
-    runs = f"{comparison.planned} runs were planned, {comparison.ended} have ended{ends}."
+    planned = _count(comparison.planned, "run was", "runs were")
+    ended = "has" if comparison.ended == 1 else "have"
+    runs = f"{planned} planned, {comparison.ended} {ended} ended{ends}."
     if comparison.experiment.imported_at:
-        runs = f"{comparison.planned} runs were found in the logs{ends}."
+        runs = f"{planned} found in the logs{ends}."
     without = "Runs that failed, were cancelled or were excluded have no say"
     if comparison.experiment.is_paired:
         without += "; blocks in which one side is missing are left out of that pair"
@@ -301,6 +307,11 @@ def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
         if pair.before
     ]
     yield " ".join((*said, *before))
+
+
+def _of(count: int, total: int, noun: str) -> str:
+    """Some of all: "1 of 5 runs"."""
+    return f"{count:,} of {numbers.count(total, noun)}"
 
 
 def _count(count: int, singular: str, plural: str) -> str:

@@ -14,6 +14,7 @@ from dashboard.forms import PercentField, Styled
 from experiments.comparisons.tables import MOST_BYTES, Preview, as_kept, preview, reading_of
 from experiments.models import PublishedTable, User
 from experiments.sharing import Sharing
+from experiments.statistics import numbers
 from experiments.statistics.columns import ROLES, Reading
 from experiments.statistics.printed import TableError
 from experiments.statistics.sheets import text_of
@@ -169,10 +170,12 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         """What the table is about, as far as it can be told from it."""
         baseline = self.preview.baseline
         others = [name for name in self.preview.environments if name != baseline]
-        listed = " and ".join(filter(None, [", ".join(others[:2][:-1]), *others[:2][-1:]]))
-        more = " and others" if len(others) > 2 else ""
-        question = f"What does {listed}{more} cost compared with {baseline}?"
-        return question if others and len(question) <= 300 else "A published table"
+        if not others:
+            return "A published table"
+        listed = numbers.listed([*others[:2], "others"] if len(others) > 2 else others)
+        do = "does" if len(others) == 1 else "do"
+        question = f"What {do} {listed} cost compared with {baseline}?"
+        return question if len(question) <= 300 else "A published table"
 
     @property
     def role_choices(self) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.statistics import numbers
 from experiments.steady import note
 from runners.workloads import KNOWN_WORKLOADS
 
@@ -86,7 +87,7 @@ def store(
             experiment.workloads.set(set(workloads.values()))
             experiment.environments.set(environments.values())
             _create_runs(experiment, placed, environments, workloads)
-            why = f"{len(placed)} runs from {source}, sha256 {logs.sha256}"
+            why = f"{numbers.count(len(placed), 'run')} from {source}, sha256 {logs.sha256}"
             record(experiment, "imported", why=why, by=owner)
     except IntegrityError:  # somebody was as fast
         if existing := known.first():

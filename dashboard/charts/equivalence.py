@@ -98,7 +98,7 @@ def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure
 def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict[str, Any]]:
     """The curve, and the symbol where it crosses the level."""
     index = marks[pair.environment]
-    proves = f"smallest provable margin {numbers.percent(pair.smallest_margin, decimals=2)}"
+    proves = f"smallest provable margin {numbers.provable(pair.smallest_margin, decimals=2)}"
     shared = {
         "type": "scatter",
         "meta": meta(index),
@@ -123,7 +123,7 @@ def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict
         "x": [100 * (pair.smallest_margin or 0)],
         "y": [pair.alpha],
         "showlegend": True,
-        "name": f"{label(pair.environment)}: {numbers.percent(pair.smallest_margin, decimals=2)}",
+        "name": f"{label(pair.environment)}: {numbers.provable(pair.smallest_margin, decimals=2)}",
         "line": {"color": colour(index), "width": 2, "dash": dash(index)},
         "marker": {
             "symbol": symbol(index),

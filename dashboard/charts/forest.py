@@ -191,12 +191,12 @@ def _hover(pair: Pair) -> str:
     lines = [
         f"<b>{label(pair.environment)}</b> / {label(pair.baseline)}",
         f"ratio {numbers.ratio(pair.ratio, pair.ci_difference)} ({_level([pair], 1)} CI)",
-        f"cost {numbers.cost(pair.cost)}",
+        f"cost {numbers.change(pair.cost, pair.ci_difference)}",
         f"p of a difference {numbers.p_value(pair.p_difference)}",
         f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
     ]
     if pair.smallest_margin is not None:
-        lines.append(f"smallest provable margin {numbers.percent(pair.smallest_margin)}")
+        lines.append(f"smallest provable margin {numbers.provable(pair.smallest_margin)}")
     return "<br>".join(lines)
 
 

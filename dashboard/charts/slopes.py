@@ -11,6 +11,7 @@ from dashboard.charts.style import (
     Figure,
     Marks,
     axis,
+    close_log_range,
     colour,
     label,
     layout,
@@ -83,6 +84,7 @@ def slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -
                 }
             )
     ticks = [arm for name in others for arm in (baseline, name)]
+    shown = [y for trace in data for y in trace["y"] if y is not None]
     return {
         "data": data,
         "layout": layout(
@@ -98,6 +100,11 @@ def slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -
                 showgrid=False,
                 fixedrange=True,
             ),
-            yaxis=axis(with_unit(metric, unit)),
+            # The comparison is of ratios: on this axis equal ones are parallel.
+            yaxis=axis(
+                f"{with_unit(metric, unit)}, log scale",
+                type="log",
+                **(close_log_range(min(shown), max(shown)) if shown else {}),
+            ),
         ),
     }

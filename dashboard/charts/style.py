@@ -106,6 +106,26 @@ def log_range(low: float, high: float) -> dict[str, Any]:
     }
 
 
+def close_log_range(low: float, high: float) -> dict[str, Any]:
+    """A log axis for values that may lie close together: little room, and ticks as on a linear one.
+
+    Where they span more than a factor of 3 it is that of `log_range`.
+    """
+    if high > 3 * low:
+        return log_range(low, high)
+    room = max((high / low) ** 0.08, 1.0005)
+    low, high = low / room, high * room
+    step = 10.0 ** math.floor(math.log10(high - low))
+    step = next(s for s in (step / 5, step / 2, step, 2 * step) if (high - low) / s <= 7)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    ticks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return {
+        "range": [math.log10(low), math.log10(high)],
+        "tickvals": [float(f"{tick:.12g}") for tick in ticks],
+        "ticktext": [f"{tick:.{decimals}f}" for tick in ticks],
+    }
+
+
 def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[str, Any]:
     """A transparent ground; the width is the page's."""
     return {

@@ -25,6 +25,7 @@ for write in (
     numbers.cost,
     numbers.factor,
     numbers.margin,
+    numbers.provable,
     numbers.duration,
     numbers.level,
 ):
@@ -53,6 +54,17 @@ def minutes(value: int) -> str:
 def ratio(pair: Pair | Everywhere) -> str:
     """The ratio with the interval that decides about a difference."""
     return numbers.ratio(pair.ratio, pair.ci_difference)
+
+
+@register.filter
+def ratio_alone(value: float | None) -> str:
+    return numbers.ratio(value)
+
+
+@register.filter
+def cost_of(pair: Pair | Everywhere) -> str:
+    """What the job pays, with the digits of the ratio."""
+    return numbers.change(pair.cost, pair.ci_difference)
 
 
 @register.filter
@@ -85,6 +97,9 @@ def companion_ratio(one: Companion) -> str:
     """The ratio with its interval; of a bootstrap the interval alone."""
     if one.interval is None:
         return numbers.ratio(one.ratio)
+    if one.decimals is not None:
+        low, high = (numbers.fixed(end, one.decimals) for end in one.interval)
+        return f"[{low}, {high}]"
     told = numbers.ratio(one.ratio or 1.0, one.interval)
     return told if one.ratio is not None else told.partition(" ")[2]
 

@@ -129,7 +129,7 @@ def stamp_excluded(
     then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
     known = ", ".join(filter(None, (then.words, problem)))
     whose = _named(late) if late else "They are runs of other configurations."
-    runs = f"{len(late)} run{'s' * (len(late) != 1)}" if late else "Runs"
+    runs = numbers.count(len(late), "run") if late else "Runs"
     was = "was" if len(late) == 1 else "were"
     reason = (
         f"{runs} {was} excluded when a verdict could be read. Before: {known}. "

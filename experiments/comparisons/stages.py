@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from experiments.models import Experiment, Run
+from experiments.statistics import numbers
 from experiments.statistics.looks import level, schedule
 
 WHY = (
@@ -136,11 +137,13 @@ class Stage:
 
     @property
     def _all_have(self) -> str:
-        return f"all {self._count} have" if self.planned != 1 else f"its one {self.unit} has"
+        if self.planned == 1:
+            return f"its one {self.unit} has"
+        return f"{numbers.all_of(self.planned, self.unit)} have"
 
     @property
     def _count(self) -> str:
-        return f"{self.planned} {self.unit}{'s' * (self.planned != 1)}"
+        return numbers.count(self.planned, self.unit)
 
 
 def stage_of(experiment: Experiment) -> Stage:

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.comparisons import Comparison, Group
 from experiments.models import PublishedTable
-from experiments.statistics import Measured
+from experiments.statistics import Measured, numbers
 from experiments.statistics.columns import Reading, metrics_of, recognise, unit_of
 from experiments.statistics.printed import TableError
 from experiments.statistics.published import (
@@ -228,7 +228,7 @@ def _in_words(row: Row) -> tuple[int, str, str, str]:
         value += f" ± {spread.value:.10g}"
     known = [
         "SD" if row.sd else "SE" if row.se else "",
-        f"n = {row.n}" if row.n else f"{row.steps} steps" if row.steps else "",
+        f"n = {row.n}" if row.n else numbers.count(row.steps, "step") if row.steps else "",
     ]
     said = ", ".join(filter(None, known))
     words = " ".join(filter(None, [value, row.unit, f"({said})" if said else ""]))
@@ -244,10 +244,6 @@ def _summary(table: Table, compared: Sequence[Compared]) -> str:
     better = f", {first.better} is better" if first.better else ""
     cells = len({tuple(one.cell.items()) for one in compared})
     return (
-        f"{_count(len(table.rows), 'value')} read as {kind}{unit}{better}{paired}: "
-        f"{_count(len(compared), 'comparison')} in {_count(cells, 'cell')}."
+        f"{numbers.count(len(table.rows), 'value')} read as {kind}{unit}{better}{paired}: "
+        f"{numbers.count(len(compared), 'comparison')} in {numbers.count(cells, 'cell')}."
     )
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

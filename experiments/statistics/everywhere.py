@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Arm, Estimate
-from experiments.statistics.values import Better, Interval, Pair, Verdict
+from experiments.statistics.values import ALPHA, Better, Interval, Pair, Verdict
 
 EXCLUDED = " Runs were excluded after verdicts could be read; each comparison says what it was."
 
@@ -17,7 +17,8 @@ class Everywhere:
 
     "Equivalent in all cells" holds if it holds in each: an intersection-union test, whose p is the
     largest and needs no correction. The geometric mean of the ratios takes the cells as
-    independent; its standard error and degrees of freedom are Satterthwaite's.
+    independent; its standard error and degrees of freedom are Satterthwaite's. Where the ratios
+    plainly differ (Welch's F at 5 %, and by more than the margin) there is none.
     """
 
     baseline: str
@@ -28,28 +29,37 @@ class Everywhere:
     """Of `geometric_mean_ratio`: cells of the other direction enter it by their inverse."""
     equivalent_in_all: bool
     largest_p_equivalence: float
-    geometric_mean_ratio: float
-    log_ratio: float
-    log_se: float
-    df: float
-    ci95: Interval
-    ci90: Interval
+    smallest_ratio: float
+    largest_ratio: float
+    p_same_ratio: float
+    """Of "the ratio is the same in all cells", by Welch's F."""
+    ratios_differ: bool
+    """Whether they plainly do: then there is no mean, and all that follows but `alpha` is None."""
     alpha: float
-    """The level at which the cells were decided; its intervals, as of a `Pair`:"""
-    ci_difference: Interval
-    ci_equivalence: Interval
-    p_difference: float
-    p_equivalence: float
+    """The level at which the cells were decided."""
+    geometric_mean_ratio: float | None = None
+    log_ratio: float | None = None
+    log_se: float | None = None
+    df: float | None = None
+    ci95: Interval | None = None
+    ci90: Interval | None = None
+    ci_difference: Interval | None = None
+    """At the level `alpha`, like the next one; as of a `Pair`."""
+    ci_equivalence: Interval | None = None
+    p_difference: float | None = None
+    p_equivalence: float | None = None
     excluded_after_verdict: bool = False
     """Whether any of the pairs lacks runs that were excluded when its verdict could be read."""
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> float | None:
         return self.geometric_mean_ratio
 
     @property
-    def cost(self) -> float:
+    def cost(self) -> float | None:
         """How much longer the jobs take on the mean, as a fraction."""
+        if self.ratio is None:
+            return None
         return (self.ratio if self.better == "lower" else 1 / self.ratio) - 1
 
     @property
@@ -58,19 +68,29 @@ class Everywhere:
         verb = "is" if self.equivalent_in_all else "is not shown to be"
         return (
             f"{self.environment} {verb} equivalent to {self.baseline} within "
-            f"{numbers.margin(self.margin)} in all {self.cells} cells compared"
+            f"{numbers.margin(self.margin)} in {numbers.all_of(self.cells, 'configuration')} "
+            "compared"
         )
 
     @property
     def evidence(self) -> str:
         """What the claim rests on, and the size of the mean difference."""
-        return (
-            f" (largest p of equivalence {numbers.p_value(self.largest_p_equivalence)}). Geometric "
-            f"mean of the ratios {numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
-            f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
-            f"{numbers.p_value(self.p_equivalence)})."
-            + (EXCLUDED if self.excluded_after_verdict else "")
-        )
+        if self.ratios_differ:
+            mean = (
+                f"The ratios differ, from {numbers.ratio(self.smallest_ratio)} to "
+                f"{numbers.ratio(self.largest_ratio)} (p of one common ratio "
+                f"{numbers.p_value(self.p_same_ratio)}): their mean would describe none of them."
+            )
+        else:
+            mean = (
+                "Geometric mean of the ratios "
+                f"{numbers.ratio(self.geometric_mean_ratio, self.ci_difference)} "
+                f"({numbers.level(1 - self.alpha)} CI; p of equivalence "
+                f"{numbers.p_value(self.p_equivalence)})."
+            )
+        excluded = EXCLUDED if self.excluded_after_verdict else ""
+        largest = numbers.p_value(self.largest_p_equivalence)
+        return f" (largest p of equivalence {largest}). {mean}{excluded}"
 
     @property
     def sentence(self) -> str:
@@ -90,28 +110,67 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             continue
         better: Better = "higher" if {pair.better for pair in cells} == {"higher"} else "lower"
         signs = [1 if pair.better == better else -1 for pair in cells]
-        mean, alpha = _geometric_mean(estimates, signs), cells[0].alpha
-        yield Everywhere(
+        alpha, margin = cells[0].alpha, cells[0].margin
+        ratios = [math.exp(s * one.log_ratio) for s, one in zip(signs, estimates, strict=True)]
+        p_same = p_same_ratio(estimates, signs)
+        differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
+        found = Everywhere(
             baseline=cells[0].baseline,
             environment=name,
-            margin=cells[0].margin,
+            margin=margin,
             cells=len(cells),
             better=better,
             equivalent_in_all=all(pair.verdict is Verdict.EQUIVALENT for pair in cells),
             largest_p_equivalence=max(pair.p_equivalence or 0.0 for pair in cells),
-            geometric_mean_ratio=mean.ratio,
-            log_ratio=mean.log_ratio,
-            log_se=mean.se,
-            df=mean.df,
-            ci95=mean.interval(0.95),
-            ci90=mean.interval(0.90),
+            smallest_ratio=min(ratios),
+            largest_ratio=max(ratios),
+            p_same_ratio=p_same,
+            ratios_differ=differ,
             alpha=alpha,
-            ci_difference=mean.interval(1 - alpha),
-            ci_equivalence=mean.interval(1 - 2 * alpha),
-            p_difference=mean.p_difference,
-            p_equivalence=mean.p_equivalence(cells[0].margin),
             excluded_after_verdict=any(pair.before for pair in cells),
         )
+        if not differ:
+            found = _with_mean(found, _geometric_mean(estimates, signs))
+        yield found
+
+
+def _with_mean(found: Everywhere, mean: Estimate) -> Everywhere:
+    return replace(
+        found,
+        geometric_mean_ratio=mean.ratio,
+        log_ratio=mean.log_ratio,
+        log_se=mean.se,
+        df=mean.df,
+        ci95=mean.interval(0.95),
+        ci90=mean.interval(0.90),
+        ci_difference=mean.interval(1 - found.alpha),
+        ci_equivalence=mean.interval(1 - 2 * found.alpha),
+        p_difference=mean.p_difference,
+        p_equivalence=mean.p_equivalence(found.margin),
+    )
+
+
+def p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
+    """Return p of "all ratios are the same": Welch's F for means with unequal variances (1951).
+
+    Cochran's Q would take the standard errors for known, which those of a few runs are not. With
+    two cells it is Welch's t test of their log-ratios.
+    """
+    from scipy.special import fdtrc  # lazily, as in estimates
+
+    logs = [sign * one.log_ratio for sign, one in zip(signs, estimates, strict=True)]
+    # Relative to the smallest, so that tiny standard errors do not overflow.
+    least = min(one.se for one in estimates)
+    weights = [(least / one.se) ** 2 for one in estimates]
+    total, groups = math.fsum(weights), len(estimates)
+    centre = math.fsum(w * log for w, log in zip(weights, logs, strict=True)) / total
+    between = math.fsum(w * (log - centre) ** 2 for w, log in zip(weights, logs, strict=True))
+    doubt = math.fsum(
+        (1 - w / total) ** 2 / one.df for w, one in zip(weights, estimates, strict=True)
+    )
+    scale = 1 + 2 * (groups - 2) / (groups**2 - 1) * doubt
+    f = between / least**2 / (groups - 1) / scale
+    return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * doubt), f))
 
 
 def _estimate(pair: Pair) -> Estimate | None:

@@ -11,6 +11,10 @@ LEVEL = 0.05
 """At which tests decide."""
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 SMALL_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+SMALLEST = 1e-4
+"""A number below this would be written with more zeros than anybody counts."""
+MOST_DIGITS = 7
+"""Of a mean, however small its standard deviation is."""
 SCALABLE_UP = frozenset({"B", "B/s", "FLOP/s", "Hz", "W", "J"})
 
 
@@ -40,6 +44,29 @@ def fixed(value: float, decimals: int) -> str:
     return text.replace("-", "−")
 
 
+def count(number: int, noun: str) -> str:
+    """How many of a thing: "1 repeat", "2,000 repeats"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def all_of(number: int, noun: str) -> str:
+    """All of them, as a sentence says it: "the only run", "both runs", "all 3 runs"."""
+    if number == 1:
+        return f"the only {noun}"
+    return f"both {noun}s" if number == 2 else f"all {count(number, noun)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row: "a", "a and b", "a, b and c"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def scientific(value: float, digits: int) -> str:
+    """A number with so many digits and a power of ten: "2.3e−15"."""
+    return f"{value:.{digits - 1}e}".replace("-", "−")
+
+
 def _decimals(value: float, significant: int) -> int:
     """Decimals that show this many significant digits of a value."""
     if value == 0 or not math.isfinite(value):
@@ -48,12 +75,19 @@ def _decimals(value: float, significant: int) -> int:
     return min(max(significant - 1 - exponent, 0), 12)
 
 
+def _written(value: float, significant: int) -> str:
+    """A number with so many significant digits; one below `SMALLEST` as a power of ten."""
+    if 0 < abs(value) < SMALLEST:
+        return scientific(value, significant)
+    return fixed(value, _decimals(value, significant))
+
+
 def quantity(value: float | None, unit: str, *, significant: int = 4) -> str:
     """A single number with its unit and an SI prefix of its own: 0.02294 s -> "22.94 ms"."""
     if value is None or not math.isfinite(value):
         return MISSING
     factor, text = si([value], unit)
-    return f"{fixed(value * factor, _decimals(value * factor, significant))} {text}".strip()
+    return f"{_written(value * factor, significant)} {text}".strip()
 
 
 def beside(value: float | None, column: Iterable[float | None], unit: str) -> str:
@@ -61,7 +95,7 @@ def beside(value: float | None, column: Iterable[float | None], unit: str) -> st
     if value is None:
         return MISSING
     factor, text = si(column, unit)
-    return f"{fixed(value * factor, _decimals(value * factor, 3))} {text}".strip()
+    return f"{_written(value * factor, 3)} {text}".strip()
 
 
 def spread(
@@ -77,11 +111,16 @@ def spread(
     known = f"n = {n}" if n else "n not given"  # a mean of no runs is a published one
     if sd is None:
         return f"{quantity(mean, unit)} ({known})"
-    decimals = _decimals(sd * factor, 2) if sd else _decimals(mean * factor, 4)
-    return (
-        f"{fixed(mean * factor, decimals)} ± {fixed(sd * factor, decimals)} {text}".rstrip()
-        + f" (SD, {known})"
-    )
+    mean, sd = mean * factor, sd * factor
+    if 0 < abs(mean) < SMALLEST:
+        value = f"{scientific(mean, 4)} ± {scientific(sd, 2) if sd else 0}"
+    else:
+        decimals = _decimals(sd, 2) if sd else _decimals(mean, 4)
+        decimals = min(decimals, max(_decimals(mean, MOST_DIGITS), 0))
+        # A spread that these digits would hide, such as that of rounding, is not none.
+        hidden = 0 < sd < 0.5 * 10**-decimals
+        value = f"{fixed(mean, decimals)} ± {scientific(sd, 2) if hidden else fixed(sd, decimals)}"
+    return f"{value} {text}".rstrip() + f" (SD, {known})"
 
 
 def ratio_decimals(interval: Sequence[float] | None) -> int:
@@ -118,6 +157,23 @@ def factor(value: float | None, interval: Sequence[float] | None = None) -> str:
 def percent(fraction: float | None, *, decimals: int = 1) -> str:
     """A fraction without a forced sign: 0.0452 -> "4.5 %"."""
     return MISSING if fraction is None else f"{fixed(100 * fraction, decimals)} %"
+
+
+def provable(fraction: float | None, *, decimals: int = 1) -> str:
+    """A margin that data prove, rounded up: what is printed is proved. 0.000421 -> "0.043 %"."""
+    if fraction is None:
+        return MISSING
+    per_cent = 100 * fraction
+    if not 0 < per_cent < 1e6:
+        return percent(fraction)
+    decimals = max(_decimals(per_cent, 2), decimals)
+    up = math.ceil(round(per_cent * 10**decimals, 6)) / 10**decimals
+    return f"{fixed(up, decimals) if up >= SMALLEST else scientific(up, 2)} %"
+
+
+def change(fraction: float | None, interval: Sequence[float] | None) -> str:
+    """A relative change with its sign and the digits of the ratio whose interval this is."""
+    return cost(fraction, decimals=ratio_decimals(interval) - 2)
 
 
 def cost(fraction: float | None, *, decimals: int = 1) -> str:

@@ -67,7 +67,7 @@ def _fields(one: Compared) -> list[str]:
         numbers.p_value(pair.p_difference_holm),
         numbers.p_value(pair.p_equivalence),
         numbers.p_value(pair.p_equivalence_holm),
-        numbers.percent(pair.smallest_margin, decimals=2),
+        numbers.provable(pair.smallest_margin, decimals=2),
         pair.verdict,
     ]
 

@@ -57,8 +57,9 @@ def _unsettled(samples: Sequence[Sample], arms: Arms) -> str:
     named = [f"run {sample.run} ({sample.environment})" for sample in samples[:NAMED]]
     more = f" and {count - NAMED} more" if count > NAMED else ""
     return (
-        f"{count} of {total} runs never settle: {', '.join(named)}{more}. They count like the "
-        "others, so what is compared is not only a steady state."
+        f"{count} of {total} runs never settle{'s' * (count == 1)}: {', '.join(named)}{more}. "
+        f"{'It counts' if count == 1 else 'They count'} like the others, so what is compared is "
+        "not only a steady state."
     )
 
 

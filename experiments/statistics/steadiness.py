@@ -158,15 +158,16 @@ class Packed:
         """Both ratios in plain words, with what they rest on."""
         count = COUNTS[self.instances] if self.instances < len(COUNTS) else f"{self.instances:,}"
         means, sds = self.mean_ratio, self.sd_ratio
-        rests_on = f"{self.runs_packed} runs packed, {self.runs_alone} alone"
+        rests_on = f"{numbers.count(self.runs_packed, 'run')} packed, {self.runs_alone} alone"
         if means.flaw or sds.flaw:
             why = "no interval: a single run cannot show how much runs vary"
             if "n = 1" not in (means.flaw, sds.flaw):
                 why = "no interval: runs with identical values"
             rests_on += f"; {why}"
         said = (
-            f"{count} at once on one node: steps are {means.words} times as long and vary "
-            f"{sds.words} times as much (SD within runs, 95 % CI; {rests_on})."
+            f"{count} at once on one node: steps are {means.words} times as long "
+            f"({'95 % CI; ' * (means.ci95 is not None)}{rests_on}). They vary {sds.words} times "
+            f"as much ({'95 % CI; ' * (sds.ci95 is not None)}SD within runs)."
         )
         return said + " No node ran both, so that this may be the nodes." * self.apart
 

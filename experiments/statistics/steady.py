@@ -67,7 +67,8 @@ class SteadyState:
         if self.shape is Shape.FLAT:
             return f"Flat: nothing at the start is slower than the rest. {self._little}"
         if self.shape is Shape.WARM_UP:
-            return f"Warm-up: the first {self.warm_up:,} steps are slower; steady from there."
+            first = "step is" if self.warm_up == 1 else f"{self.warm_up:,} steps are"
+            return f"Warm-up: the first {first} slower; steady from there."
         if self.shape is Shape.SLOWDOWN:
             start = (
                 f"Its first {self.warm_up:,} steps are slower and are cut; others"

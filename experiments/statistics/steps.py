@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from experiments.statistics import numbers
+
 MOST_RANKS = 240
 """Points of a tail: evenly spread on the log axis of shares, the longest steps all among them."""
 MOST_POINTS = 10_000
@@ -191,10 +193,12 @@ def agreement_words(agreements: Sequence[Agreement], *, baseline: str) -> list[s
         elif not one.runs:
             words.append(f"{one.environment}: no run of {baseline} has the same seed.")
         elif one.equal == one.runs:
-            which = "all its other runs" if own else _all(one.runs)
-            words.append(f"{one.environment}: equal to {other} to the bit in {which}.")
+            words.append(
+                f"{one.environment}: equal to {other} to the bit in {_all(one.runs, own)}."
+            )
         else:
-            differs = f"in {one.runs - one.equal} of {one.runs} runs"
+            some = f"{one.runs - one.equal} of {one.runs}{' other' * own} runs"
+            differs = f"in {some if one.equal else _all(one.runs, own)}"
             words.append(
                 f"{one.environment}: differs from {other} {differs}, first at step "
                 f"{one.first_step}; the largest relative difference is {one.largest:.2g}."
@@ -205,8 +209,9 @@ def agreement_words(agreements: Sequence[Agreement], *, baseline: str) -> list[s
     return words
 
 
-def _all(runs: int) -> str:
-    return "its only run" if runs == 1 else f"all {runs} runs"
+def _all(runs: int, other: bool) -> str:
+    run = "other run" if other else "run"
+    return f"its only {run}" if runs == 1 else numbers.all_of(runs, run)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -23,13 +23,14 @@ def words(one: Alike) -> str:
     if one.outcome is Outcome.ALONE:
         return f"no run of {one.baseline} has the same seed."
     if one.outcome is Outcome.EQUAL:
-        runs = "in its only run" if one.runs == 1 else f"in all {one.runs} runs"
+        runs = "in its only run" if one.runs == 1 else f"in {numbers.all_of(one.runs, 'run')}"
         if one.what == "loss":
             return f"equal to {one.baseline} to the bit {runs}."
         return f"the same {one.what} as {one.baseline} {runs}."
+    some = "its only run" if one.runs == 1 else f"{one.runs - one.equal} of {one.runs} runs"
     head = (
-        f"differs from {one.baseline} in {one.runs - one.equal} of {one.runs} "
-        f"run{'s' * (one.runs != 1)}, the last {one.what} by {_size(one, one.largest)} at most"
+        f"differs from {one.baseline} in {some}, the last {one.what} by "
+        f"{_size(one, one.largest)} at most"
     )
     if one.outcome in (Outcome.WITHIN, Outcome.BEYOND):
         return f"{head}; {_held_against_seeds(one)}"
@@ -66,7 +67,7 @@ def _own(one: Alike) -> str:
     of = f" of {several}" if one.seeds > 1 else " of one seed"
     if one.equal == one.runs:
         itself = "itself to the bit" if one.what == "loss" else f"its {one.what}"
-        return f"repeats {itself} in all {runs} runs{of}."
+        return f"repeats {itself} in {numbers.all_of(runs, 'run')}{of}."
     return (
         f"does not repeat itself; {one.runs - one.equal} of {runs} runs{of} differ from the first "
         f"of the same seed, the last {one.what} by {_size(one, one.largest)} at most."

@@ -119,10 +119,12 @@ class Before:
     @property
     def words(self) -> str:
         """The verdict with its numbers and stamps, as part of a sentence."""
-        known = []
+        known, decimals = [], numbers.ratio_decimals(self.ci_difference)
         if self.ratio is not None:
-            ci = f" ({self.level} CI)" if self.ci_difference else ""
-            known = [f"ratio {numbers.ratio(self.ratio, self.ci_difference)}{ci}"]
+            known.append(f"ratio {numbers.fixed(self.ratio, decimals)}")
+        if self.ci_difference:
+            low, high = (numbers.fixed(end, decimals) for end in self.ci_difference)
+            known.append(f"{self.level} CI {low} to {high}")
         stamped = f"; {', '.join(self.stamps)}" if self.stamps else ""
         return f"{self.verdict} ({', '.join([*known, self.size])}{stamped})"
 
@@ -220,11 +222,11 @@ class Pair:
         A ratio without runs is one of published means.
         """
         if self.paired:
-            return f"{self.n_blocks} block{'s' * (self.n_blocks != 1)}"
+            return numbers.count(self.n_blocks, "block")
         if self.ratio is not None and not (self.n_baseline and self.n_environment):
             return "n not given"
         if self.n_baseline == self.n_environment:
-            return f"{self.n_baseline} run{'s' * (self.n_baseline != 1)} each"
+            return f"{numbers.count(self.n_baseline, 'run')} each"
         return f"{self.n_baseline} and {self.n_environment} runs"
 
     @property

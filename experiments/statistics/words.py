@@ -2,7 +2,7 @@
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import Interval, Look, Pair, Verdict, cost_interval
+from experiments.statistics.values import Interval, Look, Pair, Verdict
 from experiments.statistics.verdicts import (
     BEYOND,
     DETECTABLE,
@@ -28,19 +28,19 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             evidence += " A difference can be detected, but it is smaller than the margin."
     else:
         claim = (
-            f"{pair.environment} is {_percent(pair, abs(pair.cost or 0))} "
+            f"{pair.environment} is {_percent(pair, pair.ratio or 1)} "
             f"{pair.verdict.lower()} than {pair.baseline}"
         )
         evidence = f" ({_numbers(pair, 1 - pair.alpha, pair.ci_difference)}); " + (
-            f"more than the margin of {numbers.margin(pair.margin)}."
+            f"beyond {_margin(pair)}."
             if pair.detail == BEYOND
-            else f"whether by more than {numbers.margin(pair.margin)} is open."
+            else f"whether beyond {_margin(pair)} is open."
         )
     if pair.look:
         evidence += f" {at_the_look(pair, pair.look)}".rstrip()
     if pair.dropped_blocks:
-        count = len(pair.dropped_blocks)
-        evidence += f" {count} incomplete block{'s are' if count > 1 else ' is'} left out."
+        count = numbers.count(len(pair.dropped_blocks), "incomplete block")
+        evidence += f" {count} {'are' if len(pair.dropped_blocks) > 1 else 'is'} left out."
     return claim, evidence
 
 
@@ -59,18 +59,32 @@ def _numbers(pair: Pair, level: float, interval: Interval | None) -> str:
     return f"ratio {ratio}, {numbers.level(level)} CI {start} to {end}, {pair.size}"
 
 
-def _percent(pair: Pair, fraction: float) -> str:
-    return numbers.percent(fraction, decimals=numbers.ratio_decimals(pair.ci_difference) - 2)
+def _percent(pair: Pair, ratio: float) -> str:
+    """How far a ratio is from 1, in per cent and with the digits of the ratio in brackets.
+
+    Of the metric itself: a throughput of 1.761 times as much is 76.1 % faster.
+    """
+    decimals = numbers.ratio_decimals(pair.ci_difference)
+    # The rounded ratio, so that what is printed twice is printed alike.
+    return numbers.percent(abs(round(ratio, decimals) - 1), decimals=decimals - 2)
+
+
+def _margin(pair: Pair) -> str:
+    """The margin with its limits: 2 % are as much below 1 as above on the scale of logarithms."""
+    low, high = (numbers.fixed(end, 3) for end in (1 / (1 + pair.margin), 1 + pair.margin))
+    return f"the margin of {numbers.margin(pair.margin)} (ratios {low} to {high})"
 
 
 def _what_is_open(pair: Pair, estimate: Estimate) -> str:
-    low, high = cost_interval(pair.ci_equivalence, pair.better) or (0.0, 0.0)
-    if low < 0 < high:
-        between = f"{_percent(pair, -low)} faster and {_percent(pair, high)} slower"
+    low, high = pair.ci_equivalence or (1.0, 1.0)
+    below, above = ("slower", "faster") if pair.better == "higher" else ("faster", "slower")
+    if low < 1 < high:
+        ends = [f"{_percent(pair, low)} {below}", f"{_percent(pair, high)} {above}"]
+        between = " and ".join(ends if below == "faster" else ends[::-1])
     else:
-        ends = sorted((abs(low), abs(high)))
-        side = "slower" if high > 0 else "faster"
-        between = f"{_percent(pair, ends[0])} and {_percent(pair, ends[1])} {side}"
+        nearer, farther = sorted((low, high), key=lambda end: abs(end - 1))
+        side = above if low >= 1 else below
+        between = f"{_percent(pair, nearer)} and {_percent(pair, farther)} {side}"
     level = numbers.level(1 - 2 * pair.alpha)
     next_step = f"{_next_step(pair, estimate)} at {numbers.margin(pair.margin)}"
     return (

@@ -29,7 +29,8 @@ def test_the_summary_stands_beside_the_cells(two_scales: Experiment, as_owner: C
     (one,) = comparison.everywhere
     assert (one.cells, one.equivalent_in_all) == (2, True)
     page = as_owner.get(reverse("comparison", args=[two_scales.pk])).content.decode()
-    assert "Apptainer is equivalent to bare metal within 15 % in all 2 cells compared" in page
+    said = "Apptainer is equivalent to bare metal within 15 % in both configurations compared"
+    assert said in page
     assert "intersection-union" in page
     assert one.claim in as_owner.get(two_scales.get_absolute_url()).content.decode()
 
@@ -52,7 +53,7 @@ def test_the_summary_is_in_every_file(two_scales: Experiment, as_owner: Client) 
 
 def test_one_cell_needs_no_summary(results: Experiment, as_owner: Client) -> None:
     page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
-    assert "All cells" not in page
+    assert "All configurations" not in page
     assert "intersection-union" not in page
     found = json.loads(as_owner.get(reverse("comparison_json", args=[results.pk])).content)
     assert found["all_cells"] == []

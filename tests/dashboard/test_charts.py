@@ -18,6 +18,7 @@ from dashboard.charts import (
     step_trace,
     strip,
 )
+from dashboard.charts.style import close_log_range
 from experiments.statistics import Sample, compare, holm
 from experiments.statistics.steady import find
 
@@ -372,6 +373,35 @@ def test_slopes_join_the_two_values_of_each_block():
         "udocker",
     ]
     assert {run for trace in points(figure) for run in trace["customdata"]} == {s.run for s in runs}
+
+
+def test_slopes_of_one_ratio_are_parallel():
+    """What is compared is a ratio: twice as long is as steep from 1 s as from 10 s."""
+    runs = [
+        Sample(f"{name}{block}", str(block), name, value * factor)
+        for block, value in enumerate((1.0, 2.0, 10.0))
+        for name, factor in (("bare metal", 1.0), ("udocker", 2.0))
+    ]
+    yaxis = slopes(runs, unit="s", metric="step time", marks=MARKS)["layout"]["yaxis"]
+    assert yaxis["type"] == "log"
+    assert yaxis["title"]["text"].endswith("log scale")
+    low, high = (10**end for end in yaxis["range"])
+    assert low < 1 < 20 < high
+    assert 3 <= len(yaxis["tickvals"]) <= 8
+
+
+@pytest.mark.parametrize(
+    "values", [(20.02, 20.11), (1.0, 1.0), (0.9, 2.4), (99.9, 100.1), (1e-5, 1e5), (3.0, 3.0001)]
+)
+def test_a_log_axis_for_close_values_has_round_ticks_and_little_room(values):
+    low, high = values
+    axis = close_log_range(low, high)
+    first, last = (10**end for end in axis["range"])
+    assert first < low <= high < last
+    assert last / first < max((high / low) ** 1.3, (high / low) * 1.002) or high > 3 * low
+    assert 2 <= len(axis["tickvals"]) <= 12
+    assert all(first <= tick <= last for tick in axis["tickvals"])
+    assert len(set(axis["ticktext"])) == len(axis["ticktext"])
 
 
 def test_slopes_leave_out_incomplete_blocks_and_take_the_mean_of_repeats():

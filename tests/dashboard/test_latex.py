@@ -50,7 +50,7 @@ def test_the_table_holds_the_numbers_of_the_page(results: Experiment) -> None:
     for number in (
         numbers.ratio(pair.ratio, pair.ci95),
         numbers.p_value(pair.p_difference),
-        numbers.percent(pair.smallest_margin),
+        numbers.provable(pair.smallest_margin),
         "5 blocks",
         "SLOWER",
     ):

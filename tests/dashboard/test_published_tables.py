@@ -57,7 +57,7 @@ def test_a_pasted_table_becomes_its_verdicts_in_two_clicks(as_owner: Client) -> 
         "ROUNDING-SENSITIVE",
         "PROVISIONAL",
         "ORDER OF RUNS UNKNOWN",
-        "is not shown to be equivalent to baremetal within 2 % in all 3 cells compared",
+        "is not shown to be equivalent to baremetal within 2 % in all 3 configurations compared",
         'data-chart="forest"',
         'data-chart="equivalence-0"',
         "delta method",
@@ -109,7 +109,7 @@ def test_every_export_says_the_same_and_holds_the_table(as_owner: Client) -> Non
     tex = as_owner.get(reverse("table_tex", args=[row.pk])).content.decode()
     assert tex == comparison_tex(comparison)
     assert "A. Author, 2019" in tex
-    assert "All cells: the geometric mean" in tex
+    assert "All configurations: the geometric mean" in tex
     assert rf"\label{{tab:tare-table-{row.pk}}}" in tex
     given = as_owner.get(reverse("table_text", args=[row.pk]))
     assert given.content.decode().splitlines() == TABLE.splitlines()

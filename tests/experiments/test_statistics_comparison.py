@@ -219,10 +219,12 @@ def test_the_sentence_of_an_equivalence():
 def test_the_sentence_of_a_cost():
     assert only(runs(8, cost=0.06)).sentence == (
         "udocker is 6.2 % slower than bare metal "
-        "(ratio 1.062, 95 % CI 1.059 to 1.065, 8 blocks); more than the margin of 2 %."
+        "(ratio 1.062, 95 % CI 1.059 to 1.065, 8 blocks); beyond the margin of 2 % "
+        "(ratios 0.980 to 1.020)."
     )
     rate = only(runs(8, cost=0.06), better="higher", unit="images/s")
-    assert rate.claim == "udocker is 5.8 % faster than bare metal"
+    assert rate.claim == "udocker is 6.2 % faster than bare metal"
+    assert rate.cost == pytest.approx(1 / 1.062 - 1, abs=0.001)
 
 
 def test_the_sentence_of_an_open_question_says_what_would_close_it():

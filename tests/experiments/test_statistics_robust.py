@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.statistics import Sample, Verdict, compare, ranks, robust
+from experiments.statistics import Sample, Verdict, compare, ranks
 from experiments.statistics.normality import normality
 from experiments.statistics.robust import bca, robustness, trimmed
 
@@ -120,8 +120,7 @@ def test_trimmed_means_are_yuens_as_scipy_has_them():
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_bca_is_that_of_scipy(seed, monkeypatch):
-    monkeypatch.setattr(robust, "RESAMPLES", 50_000)
+def test_bca_is_that_of_scipy(seed):
     draw = np.random.default_rng(seed)
     baseline, environment = draw.exponential(1, 25), draw.exponential(1.5, 30)
     cases = (
@@ -137,8 +136,49 @@ def test_bca_is_that_of_scipy(seed, monkeypatch):
             samples, statistic, n_resamples=50_000, method="BCa", rng=7
         ).confidence_interval
         room = 0.03 * (expected.high - expected.low)  # the resamples are not the same
-        assert bca(groups, 0.95) == pytest.approx((expected.low, expected.high), abs=room)
+        interval, _ = bca(groups, 0.95)
+        assert interval == pytest.approx((expected.low, expected.high), abs=room)
         assert bca(groups, 0.95) == bca(groups, 0.95)
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_the_digits_of_bca_that_are_shown_are_not_those_of_the_seed(n):
+    """Another seed moves a bound by one unit of the last digit at most, whatever the data."""
+    moved = []
+    for data in range(4):
+        groups = [lognormal(data, n), lognormal(100 + data, n, 0.05)]
+        groups = [np.log(values).tolist() for values in groups]
+        _, found = both(*map(np.exp, groups), paired=False)
+        decimals = found.companions[-1].decimals
+        assert decimals >= 2
+        for seed in range(4):
+            interval, _ = bca(groups, 0.95, seed=seed)
+            shown = zip(interval, found.companions[-1].interval, strict=True)
+            for again, first in shown:
+                moved.append(round((np.exp(again) - first) * 10**decimals, 3))
+    assert max(map(abs, moved)) < 1
+    assert np.mean(np.abs(moved) > 0.5) < 0.05
+
+
+def test_the_order_of_the_runs_moves_no_companion():
+    baseline, environment = lognormal(1, 24), lognormal(2, 24, 0.01)
+    _, found = both(baseline, environment, paired=False)
+    _, turned = both(baseline[::-1], environment[::-1], paired=False)
+    assert turned.companions == found.companions
+
+
+def test_all_signs_are_counted_up_to_twenty_differences():
+    differences = np.random.default_rng(5).normal(0.3, 1, 20).tolist()
+    p, how = ranks.sign_flips(differences)
+    assert how == ranks.EXACT
+    halves = [
+        np.array(list(product((1, -1), repeat=10))) @ half
+        for half in np.split(np.array(differences), 2)
+    ]
+    sums = np.abs(halves[0][:, None] + halves[1][None, :])
+    assert sums.size == 2**20
+    assert p == pytest.approx((sums >= abs(sum(differences)) - 1e-12).mean(), abs=1e-12)
+    assert ranks.sign_flips([*differences, 0.5])[1] == ranks.RANDOM
 
 
 def test_shapiro_is_scipys():

@@ -95,13 +95,14 @@ def test_a_block_in_which_one_is_missing_is_left_out_and_none_at_all_is_no_ratio
         steadiness([*runs_of("bare", [(1, 0.0)]), *box], environments=TWO, paired=False)
 
 
-def test_packed_over_alone_is_one_sentence():
+def test_packed_over_alone_is_a_sentence_for_each_interval():
     alone = runs_of("bare", [(1.00, 0.010), (1.01, 0.012), (0.99, 0.011)])
     together = runs_of("bare", [(1.01, 0.024), (1.02, 0.025), (1.00, 0.026)])
     (found,) = packed(alone, together, environments=TWO, instances=4)
     assert found.sentence == (
-        f"Four at once on one node: steps are {found.mean_ratio.words} times as long and vary "
-        f"{found.sd_ratio.words} times as much (SD within runs, 95 % CI; 3 runs packed, 3 alone)."
+        f"Four at once on one node: steps are {found.mean_ratio.words} times as long (95 % CI; 3 "
+        f"runs packed, 3 alone). They vary {found.sd_ratio.words} times as much (95 % CI; SD "
+        "within runs)."
     )
     assert found.mean_ratio.words == "1.01 [0.99, 1.03]"
     low, high = found.sd_ratio.ci95
@@ -117,7 +118,8 @@ def test_single_runs_have_ratios_and_no_interval():
         runs_of("bare", [(1.0, 0.01)]), runs_of("bare", [(1.5, 0.02)]), environments=TWO,
         instances=2,
     )  # fmt: skip
-    assert "steps are 1.50 times as long and vary 2.00 times as much" in found.sentence
+    assert "steps are 1.50 times as long (1 run packed, 1 alone; no " in found.sentence
+    assert found.sentence.endswith("They vary 2.00 times as much (SD within runs).")
     assert "no interval: a single run cannot show how much runs vary" in found.sentence
 
 

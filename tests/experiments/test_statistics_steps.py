@@ -65,7 +65,7 @@ def said(bare, box, seeds=(1, 1)):
 def test_equal_to_the_bit():
     same = [0.3, 0.2, 0.1]
     assert said([same, same], [same, same, same]) == [
-        "bare: equal to its first run to the bit in all its other runs.",
+        "bare: equal to its first run to the bit in its only other run.",
         "box: equal to bare to the bit in all 3 runs.",
     ]
 
@@ -90,27 +90,27 @@ def test_one_run_of_each_seed_is_compared_with_its_own():
     found = losses(rows, environments=TWO, runs=4, steps=2)
     words = agreement_words(found.agreements, baseline="bare")
     assert words[0].startswith("bare has one run of each of 2 seeds: whether it repeats itself")
-    assert words[1].startswith("box: differs from bare in 2 of 2 runs, first at step 2;")
+    assert words[1].startswith("box: differs from bare in both runs, first at step 2;")
 
 
 def test_the_last_bit_counts():
     (_, words) = said([[0.1]], [[np.nextafter(0.1, 1)]])
-    assert words.startswith("box: differs from bare in 1 of 1 runs, first at step 1;")
+    assert words.startswith("box: differs from bare in its only run, first at step 1;")
     assert words.endswith("1.4e-16.")
 
 
 def test_a_baseline_that_does_not_repeat_itself_is_told_first():
     words = said([[1.0, 0.5], [1.0, 0.4]], [[1.0, 0.5]])
     assert words[0] == (
-        "bare: differs from its first run in 1 of 1 runs, first at step 2; the largest relative "
-        "difference is 0.2."
+        "bare: differs from its first run in its only other run, first at step 2; the largest "
+        "relative difference is 0.2."
     )
 
 
 def test_other_seeds_are_not_compared_and_other_lengths_are_said():
     assert said([[1.0]], [[1.0]], seeds=(1, 2))[1] == "box: no run of bare has the same seed."
     assert said([[1.0, 0.5]], [[1.0]])[1] == (
-        "box: equal to bare as far as both go, but in 1 of 1 runs the number of steps differs."
+        "box: equal to bare as far as both go, but in its only run the number of steps differs."
     )
 
 

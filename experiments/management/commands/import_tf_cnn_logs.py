@@ -12,6 +12,7 @@ from experiments.imports import LIMITS, ImportProblem, files, read_logs
 from experiments.imports.layout import Position, positions, suggested
 from experiments.models import Experiment, User
 from experiments.permissions import may_add
+from experiments.statistics import numbers
 
 
 class Command(BaseCommand):
@@ -71,7 +72,8 @@ class Command(BaseCommand):
             raise CommandError(f"{error} Nothing was imported.") from None
         failed = sum(bool(run.reason) for run in logs.runs)
         self.stdout.write(
-            f"{len(logs.runs)} runs in {len(place.values)} environments are experiment "
+            f"{numbers.count(len(logs.runs), 'run')} in "
+            f"{numbers.count(len(place.values), 'environment')}: experiment "
             f"{experiment.pk}, {experiment.get_absolute_url()}. {failed} of them failed; "
             f"{logs.left_out} other files were left out."
         )
