@@ -195,6 +195,11 @@ class StageForm(Styled, forms.Form):
             if found:
                 places.append((str(cluster), found))
         self.is_empty = not places
+        self.impossible = [
+            (cluster, checks)
+            for cluster in self.clusters.values()
+            if (checks := staging.impossible_forms(cluster))
+        ]
         rooms = [
             (str(cluster), [(str(row.pk), row.name) for row in cluster.partitions.all()])
             for cluster in self.clusters.values()

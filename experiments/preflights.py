@@ -14,6 +14,8 @@ from experiments import audit, permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import fingerprint_of
 from runners.preflight.checks import Change, Check, changes
+from runners.preflight.modes import WORKS, mode_name
+from runners.runtimes import RUNTIMES
 
 # A visit that has not ended by then has died with its worker.
 LONGEST = timedelta(minutes=5)
@@ -24,6 +26,8 @@ DIED = Check(
     "The check was asked for, and no worker brought an answer.",
     "Do Redis and `manage.py worker` run? Then check again.",
 )
+
+REPORTS_WITH_MODES = 10  # the newest reports in which a trial of modes is looked for
 
 APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
 
@@ -148,6 +152,29 @@ def last_if_red(cluster: Cluster) -> CheckReport | None:
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last = ended.first()
     return last if last and last.outcome == "failed" else None
+
+
+def modes_tried(cluster: Cluster) -> dict[str, Check]:
+    """Return the newest check of each runtime's mode, by `mode_name`; no entry: never tried.
+
+    A check beside runs that are measured leaves modes out, so earlier ones count too.
+    """
+    names = {
+        mode_name(kind.label, mode)
+        for runtime in cluster.runtimes.all()
+        for kind in [RUNTIMES[runtime.kind]]
+        for mode in kind.modes
+    }
+    tried: dict[str, Check] = {}
+    if names:
+        ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+        for report in ended[:REPORTS_WITH_MODES]:
+            for check in report.checks:
+                if check.name in names and (check.name not in tried or check.value == WORKS):
+                    tried[check.name] = check
+            if tried:
+                break
+    return tried
 
 
 def _worst_first(check: Check) -> int:

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from experiments import audit, permissions, store
+from experiments import audit, permissions, preflights, store
 from experiments.models import (
     Chore,
     Cluster,
@@ -23,6 +23,8 @@ from experiments.models.images import ARCHIVE
 from experiments.tasks import ring, ring_to_send
 from runners.errors import Refused
 from runners.images.formats import FORMATS, Source
+from runners.preflight.checks import Check
+from runners.preflight.modes import WORKS, mode_name
 from runners.runtimes import RUNTIMES
 
 State = StagedImage.State
@@ -35,17 +37,40 @@ class NotDone(Exception):
 def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
     """Return (format, mode, label) of all that this cluster's runtimes start and Tare can make.
 
-    The mode is empty except where each mode has a form of its own.
+    The mode is empty except where each mode has a form of its own. Modes of which a check of the
+    cluster has found that they do not work are left out; `why_not_form` says why.
     """
+    tried = preflights.modes_tried(cluster)
     found: dict[tuple[str, str], str] = {}
     for runtime in cluster.runtimes.all():
         kind = RUNTIMES[runtime.kind]
         for name in kind.formats:
             if name in FORMATS and not FORMATS[name].by_site:
                 for mode in kind.modes if FORMATS[name].by_mode else ("",):
+                    check = tried.get(mode_name(kind.label, mode))
+                    if check and check.value != WORKS:
+                        continue
                     label = f"{name} {mode}".strip()
-                    found.setdefault((name, mode), f"{label}, for {kind.label}")
+                    untried = " (not tried yet: check the cluster)" if mode and not check else ""
+                    found.setdefault((name, mode), f"{label}, for {kind.label}{untried}")
     return [(name, mode, label) for (name, mode), label in found.items()]
+
+
+def impossible_forms(cluster: Cluster) -> list[Check]:
+    """Return the checks of modes that do not work on this cluster, which `forms_for` leaves out."""
+    return [check for check in preflights.modes_tried(cluster).values() if check.value != WORKS]
+
+
+def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
+    """Return why an image cannot be staged so; empty if it can."""
+    if (form, mode) in {known[:2] for known in forms_for(cluster)}:
+        return ""
+    kinds = (RUNTIMES[runtime.kind] for runtime in cluster.runtimes.all())
+    names = {mode_name(kind.label, mode) for kind in kinds if form in kind.formats}
+    for check in impossible_forms(cluster):
+        if mode and check.name in names:
+            return f"{check.name}: {check.found} If that is mended, check {cluster} again."
+    return f"No runtime of {cluster} starts {form} {mode}".strip() + "."
 
 
 def stage(
@@ -59,8 +84,8 @@ def stage(
 ) -> StagedImage:
     """Ask for a form of `image` on `cluster`. Raises NotDone."""
     _may(by, cluster)
-    if (form, mode) not in {known[:2] for known in forms_for(cluster)}:
-        raise NotDone(f"No runtime of {cluster} starts {form} {mode}".strip() + ".")
+    if problem := why_not_form(cluster, form, mode):
+        raise NotDone(problem)
     source = Source(image.kind, archive_path(image, cluster), image.digest)
     try:
         path = FORMATS[form].stage(source, cluster.images_folder, cluster.executables, mode).place

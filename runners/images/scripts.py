@@ -70,7 +70,10 @@ export UDOCKER_REPOS="$store/repos" UDOCKER_LAYERS="$store/layers" UDOCKER_TMP="
 mkdir -p "$UDOCKER_REPOS" "$UDOCKER_LAYERS"
 @have@
 "$udocker" -q create --name="$made" "$image" || exit
-"$udocker" -q setup --execmode="$mode" "$made" || exit
+"$udocker" -q setup --execmode="$mode" "$made" || {
+    echo "udocker cannot set up mode $mode here. A check of the cluster says why."
+    exit 1
+}
 if "$udocker" inspect -p "$name" >/dev/null 2>&1; then "$udocker" -q rm -f "$name" || exit; fi
 "$udocker" -q rename "$made" "$name"
 """

@@ -24,6 +24,7 @@ from runners.preflight.checks import (
     worst,
 )
 from runners.preflight.login import AREA, log_in
+from runners.preflight.modes import modes
 from runners.preflight.probes import Answer, Probe, answers, command, longest
 from runners.schedulers import Scheduler
 from runners.transports import SSH, Transport
@@ -204,6 +205,8 @@ def _node(
         yield check
     for number, runtime in enumerate(site.runtimes):
         yield node.runtime(said[f"runtime {number}"], runtime, area=area)
+        if answer := said.get(f"modes {number}"):
+            yield from modes(answer, runtime, area=area)
     for number, spec in enumerate(site.environments):
         if answer := said.get(f"environment {number}"):
             yield node.environment(answer, spec, area=area, gpus_asked=gpus, gpus_there=there)

@@ -16,6 +16,7 @@ MOST_ENVIRONMENTS = 12
 WAIT_SECONDS = 5  # for a free node
 START_SECONDS = 15  # for a container
 TRIAL_SECONDS = 8
+MODES_SECONDS = 40  # for a container in each mode of a runtime
 GRACE_SECONDS = 5  # for the scheduler to start and end what runs on a node
 # A start writes into the container's own folder: two at a time break each other, and a run.
 ALONE = ("udocker",)
@@ -146,6 +147,10 @@ def where_jobs_run(
         probes.append(Probe("gpus", ["nvidia-smi", "-L"], TRIAL_SECONDS))
     for number, runtime in enumerate(site.runtimes):
         probes.append(Probe(f"runtime {number}", _version(runtime), TRIAL_SECONDS))
+        # A trial takes all cores for some seconds, and says the same in every partition.
+        trial = [] if first or site.is_measuring else _try_modes(runtime)
+        if trial:
+            probes.append(Probe(f"modes {number}", trial, MODES_SECONDS))
     directory = str(PurePosixPath(token).parent) if token else ANYWHERE
     for number, spec in enumerate(site.environments):
         if not left_out(site, scheduler, number, first=first):
@@ -182,6 +187,11 @@ def _one_gpu(resources: Resources) -> Resources:
 
 def _version(runtime: RuntimeSpec) -> list[str]:
     return _after(runtime.setup_lines, RUNTIMES[runtime.kind]().version(runtime.executable))
+
+
+def _try_modes(runtime: RuntimeSpec) -> list[str]:
+    trial = RUNTIMES[runtime.kind]().try_modes(runtime.executable)
+    return _after(runtime.setup_lines, trial) if trial else []
 
 
 def _start(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:

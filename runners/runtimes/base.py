@@ -66,6 +66,13 @@ class Runtime(ABC):
         """A command that prints the version; `executable` may be empty."""
         return [executable or self.command, "--version"]
 
+    def try_modes(self, executable: str) -> list[str]:
+        """Return a command that tries each mode and prints "MODE ok" or "MODE WORDS", a line each.
+
+        Empty where modes need no trial: nothing about an image depends on them.
+        """
+        return []
+
     def parse_version(self, text: str) -> str:
         """The version in what that command printed, empty if there is none."""
         found = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)

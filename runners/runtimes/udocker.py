@@ -49,6 +49,40 @@ for mount; do
 done"""
 
 
+# A container of this machine's own shell, small enough to be copied for each mode. A mode works if
+# a program inside can write into a folder that was bound at its own path, as a run's is. (R modes
+# end with 1 whatever happened, so the file decides.) All modes are tried at once.
+TRY_MODES = """udocker=$0
+folder=$(mktemp -d) || exit 73
+trap 'chmod -R u+rwX "$folder"; rm -rf "$folder"' EXIT
+export UDOCKER_REPOS="$folder/repos" UDOCKER_LAYERS="$folder/layers" UDOCKER_TMP="$folder"
+mkdir -p "$UDOCKER_REPOS" "$UDOCKER_LAYERS" "$folder/containers" "$folder/bound"
+for file in /bin/sh /etc/os-release $(ldd /bin/sh | grep -o '/[^ )]*'); do
+    mkdir -p "$folder/root${file%/*}" && cp -L "$file" "$folder/root$file" || exit
+done
+mkdir -p "$folder/root/tmp" "$folder/root/proc" "$folder/root/dev" "$folder/root$folder/bound"
+tar -C "$folder/root" -cf "$folder/root.tar" .
+UDOCKER_CONTAINERS="$folder/containers"
+export UDOCKER_CONTAINERS
+"$udocker" -q import "$folder/root.tar" tare/check:modes >&2 &&
+    "$udocker" -q create --name=check tare/check:modes >&2 || exit
+try() {
+    UDOCKER_CONTAINERS="$folder/containers-$1"
+    cp -a "$folder/containers" "$UDOCKER_CONTAINERS"
+    "$udocker" setup --execmode="$1" check && "$udocker" -q run --nobanner --entrypoint= \\
+        --volume="$folder/bound:$folder/bound" check /bin/sh -c "echo ok >'$folder/bound/$1'"
+}
+for mode; do
+    try "$mode" >"$folder/$mode.words" 2>&1 </dev/null &
+done
+wait
+for mode; do
+    if [ -s "$folder/bound/$mode" ]; then echo "$mode ok"; continue; fi
+    echo "$mode $(tr '\\n\\t' '  ' <"$folder/$mode.words" | tail -c 400)"
+done
+"""
+
+
 class UDocker(Runtime):
     """`udocker run` of a container that was made, under its name, when the image was staged."""
 
@@ -89,6 +123,9 @@ class UDocker(Runtime):
         environment = inside.environment
         words = ["sh", "-c", MOUNT_POINTS, self.executable(environment), environment.image_path]
         return [*words, *inside.mounts]
+
+    def try_modes(self, executable: str) -> list[str]:
+        return ["sh", "-c", TRY_MODES, executable or self.command, *self.modes]
 
     def version(self, executable: str) -> list[str]:
         return [executable or self.command, "version"]

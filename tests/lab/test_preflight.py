@@ -51,6 +51,12 @@ def root(lab: Lab) -> Iterator[Callable[[str, str], None]]:
     execute("timeout 60 srun -N2 true")  # only a job proves that all is well again
 
 
+# R2, R3 and the F modes need parts that only udocker's own download has.
+UDOCKER_MODES = dict.fromkeys(("P1", "P2", "R1", "S1"), "works") | dict.fromkeys(
+    ("F1", "F2", "F3", "F4", "R2", "R3"), "no"
+)
+
+
 def red(found: Found) -> dict[tuple[str, str], Check]:
     return {place: check for place, check in found.items() if check.outcome == "failed"}
 
@@ -69,6 +75,9 @@ def test_a_cluster_that_is_well_has_nothing_red_and_every_environment_starts(
     for form in forms:
         assert any(name.startswith(f"Start of {form}") for name in started), form
     # The lab's GPUs are stand-ins, and that is all there is to say against it.
+    tried = {name: now["Partition gpu", f"udocker {name}"].value for name in UDOCKER_MODES}
+    assert tried == UDOCKER_MODES
+    assert "patchelf" in now["Partition gpu", "udocker F3"].found
     amber = {check.name for check in now.values() if check.outcome == "warning"}
     assert amber == {"GPU"}
     assert not list((lab.directory / "scratch" / "researcher").rglob(".tare-check*"))

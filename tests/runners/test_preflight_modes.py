@@ -1,0 +1,68 @@
+"""Which modes of a runtime work here, from what a trial prints: udocker 1.3.17 in the lab."""
+
+from __future__ import annotations
+
+import pytest
+
+from runners.jobs import Resources
+from runners.preflight.asking import where_jobs_run
+from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
+from runners.preflight.modes import WORKS, modes
+from runners.preflight.probes import Answer
+from runners.schedulers import Slurm
+
+UDOCKER = RuntimeSpec("udocker", "udocker", "/usr/local/bin/udocker", "1.3.17")
+PRINTED = b"""P1 ok
+F1 Error: libfakechroot not found ['libfakechroot-Debian-13-x86_64.so', 'libfakechroot.so']
+F2 \n\
+F3 Error: container setup failed
+R1 ok
+R2 exec /.udocker/bin/proot-x86_64-4_8_0: no such file or directory <Popen: ...>
+R3 \xff\xfe\x00 what is this
+X9 ok
+"""
+
+
+def checks(printed: bytes) -> dict[str, tuple[str, str, str]]:
+    answer = Answer(0, printed, b"", seconds=40)
+    rows = modes(answer, UDOCKER, area="Partition gpu")
+    return {check.name: (check.outcome, check.value, check.found) for check in rows}
+
+
+def test_each_mode_that_was_tried_has_its_answer() -> None:
+    found = checks(PRINTED)
+    assert set(found) == {f"udocker {mode}" for mode in ("P1", "F1", "F2", "F3", "R1", "R2", "R3")}
+    assert found["udocker P1"][:2] == ("ok", WORKS)
+    assert found["udocker F3"][:2] == ("not applicable", "no")
+
+
+@pytest.mark.parametrize(
+    ("mode", "cause"),
+    [
+        ("F1", "libfakechroot for this system is missing. `udocker install --force`"),
+        ("F2", "It starts, but does not see the folders that a run needs."),
+        ("F3", "its own build of patchelf is missing"),
+        ("R2", "PRoot cannot be started inside it."),
+        ("R3", "A container of this machine's own shell does not start in it."),
+    ],
+)
+def test_a_mode_that_does_not_work_says_why(mode: str, cause: str) -> None:
+    assert cause in checks(PRINTED)[f"udocker {mode}"][2]
+
+
+def test_a_trial_that_did_not_start_says_nothing_of_modes() -> None:
+    assert checks(b"") == {}
+
+
+def test_modes_are_tried_once_and_never_beside_runs() -> None:
+    resources = Resources(60, gpus_per_node=1, partition="gpu")
+    site = Site("/work", partitions=(PartitionSpec(1, resources),), runtimes=(UDOCKER,))
+
+    def asked(site: Site, first: str = "") -> list[str]:
+        probes = where_jobs_run(site, Slurm(), gpus=0, token="", first=first)
+        return [probe.name for probe in probes if probe.name.startswith("modes")]
+
+    measuring = Site("/work", runtimes=(UDOCKER,), is_measuring=True)
+    assert asked(site) == ["modes 0"]
+    assert asked(site, first="another partition") == []
+    assert asked(measuring) == []
