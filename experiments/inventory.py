@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-NOT_STORED = re.compile("[\0\ud800-\udfff]")  # what PostgreSQL takes in no text
+from runners.shapes import SURVEY
+from runners.untrusted import clean_text, take
 
 
 def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of `Image` that a survey fills; none for what nobody could look into."""
+    """Return the columns of `Image` that a survey fills; none for what nobody could look into.
+
+    Raises Damaged for what is no survey.
+    """
     if not survey:
         return {}
-    survey = storable(survey)
+    survey = take(survey, SURVEY)
     packages = survey.get("packages") or {}
     frameworks = survey.get("frameworks") or {}
     return {
-        "tree": survey.get("tree", ""),
-        "operating_system": _cut(survey.get("system", {}).get("name"), 100),
+        "tree": survey.get("tree") or "",
+        "operating_system": _cut((survey.get("system") or {}).get("name"), 100),
         "python_version": _cut(_python(survey).get("version"), 30),
         "framework": _cut(_pairs(frameworks), 100),
         "cuda_version": _cut(survey.get("cuda"), 30),
         "cudnn_version": _cut(survey.get("cudnn"), 30),
         "mpi": _cut(_pairs(survey.get("mpi") or {}), 60),
-        "packages": packages.get("python", {}) | packages.get("conda", {}),
+        "packages": (packages.get("python") or {}) | (packages.get("conda") or {}),
         "facts": {name: value for name, value in survey.items() if name != "schema"},
     }
 
@@ -32,10 +35,10 @@ def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
 def storable(value: Any) -> Any:
     """Return what came from a file or a host as PostgreSQL can hold it.
 
-    NUL and lone surrogates (bytes that are no UTF-8) become U+FFFD, in names and in values.
+    NUL becomes U+FFFD, a byte that is no UTF-8 its number, in names and in values.
     """
     if isinstance(value, str):
-        return NOT_STORED.sub("\ufffd", value)
+        return clean_text(value)
     if isinstance(value, Mapping):
         return {storable(name): storable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -5,7 +5,6 @@ the journal's last line.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,23 @@ import re2
 from runners.directories import END, Fetched, is_ours
 from runners.exit_codes import describe_exit_code
 from runners.schedulers import Failure, LastWord
+from runners.shapes import CODE, EVENTS, INSIDE, LINE
+from runners.untrusted import (
+    Damaged,
+    Shape,
+    Table,
+    Text,
+    clean_text,
+    parse_document,
+    take,
+)
 
 TAIL = 20_000  # characters of output that are kept
+LONGEST = 500_000  # of a command, and of what one tool printed about a node
+LONGEST_LINE = 1 << 16  # bytes of a journal's line
+LONGEST_ID = 100  # characters that are kept of what claims to be a scheduler's id
+MOST_NAMED = 10  # lines that cannot be read, of a journal
+FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
 ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
 PARTS = re.compile(r"(rank|instance)-(\d{1,6})/.+", re.DOTALL)
 # What Slurm and the kernel leave in a job's output, where nobody else remembers how it ended.
@@ -45,6 +59,7 @@ class RunRecord:
     others: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The same of the other processes, by name: "rank 1", "instance 3"."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
+    damage: str = ""  # what of it cannot be read, and why
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Part:
     failure: str
     output: str
     snapshot: dict[str, Any]
+    damage: str
 
     @property
     def has_failed(self) -> bool:
@@ -88,30 +104,27 @@ class Record:
     sizes: dict[str, int]  # in bytes, of all files that are there, by name
     failed_step: str = ""  # of a chore: which step ended it, and how
     result: bytes | None = None  # of a chore
+    damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
 
 
 def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> Record:
     """Read what `fetch_record` brought back; `wanted` as there."""
     checksums = _checksums(files)
     sizes = dict(files.sizes if isinstance(files, Fetched) else _sizes(files))
-    journal, _ = parse_journal(files.get("journal.ndjson", b""))
-    times = {
-        (str(line.get("event")), str(line.get("run"))): float(line["time"])
-        for line in journal
-        if isinstance(line.get("time"), int | float)
-    }
-    directories = {name.split("/")[1] for name in files if re.match(r"runs/\d+-[^/]+/", name)}
+    journal, damage = _read_lines(files.get("journal.ndjson", b""))
+    times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
+    directories = {name.split("/")[1] for name in files if re.match(r"runs/\d{1,9}-[^/]+/", name)}
     in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
     outputs = [
         name for name in sizes if re.fullmatch(r"output\.txt|job\.out|scheduler[^/]*\.out", name)
     ]
     return Record(
-        started_by=_text(files, "started") or None,
+        started_by=_text(files, "started")[:LONGEST_ID] or None,
         exit_code=_number(files, "exit_code"),
         runs={name.partition("-")[2]: _read_run(files, f"runs/{name}", times) for name in in_order},
         journal=journal,
         snapshot={
-            name.removeprefix("snapshot/"): _text(files, name)
+            clean_text(name.removeprefix("snapshot/")): _text(files, name)[:LONGEST]
             for name in sorted(files)
             if name.startswith("snapshot/")
         },
@@ -127,21 +140,36 @@ def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> 
         sizes=sizes,
         failed_step=_failed_step(files),
         result=files.get("result.json"),
+        damage=tuple(damage),
     )
 
 
 def parse_journal(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of a journal and the bytes that they take: read on from there next time."""
+    """The whole lines of a journal and the bytes that they take: read on from there next time.
+
+    Lines that are none of ours are left out: a disk that was full for a while leaves a stump.
+    """
     whole = content[: content.rfind(b"\n") + 1]
-    lines = []
-    for line in whole.splitlines():
+    if not whole and len(content) > LONGEST_LINE:
+        return [], len(content)  # whatever this is, its end is none of ours either
+    return _read_lines(whole)[0], len(whole)
+
+
+def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
+    """The whole lines of a journal; of the others, which they are and what is wrong with them."""
+    lines: list[dict[str, Any]] = []
+    damage: list[str] = []
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
-            parsed = json.loads(line)
-        except ValueError:
-            continue  # a disk that was full for a while leaves a stump
-        if isinstance(parsed, dict):
+            if len(line) > LONGEST_LINE:
+                raise Damaged(f"it has {len(line)} bytes")
+            parsed = parse_document(line, LINE)
+            take(parsed, Table(needed=EVENTS.get(parsed["event"], ())))
             lines.append(parsed)
-    return lines, len(whole)
+        except Damaged as error:
+            if len(damage) < MOST_NAMED:
+                damage.append(f"line {number}: {error}")
+    return lines, damage
 
 
 def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, str]:
@@ -174,42 +202,47 @@ def _read_run(
 ) -> RunRecord:
     uid = directory.rpartition("/")[2].partition("-")[2]
     left = {
-        name.removeprefix(f"{directory}/"): content
+        clean_text(name.removeprefix(f"{directory}/")): content
         for name, content in files.items()
         if name.startswith(f"{directory}/")
     }
     parts = _parts(left)
     failed = next(iter(sorted((one for one in parts if one.has_failed), key=_own_end_first)), None)
     snapshots = {one.name: one.snapshot for one in parts if one.snapshot}
-    inside = _object(left, "inside.json") or snapshots.pop("instance 0", {})
+    inside, damage = _document(left, "inside.json", INSIDE)
+    inside = inside or snapshots.pop("instance 0", {})
     return RunRecord(
         began=times.get(("run began", uid)),
         ended=times.get(("run ended", uid)),
         exit_code=_number(files, f"{directory}/exit_code"),
-        failure=_text(left, "failure") or _failure_of(failed),
-        command=_text(left, "command"),
+        failure=_text(left, "failure")[-TAIL:] or _failure_of(failed),
+        command=_text(left, "command")[:LONGEST],
         output_tail=_output(_tail(left, "output.txt"), parts, failed),
-        runtime_version=_text(left, "runtime_version"),
+        runtime_version=_text(left, "runtime_version")[:TAIL],
         files=left,
         snapshot=inside,
         others=snapshots,
         culprit=f"{failed.name} {failed.end}" if failed else "",
+        damage=next(filter(None, [damage, *(one.damage for one in parts)]), ""),
     )
 
 
 def _parts(left: Mapping[str, bytes]) -> list[Part]:
     """Each of several processes that left anything, by number."""
     found = {(place[1], int(place[2])) for place in map(PARTS.fullmatch, left) if place}
-    return [
-        Part(
-            name=f"{noun} {number}",
-            exit_code=_number(left, f"{noun}-{number}/exit_code"),
-            failure=_text(left, f"{noun}-{number}/failure"),
-            output=_tail(left, f"{noun}-{number}/output.txt"),
-            snapshot=_object(left, f"{noun}-{number}/inside.json"),
-        )
-        for noun, number in sorted(found)
-    ]
+    return [_part(left, noun, number) for noun, number in sorted(found)]
+
+
+def _part(left: Mapping[str, bytes], noun: str, number: int) -> Part:
+    snapshot, damage = _document(left, f"{noun}-{number}/inside.json", INSIDE)
+    return Part(
+        name=f"{noun} {number}",
+        exit_code=_number(left, f"{noun}-{number}/exit_code"),
+        failure=_text(left, f"{noun}-{number}/failure")[-TAIL:],
+        output=_tail(left, f"{noun}-{number}/output.txt"),
+        snapshot=snapshot,
+        damage=damage,
+    )
 
 
 def _own_end_first(part: Part) -> tuple[bool, bool]:
@@ -240,16 +273,15 @@ def _failed_step(files: Mapping[str, bytes]) -> str:
     """Which step of a chore ended it, and how; empty if none did."""
     if "failure.json" not in files:
         return ""
-    failure = _object(files, "failure.json")
+    failure, _ = _document(files, "failure.json", FAILED_STEP)
     code = failure.get("exit_code")
-    words = describe_exit_code(code) if isinstance(code, int) else str(code)
-    return f"{failure.get('doing', 'set-up')}: exit code {words}"
+    words = "unknown" if code is None else describe_exit_code(code)
+    return f"{failure.get('doing') or 'set-up'}: exit code {words}"
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:
     """A file as text. Databases take no NUL, and terminals write line ends of their own."""
-    text = files.get(name, b"").decode(errors="replace").replace("\r\n", "\n")
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").strip()
+    return clean_text(files.get(name, b"")).replace("\r\n", "\n").strip()
 
 
 def _tail(files: Mapping[str, bytes], name: str) -> str:
@@ -267,12 +299,12 @@ def _number(files: Mapping[str, bytes], name: str) -> int | None:
     return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
 
-def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+def _document(files: Mapping[str, bytes], name: str, shape: Shape) -> tuple[dict[str, Any], str]:
+    """A table in a file; none, and why, if it is not what it must be."""
     try:
-        parsed = json.loads(files.get(name, b"{}"))
-    except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
+        return parse_document(files.get(name, b"{}"), shape), ""
+    except Damaged as error:
+        return {}, f"{name}: {error}"
 
 
 def _checksums(files: Mapping[str, bytes]) -> dict[str, str]:

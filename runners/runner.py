@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 
 from runners.directories import Fetched, fetch_record
 from runners.errors import TryAgain
@@ -9,6 +10,7 @@ from runners.jobs import JobSpec
 from runners.schedulers import LastWord, Scheduler, Status
 from runners.scripts import job_files
 from runners.transports import Transport
+from runners.untrusted import clean_text
 
 # For each journal that has grown: which one, how many bytes are new, and those bytes.
 JOURNALS = """while [ $# -gt 0 ]; do
@@ -48,10 +50,11 @@ class Runner:
 
         The file that it leaves when it starts is asked first: schedulers forget.
         """
-        try:
-            return self.transport.read(f"{job.directory}/started").decode().strip()
-        except FileNotFoundError:
-            return self.scheduler.parse_find(self.transport.run(self.scheduler.find(job)))
+        with suppress(FileNotFoundError):
+            known = clean_text(self.transport.read(f"{job.directory}/started")).strip()
+            if self.scheduler.is_id(known):  # else whoever wrote there was not the job's script
+                return known
+        return self.scheduler.parse_find(self.transport.run(self.scheduler.find(job)))
 
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
         """The live ones among these jobs, in one call to the scheduler."""
@@ -66,7 +69,7 @@ class Runner:
         pairs = [text for directory, offset in offsets.items() for text in (directory, str(offset))]
         done = self.transport.run(["sh", "-c", JOURNALS, "journals", *pairs])
         if done.returncode != 0:
-            words = done.stderr.decode(errors="replace").strip()
+            words = clean_text(done.stderr).strip()
             raise TryAgain(f"The journals cannot be read: {words}", kind="busy")
         directories = list(offsets)
         grown, answer = {}, io.BytesIO(done.stdout)
@@ -81,7 +84,7 @@ class Runner:
     def tail(self, path: str) -> str:
         """The end of a text file that is being written; empty if there is none."""
         done = self.transport.run(["sh", "-c", TAIL, "tail", path, str(TAIL_BYTES)])
-        return done.stdout.decode(errors="replace").replace("\0", "")
+        return clean_text(done.stdout)
 
     def collect(self, directory: str, *, wanted: Collection[str] = ()) -> Fetched:
         """Fetch what a job left; see `fetch_record`. FileNotFoundError if its directory is gone."""

@@ -18,6 +18,7 @@ from runners.images.formats import Source
 from runners.jobs import EnvironmentSpec
 from runners.recipes import LOCK, build, match
 from runners.records import Record
+from runners.shapes import BUILD, SOFTWARE
 
 State = StagedImage.State
 
@@ -61,8 +62,8 @@ class Build(ChoreKind):
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if chore.arrival is None:
             return problem
-        found = result_of(record)
-        if not problem and not ({"digest", "survey", "path", "sha256", "bytes"} <= found.keys()):
+        found = result_of(record, BUILD)
+        if not problem and not found:
             problem = "The build ended well, but left nothing that can be read."
         if problem:
             end_arrival(chore.arrival, problem=problem)
@@ -86,8 +87,8 @@ class Match(ChoreKind):
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if problem or chore.image is None:
             return problem
-        facts = result_of(record)
-        if facts.get("mark") != "match" or not facts.get("python"):
+        facts = result_of(record, SOFTWARE)
+        if facts.get("mark") != "match":
             return "The environment was made, but nothing could be read in it."
         twin = recipes.keep_twin(chore.image, chore)
         passports.keep(twin, facts, passports.fingerprint(twin), chore)

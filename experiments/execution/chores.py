@@ -5,7 +5,6 @@ Each kind of chore is one class, and one name in KINDS.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from runners.jobs import JobSpec, Resources, Step
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
 from runners.terminal import plain_text
+from runners.untrusted import Damaged, Shape, Table, parse_document
 
 LONGEST_SECONDS = 7200
 LAST_WORDS = 500  # characters of the output's end that a message repeats
@@ -140,10 +140,10 @@ def end_unsent(chore: Chore, reason: str, problem: str, *, to: str = Chore.State
         move(chore, to, why=found, reason=reason, message=found)
 
 
-def result_of(record: Record) -> dict[str, Any]:
-    """The result that the steps have written, as far as it can be read."""
+def result_of(record: Record, shape: Shape = Table()) -> dict[str, Any]:  # noqa: B008
+    """The result that the steps have written; nothing if it has not the shape that it must have."""
     try:
-        result = json.loads(record.result or b"{}")
-    except ValueError:
+        result: dict[str, Any] = parse_document(record.result or b"{}", shape)
+    except Damaged:
         return {}
-    return result if isinstance(result, dict) else {}
+    return result

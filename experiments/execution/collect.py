@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 from functools import partial
+from textwrap import shorten
 
 from django.db import transaction
 from django.utils import timezone
@@ -14,6 +15,7 @@ from experiments.execution.files_left import damaged_files, keep_files, unread_f
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
 from experiments.lifecycle import end_runs, move
+from experiments.lifecycle import record as note_event
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
 from experiments.snapshots import differing
 from experiments.steady import note
@@ -23,6 +25,7 @@ from runners.exit_codes import describe_exit_code
 from runners.records import Record, RunRecord, name_failure, read_record
 from runners.runner import Runner
 from runners.terminal import plain_text
+from runners.untrusted import clean_text
 from runners.workloads import WORKLOADS, Result, SanityError
 
 # A shared file system may show the last files late; after this, silence is an answer.
@@ -30,6 +33,7 @@ FILES_MAY_BE_LATE = timedelta(seconds=30)
 
 
 MOST_STEPS = 2**31 - 1  # that a column counts
+LONGEST_MESSAGE = 5000  # characters
 
 
 def collect(row: Job | Chore, runner: Runner) -> None:
@@ -87,7 +91,10 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
     cancelled = bool(reason and job.cancel_requested_at)
     if cancelled:
         reason, message = "cancelled", "cancelled by a person"
+    damage = f"Its journal cannot be read: {'; '.join(record.damage)}." if record.damage else ""
     with transaction.atomic():
+        if damage:
+            note_event(job.experiment, "damaged journal", job=job, why=damage)
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
             found = record.runs.get(run.uid)
             with guarded(run, job.cluster, partial(_keep_damaged_run, run)), transaction.atomic():
@@ -98,8 +105,8 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
         end_runs(
             job,
             Run.State.CANCELLED if cancelled else Run.State.FAILED,
-            reason=reason or "not run",
-            message=message or "The job ended without a word about this run.",
+            reason=reason or ("damaged" if damage else "not run"),
+            message=message or damage or "The job ended without a word about this run.",
         )
         ended = Job.State.CANCELLED if cancelled else Job.State.FAILED
         move(
@@ -146,7 +153,7 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         reason=reason,
         message=message,
         exit_code=found.exit_code,
-        node=str(journalled(record, "run began", run.uid).get("node", "")),
+        node=journalled(record, "run began", run.uid).get("node") or "",
         began_at=moment(found.began),
         ended_at=moment(found.ended) or timezone.now(),
         command=found.command,
@@ -212,13 +219,16 @@ def _outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str,
         message = f"{how[0].upper()}{how[1:]}: {last}"
         return Run.State.FAILED, "crashed", message, None
     if damaged := damaged_files(run, record):
-        message = f"{', '.join(damaged)} does not match its check sum."
+        message = f"{clean_text(', '.join(damaged))} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
+    if found.damage:
+        return Run.State.FAILED, "damaged", f"{found.damage}.", None
     try:
         workload = run.spec["workload"]
         result = WORKLOADS[workload["kind"]].read(found.files, workload["parameters"])
     except SanityError as error:
         too_large = unread_files(run, found, record)
         reason = "too large" if too_large else "not sane"
-        return Run.State.FAILED, reason, " ".join([*too_large, str(error)]), None
+        message = clean_text(" ".join([*too_large, str(error)]))
+        return Run.State.FAILED, reason, shorten(message, LONGEST_MESSAGE, placeholder=" ..."), None
     return Run.State.SUCCEEDED, "", result.note, result

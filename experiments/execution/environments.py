@@ -15,6 +15,7 @@ from experiments.execution.links import environment
 from experiments.freeze import environment_spec
 from experiments.models import Chore
 from runners.records import Record
+from runners.shapes import SOFTWARE
 from runners.software import look_inside
 
 LOOK_SECONDS = 600
@@ -35,10 +36,10 @@ class Look(ChoreKind):
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if problem or chore.environment is None:
             return problem
-        facts = result_of(record)
-        if facts.get("schema") != 1 or not facts.get("python") or not facts.get("mark"):
+        facts = result_of(record, SOFTWARE)
+        if not facts:
             return "The look ended well, but left nothing that can be read."
-        passports.keep(chore.environment, facts, str(facts["mark"]), chore)
+        passports.keep(chore.environment, facts, facts["mark"], chore)
         return ""
 
 

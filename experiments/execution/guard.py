@@ -19,6 +19,7 @@ from rq.timeouts import BaseTimeoutException
 from experiments.execution.lease import LeaseLost
 from experiments.models import Chore, Cluster, Job, Run
 from runners.errors import Refused, TryAgain
+from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,7 @@ def concerns_the_visit(error: Exception) -> bool:
 
 def describe(error: Exception) -> str:
     """Return an error as pages and rows can show it."""
-    text = str(error).encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-    text = shorten(text, LONGEST, placeholder=" ...")
+    text = shorten(clean_text(str(error)), LONGEST, placeholder=" ...")
     if isinstance(error, Refused):
         return text  # the other side's own words
     return f"Tare itself failed: {type(error).__name__}: {text}"

@@ -17,14 +17,13 @@ def journalled(record: Record, event: str, uid: str | None = None) -> dict[str, 
     lines = [
         line
         for line in record.journal
-        if line.get("event") == event and (uid is None or line.get("run") == uid)
+        if line["event"] == event and (uid is None or line.get("run") == uid)
     ]
     return lines[-1] if lines else {}
 
 
-def moment(seconds: Any) -> datetime | None:
-    is_time = isinstance(seconds, int | float)
-    return datetime.fromtimestamp(seconds, tz=UTC) if is_time else None
+def moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
 
 
 def times(row: Job | Chore, record: Record) -> dict[str, Any]:
@@ -44,17 +43,17 @@ def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
     for line in lines:
         run = runs.get(str(line.get("run")))
         if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
-            began = moment(float(line["time"]))
-            move(run, Run.State.RUNNING, began_at=began, node=str(line.get("node", "")))
+            began = moment(line["time"])
+            move(run, Run.State.RUNNING, began_at=began, node=line.get("node") or "")
         elif run and line["event"] == "run ended":
             Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(
-                ended_at=moment(line.get("time")), exit_code=line.get("exit_code")
+                ended_at=moment(line["time"]), exit_code=line.get("exit_code")
             )
 
 
 def follow_steps(chore: Chore, lines: list[dict[str, Any]], output_tail: str) -> None:
     """Write down which step a chore has come to, and what it printed last."""
-    steps = [line for line in lines if line.get("event") == "step"]
+    steps = [line for line in lines if line["event"] == "step"]
     columns: dict[str, Any] = {"output_tail": output_tail}
     if steps:
         last = steps[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils import timezone
 
 from experiments.execution.chores import (
@@ -21,6 +23,7 @@ from runners.images.formats import FORMATS, Source
 from runners.jobs import EnvironmentSpec, Step
 from runners.records import Record
 from runners.runtimes import RUNTIMES, Inside
+from runners.shapes import FORM
 
 State = StagedImage.State
 RESULT = "result.json"
@@ -51,7 +54,7 @@ class Stage(ChoreKind):
         return Work((*made.steps, *survey(chore, row)), setup_lines=lines)
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, found = form_of(chore), result_of(record)
+        row, found = form_of(chore), result_of(record, FORM)
         problem = problem or difference(row.image, found)
         if problem:
             _write(row, state=State.FAILED, message=problem)
@@ -62,7 +65,7 @@ class Stage(ChoreKind):
             state=State.READY,
             message="",
             tree=found["tree"],
-            size_bytes=found["bytes"],
+            size_bytes=found.get("bytes"),
             verified_at=timezone.now(),
         )
         return ""
@@ -79,14 +82,14 @@ class Verify(ChoreKind):
         return Work(survey(chore, row), setup_lines=lines_of(starter(row).setup_lines))
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, found = form_of(chore), result_of(record)
+        row, found = form_of(chore), result_of(record, FORM)
         if row.format != ARCHIVE and not problem:
             problem = difference(row.image, found)
         if problem and record.exit_code is None:
             return problem  # nobody has looked: what was known before stays
         if row.format != ARCHIVE and not problem:
             learn(row.image, found)
-        known = {"tree": found.get("tree", row.tree), "sha256": found.get("sha256", row.sha256)}
+        known = {name: found.get(name) or getattr(row, name) for name in ("tree", "sha256")}
         state = State.FAILED if problem else State.READY
         _write(row, state=state, message=problem, verified_at=timezone.now(), **known)
         return problem
@@ -166,15 +169,13 @@ def learn(image: Image, found: dict[str, object]) -> None:
         Image.objects.filter(pk=image.pk, tree="").update(**columns(found))
 
 
-def difference(image: Image, found: dict[str, object]) -> str:
+def difference(image: Image, found: dict[str, Any]) -> str:
     """What differs between an image and what was found in one of its forms; empty if nothing."""
     if not found.get("tree"):
         return "Nothing could be read from its inside."
     if not image.tree or found["tree"] == image.tree:
         return ""
-    mine, its = image.facts.get("parts", {}), found.get("parts", {})
-    if not isinstance(its, dict):
-        its = {}
+    mine, its = image.facts.get("parts") or {}, found.get("parts") or {}
     parts = sorted(name for name in mine.keys() | its.keys() if mine.get(name) != its.get(name))
     where = ", ".join(f"/{part}" for part in parts) or "somewhere"
     return f"Its files are not those of the image. What differs lies in {where}."

@@ -29,6 +29,7 @@ from experiments.secrets import WrongKey
 from runners.errors import Refused, TryAgain
 from runners.images import About, about, identify, registry, to_oci
 from runners.transports import Local, Transport
+from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ def _upload(row: StagedImage, sha256: str, write: Callable[[int], bool]) -> None
         folder = row.path.rpartition("/")[0]
         made = there.run(["mkdir", "-p", folder])
         if made.returncode:
-            words = made.stderr.decode(errors="replace").strip()
+            words = clean_text(made.stderr).strip()
             raise Refused(f"{folder} on {row.cluster} cannot be made: {words}")
         attended(lambda meter: there.upload(row.path, file, size, sha256, progress=meter.at), write)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from django.utils import timezone
 
 from experiments.design import content_hash
 from experiments.snapshots import facts
+from runners.untrusted import Table, take
 
 
 class Measurement(models.Model):
@@ -85,7 +85,7 @@ class SnapshotManager(models.Manager["Snapshot"]):
     def keep(self, content: dict[str, Any]) -> Snapshot:
         """Return the row that holds `content`; equal facts are kept once.
 
-        PostgreSQL's JSON takes no NUL, whatever a program printed.
+        What no database takes is cleaned, or raises Damaged.
         """
         return self.keep_all([content])[0]
 
@@ -94,7 +94,7 @@ class SnapshotManager(models.Manager["Snapshot"]):
         hashes = []
         rows = {}
         for content in contents:
-            kept = json.loads(json.dumps(content).replace(r"\u0000", r"\ufffd"))
+            kept = take(content, Table())
             digest = content_hash(kept)
             hashes.append(digest)
             rows[digest] = Snapshot(content_hash=digest, content=kept, facts=facts(kept))

@@ -16,6 +16,7 @@ from pathlib import Path
 from runners.errors import Refused, TryAgain
 from runners.preflight.checks import Check, Outcome
 from runners.transports.base import Transport
+from runners.untrusted import clean_text
 
 VERSION = 1
 """To be raised with the first change after a release; a test holds the released ones."""
@@ -105,7 +106,7 @@ def look(transport: Transport, *, area: str, wanted: bool = False) -> Check:
             said = "The key runs nothing here: it only lets through to the hosts behind."
             return Check(area, NAME, "ok", said, value="only forwards")
         return Check(area, NAME, "failed", "The account runs no command.", INSTALL, str(problem))
-    words = (done.stdout + done.stderr).decode(errors="replace").strip()
+    words = clean_text(done.stdout + done.stderr).strip()
     told = re.search(r"^tare-gate (\d+) ([0-9a-f]{64})$", words, re.MULTILINE)
     if told:
         return _version(area, int(told[1]), told[2])

@@ -28,6 +28,7 @@ from runners.preflight.modes import modes
 from runners.preflight.probes import Answer, Probe, answers, command, longest
 from runners.schedulers import Scheduler
 from runners.transports import SSH, Transport
+from runners.untrusted import clean_text
 
 __all__ = [
     "Change",
@@ -92,7 +93,7 @@ def _leave_a_file(transport: Transport, site: Site) -> str:
         )
     except TryAgain:
         return ""  # a file system that hangs: the questions themselves will say so
-    token = done.stdout.decode(errors="replace").rstrip("\n")
+    token = clean_text(done.stdout).rstrip("\n")
     return token if done.returncode == 0 and token.endswith(name) else ""
 
 
@@ -164,7 +165,7 @@ def _answers(transport: Transport, probes: list[Probe]) -> tuple[dict[str, Answe
     argv = ["bash", "-c", *command(probes)]
     done = transport.run(argv, timeout=longest(probes) + 10)
     if done.returncode:
-        words = done.stderr.decode(errors="replace").strip()
+        words = clean_text(done.stderr).strip()
         raise TryAgain(words or f"exit code {done.returncode}", kind="busy")
     return answers(probes, done.stdout)
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from runners.jobs import EnvironmentSpec, Resources
+from runners.untrusted import clean_text
 
 Outcome = Literal["ok", "warning", "failed", "not applicable"]
 WORST_FIRST: tuple[Outcome, ...] = ("failed", "warning", "ok", "not applicable")
@@ -30,10 +31,7 @@ class Check:
 
     def as_json(self) -> dict[str, str]:
         """Texts that any database takes: no NUL, no half of a character, no novel."""
-        return {
-            name: text.replace("\0", "").encode(errors="replace").decode()[:TEXT_LIMIT]
-            for name, text in asdict(self).items()
-        }
+        return {name: clean_text(text)[:TEXT_LIMIT] for name, text in asdict(self).items()}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Check":

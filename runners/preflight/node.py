@@ -1,8 +1,8 @@
 """What a node and the containers on it answer: texts of tools in, checks out. Pure."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from runners.preflight.checks import WORDS_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import unanswered
 from runners.preflight.probes import Answer
 from runners.runtimes import RUNTIMES
+from runners.untrusted import Damaged, Table, parse_document
 
 SAID = "tare:"  # what the line begins with that is printed inside an environment
 
@@ -140,11 +141,8 @@ def _told(answer: Answer) -> dict[str, Any] | None:
     for line in reversed(answer.text.splitlines()):
         _, marker, text = line.partition(SAID)
         if marker:
-            try:
-                told = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(told, dict) and "python" in told:
+            with suppress(Damaged):
+                told: dict[str, Any] = parse_document(text, Table(needed=("python",)))
                 return told
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from runners.errors import TryAgain
 from runners.transports.base import Completed
+from runners.untrusted import clean_text
 
 MARKER = b"--- tare preflight ---\n"  # before it stands what login profiles print
 ERRORS_LIMIT = 16384  # bytes
@@ -67,12 +68,12 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return self.stdout.decode(errors="replace").replace("\0", "").strip()
+        return clean_text(self.stdout).strip()
 
     @property
     def words(self) -> str:
         """What it complained of, else what it printed."""
-        complaint = self.stderr.decode(errors="replace").replace("\0", "").strip()
+        complaint = clean_text(self.stderr).strip()
         return complaint or self.text
 
     @property
@@ -117,8 +118,10 @@ def answers(probes: Sequence[Probe], printed: bytes) -> tuple[dict[str, Answer],
             code, out, err = (int(number) for number in stream.readline().split())
         except ValueError:
             raise TryAgain("The answers were cut short.", kind="unreachable") from None
+        if min(out, err) < 0:
+            raise TryAgain("The answers were cut short.", kind="unreachable")
         answer = Answer(code, stream.read(out), stream.read(err), probe.seconds)
         if len(answer.stdout) < out or len(answer.stderr) < err:
             raise TryAgain("The answers were cut short.", kind="unreachable")
         read[probe.name] = answer
-    return read, noise.decode(errors="replace").strip()
+    return read, clean_text(noise).strip()

@@ -9,10 +9,13 @@ from typing import ClassVar, Literal
 from runners.errors import Refused
 from runners.jobs import JobSpec, Resources
 from runners.transports.base import Completed
+from runners.untrusted import clean_text
 
 Failure = Literal[
     "time-out", "out of memory", "node failure", "cancelled outside", "lost", "failed"
 ]
+
+LONGEST_ID = 18  # digits
 
 # What a partition's own options may name, to ask in its site's spelling.
 PLACEHOLDERS = ("gpus", "cpus", "nodes", "memory", "memory_per_cpu")
@@ -67,6 +70,10 @@ class Scheduler(ABC):
     facts: ClassVar[
         str
     ]  # shell command that prints, inside the job, what the scheduler has to say of it
+
+    def is_id(self, text: str) -> bool:
+        """Whether this can be the id of a job here. Others would make a whole command fail."""
+        return bool(re.fullmatch(rf"[0-9]{{1,{LONGEST_ID}}}", text))
 
     @abstractmethod
     def header(self, job: JobSpec) -> list[str]:
@@ -145,9 +152,9 @@ class Scheduler(ABC):
 
 def printed_id(done: Completed, pattern: str, command: str) -> str:
     """The job id that `command` printed last, on a line of its own. Refused if there is none."""
-    printed = done.stdout.decode(errors="replace")
+    printed = clean_text(done.stdout)
     ids = re.findall(pattern, printed, re.MULTILINE)
-    if not ids:
+    if not ids or len(ids[-1]) > LONGEST_ID:
         raise Refused(f"{command} printed no job id: {printed.strip()}")
     return str(ids[-1])
 

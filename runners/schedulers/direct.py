@@ -9,6 +9,7 @@ from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import Scheduler, Status
 from runners.transports.base import Completed
+from runners.untrusted import clean_text
 
 # A job's id is its process id and the kernel's start time of that process (field 22 of
 # /proc/PID/stat, counted here after the name in parentheses): process ids come round again.
@@ -200,6 +201,9 @@ class Direct(Scheduler):
     job_id = "$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
     facts = "ps -eo pid,user,pcpu,comm --sort=-pcpu"  # nobody keeps others away from the machine
 
+    def is_id(self, text: str) -> bool:
+        return bool(re.fullmatch(r"[0-9]{1,20}-[0-9]{1,20}", text))
+
     def header(self, job: JobSpec) -> list[str]:
         wanted = job.resources
         gpus = wanted.gpus_per_node
@@ -226,7 +230,7 @@ class Direct(Scheduler):
             raise Refused(_words(done))
         if job_id := _id(done):
             return job_id
-        raise Refused(f"no job id was printed: {done.stdout.decode(errors='replace').strip()}")
+        raise Refused(f"no job id was printed: {clean_text(done.stdout).strip()}")
 
     def find(self, job: JobSpec) -> list[str]:
         return ["sh", "-c", FIND, "find", job.directory]
@@ -241,7 +245,7 @@ class Direct(Scheduler):
     def parse_status(self, done: Completed) -> dict[str, Status]:
         found = {}
         for line in _printed(done).splitlines():
-            row = re.fullmatch(r"(\d+-\d+) (running|starting|queued) ?(.*)", line)
+            row = re.fullmatch(r"([0-9]{1,20}-[0-9]{1,20}) (running|starting|queued) ?(.*)", line)
             if not row:
                 raise TryAgain(f"This is no answer of ours: {line[:200]}", kind="busy")
             job_id, state, reason = row.groups()
@@ -266,15 +270,15 @@ def _work_directory(job: JobSpec) -> str:
 
 def _id(done: Completed) -> str | None:
     """The id in an answer, whatever the log-in prints before it."""
-    ids = re.findall(rb"^\d+-\d+$", done.stdout, re.MULTILINE)
+    ids = re.findall(rb"^[0-9]{1,20}-[0-9]{1,20}$", done.stdout, re.MULTILINE)
     return ids[-1].decode() if ids else None
 
 
 def _printed(done: Completed) -> str:
     if done.returncode != 0:
         raise TryAgain(f"The machine does not answer: {_words(done)}", kind="busy")
-    return done.stdout.decode(errors="replace")
+    return clean_text(done.stdout)
 
 
 def _words(done: Completed) -> str:
-    return done.stderr.decode(errors="replace").strip() or f"return code {done.returncode}"
+    return clean_text(done.stderr).strip() or f"return code {done.returncode}"

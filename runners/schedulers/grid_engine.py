@@ -19,6 +19,7 @@ from runners.schedulers.base import (
 )
 from runners.schedulers.grid_engine_queues import QUEUES, parse_queues
 from runners.transports.base import Completed
+from runners.untrusted import clean_text
 
 # Many sites name Grid Engine's commands in the login profile only. Nor may a qmaster that hangs
 # leave a client behind with every question, so each has its own end before the transport's.
@@ -132,8 +133,8 @@ class GridEngine(Scheduler):
         return ["bash", "-c", FIND, "find", job.name]
 
     def parse_find(self, done: Completed) -> str | None:
-        printed = done.stdout.decode(errors="replace")
-        ids = re.findall(r"^job_?number:?\s+(\d+)\s*$", printed, re.MULTILINE)
+        printed = clean_text(done.stdout)
+        ids = re.findall(r"^job_?number:?\s+([0-9]{1,18})\s*$", printed, re.MULTILINE)
         if not ids and not GONE.search(_words(done)):
             raise _no(done, TryAgain)
         return min(ids, key=int, default=None)
@@ -144,7 +145,7 @@ class GridEngine(Scheduler):
     def parse_status(self, done: Completed) -> dict[str, Status]:
         if done.returncode != 0:
             raise _no(done, TryAgain)
-        printed = done.stdout.decode(errors="replace")
+        printed = clean_text(done.stdout)
         table, *details = RULE.split(printed)
         first, *lines = table.splitlines() or [""]
         if not first.startswith("asked for "):  # our own first line
@@ -178,7 +179,7 @@ class GridEngine(Scheduler):
 
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
         # A job that was run again, or a number that came round again, has several: the last counts.
-        words = map(_accounted, RULE.split(done.stdout.decode(errors="replace")))
+        words = map(_accounted, RULE.split(clean_text(done.stdout)))
         return {job_id: word for job_id, word in words if job_id}
 
     def version(self) -> list[str] | None:
@@ -190,7 +191,7 @@ class GridEngine(Scheduler):
     def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
         if done.returncode != 0:
             raise _no(done, Refused)
-        found = parse_queues(done.stdout.decode(errors="replace"))
+        found = parse_queues(clean_text(done.stdout))
         if not found and done.stdout.strip():
             raise Refused(f"qstat printed no queue: {_words(done)[:200]}")
         return found
@@ -269,7 +270,7 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
 
 def _number(text: str) -> float:
     """`26`, `26s` and `137 (Killed)` begin with their numbers."""
-    found = re.match(r"\d+(\.\d+)?", text)
+    found = re.match(r"[0-9]{1,18}(\.[0-9]{1,18})?", text)
     return float(found[0]) if found else 0.0
 
 
@@ -283,5 +284,5 @@ def _no(done: Completed, otherwise: type[TryAgain] | type[Refused]) -> TryAgain 
 
 def _words(done: Completed) -> str:
     """What it said, on whichever of its two outputs."""
-    said = (done.stderr + b"\n" + done.stdout).decode(errors="replace").strip()
+    said = clean_text(done.stderr + b"\n" + done.stdout).strip()
     return said or f"return code {done.returncode}"

@@ -20,6 +20,7 @@ from runners.schedulers.base import (
     site_options,
 )
 from runners.transports.base import Completed
+from runners.untrusted import clean_text
 
 # Options in the submitter's variables would win over the script's own lines.
 SUBMIT = 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"'
@@ -56,6 +57,7 @@ TOLD = re.compile(
     r"(?=.*? NodeList=(?P<node>\S*) )(?=.*? Reason=(?P<reason>\S+) )"
 )
 NOT_FOUND = 127
+NO_JOB = 2**32 - 2  # Slurm's ids are below
 
 WAITING = {
     *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"),
@@ -85,6 +87,9 @@ class Slurm(Scheduler):
     launchers: ClassVar = {"srun": True, "mpirun": True}
     job_id = "$SLURM_JOB_ID"
     facts = 'scontrol show job -o "$SLURM_JOB_ID"'
+
+    def is_id(self, text: str) -> bool:
+        return super().is_id(text) and 0 < int(text) < NO_JOB
 
     def header(self, job: JobSpec) -> list[str]:
         wanted = job.resources
@@ -132,7 +137,10 @@ class Slurm(Scheduler):
         return ["squeue", "--noheader", "--states=all", f"--name={job.name}", "--format=%i|%T|%r"]
 
     def parse_find(self, done: Completed) -> str | None:
-        return min((row[0] for row in _rows(done, 3)), key=int, default=None)
+        ids = [row[0] for row in _rows(done, 3)]
+        if odd := next((one for one in ids if not self.is_id(one)), ""):
+            raise TryAgain(f"This is no answer of Slurm's: {odd[:200]}", kind="busy")
+        return min(ids, key=int, default=None)
 
     def status(self, ids: Sequence[str]) -> list[str]:
         # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
@@ -158,7 +166,7 @@ class Slurm(Scheduler):
         return ["bash", "-c", LAST_WORD, "last-word", ",".join(ids), *ids]
 
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
-        lines = done.stdout.decode(errors="replace").splitlines()
+        lines = clean_text(done.stdout).splitlines()
         told = [TOLD.match(line) for line in lines]
         if lines and all(told):
             rows = [list(found.group(*TOLD.groupindex)) for found in told if found]
@@ -182,9 +190,9 @@ class Slurm(Scheduler):
         if done.returncode != 0:
             raise _no(done, Refused)
         found: dict[str, PartitionFacts] = {}
-        for line in done.stdout.decode(errors="replace").splitlines():
+        for line in clean_text(done.stdout).splitlines():
             row = line.strip().split("|")
-            if len(row) != 6 or not row[3].isdecimal():
+            if len(row) != 6 or not re.fullmatch(r"[0-9]{1,9}", row[3]):
                 raise Refused(f"sinfo printed no partition: {line.strip()[:200]}")
             name, state, limit, count, node_state, gres = row
             one = found.get(name) or PartitionFacts(name, state, limit_seconds(limit), {}, 0, ())
@@ -218,7 +226,7 @@ class Slurm(Scheduler):
 
 def _gpus(gres: str) -> int:
     """How many GPUs a node with these generic resources has: "gpu:h100:4(S:0-1),shard:8"."""
-    counts = re.findall(r"(?:^|,)gpu(?::[^,:(]+)?:(\d+)", gres)
+    counts = re.findall(r"(?:^|,)gpu(?::[^,:(]+)?:(\d{1,9})(?!\d)", gres)
     return sum(int(count) for count in counts)
 
 
@@ -231,7 +239,7 @@ def _rows(done: Completed, fields: int) -> list[list[str]]:
         if FORGOTTEN.search(_words(done)):
             return []
         raise _no(done, TryAgain)
-    lines = done.stdout.decode(errors="replace").splitlines()
+    lines = clean_text(done.stdout).splitlines()
     rows = [line.strip().split("|", fields - 1) for line in lines if line.strip()]
     for row in rows:
         if len(row) != fields:
@@ -248,7 +256,7 @@ def _no(done: Completed, otherwise: type[TryAgain] | type[Refused]) -> TryAgain 
 
 
 def _words(done: Completed) -> str:
-    printed = done.stderr.decode(errors="replace").strip()
+    printed = clean_text(done.stderr).strip()
     return printed or f"return code {done.returncode}"
 
 

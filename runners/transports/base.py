@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import BinaryIO, ClassVar, Self, cast
 
 from runners.errors import Refused, TryAgain
+from runners.untrusted import clean_text
 
 MIB = 1024 * 1024
 MEMORY_LIMIT = 64 * MIB  # of one answer that no stream takes
@@ -143,7 +144,7 @@ class Transport(ABC):
                 f"Only a part of {path} arrived, or another upload of it is under way.",
                 kind="unreachable",
             )
-        found = checked(done, f"sending {path}").stdout.decode(errors="replace")[:64]
+        found = clean_text(checked(done, f"sending {path}").stdout)[:64]
         if found != sha256:
             self.run(["rm", "-f", f"{path}.part"])
             words = (
@@ -264,7 +265,7 @@ def checked(done: Completed, doing: str) -> Completed:
     """The result of one of our own commands, if it did what it should."""
     if done.returncode == 0:
         return done
-    words = done.stderr.decode(errors="replace").strip()
+    words = clean_text(done.stderr).strip()
     if "No space left on device" in words or "Disk quota exceeded" in words:
         raise TryAgain(f"The cluster's disk is full ({doing}): {words}", kind="disk full")
     raise Refused(f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}")

@@ -23,6 +23,7 @@ from runners.errors import TryAgain
 from runners.transports.base import STDERR_LIMIT, Completed, Transport, collected, collector
 from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
+from runners.untrusted import clean_text
 
 CHUNK = 1 << 15  # bytes
 PIECE = 1 << 18  # bytes that are read at once of what has arrived
@@ -141,7 +142,7 @@ class SSH(Transport):
             self.close()
             raise TryAgain(f"The connection to {self.address} broke.", kind="unreachable")
         if returncode == GATE_REFUSED and errors.startswith(b"tare-gate "):
-            said = errors.decode(errors="replace").strip()
+            said = clean_text(errors).strip()
             raise TryAgain(
                 f"The key's forced command on {self.address} does not let this through: {said}.",
                 kind="forced command",

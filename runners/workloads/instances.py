@@ -1,10 +1,10 @@
 """Packed runs: several instances of a program at once on one node, read as one run."""
 
-import json
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 
+from runners.untrusted import Damaged, Table, Whole, parse_document
 from runners.workloads.results import Metric, Result
 
 INSTANCE_SPREAD = Metric("instance_spread", "1", "lower", "Spread between packed instances")
@@ -64,7 +64,8 @@ def merged(results: Sequence[Result], primary: str) -> Result:
 
 def _asked(left: Mapping[str, bytes]) -> int:
     try:
-        asked = json.loads(left[SPEC])["instances"]
-    except (KeyError, TypeError, ValueError):
+        spec = parse_document(left.get(SPEC, b"{}"), Table({"instances": Whole(1, 10**6)}))
+    except Damaged:
         return 0
-    return asked if isinstance(asked, int) and 1 < asked < 10**6 else 0
+    asked: int = spec.get("instances") or 0
+    return asked if asked > 1 else 0

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from runners.workloads.results import SanityError, parse, parse_number
+from runners.workloads.results import SanityError, parse, parse_name, parse_number
 
 STEP_TIME = "step_time"
 KNOWN = {"metric", "step", "series", "phase", "phases", "facts"}
@@ -35,7 +35,7 @@ class Report:
 
     def document(self) -> dict[str, Any]:
         for name in (*self.metrics, *self.values, *self.phases):
-            _name(name)  # of documents, too: databases take no control characters
+            parse_name(name)  # of documents, too: databases take no control characters
         return {
             "schema": 1,
             "metrics": self.metrics,
@@ -83,7 +83,7 @@ class Report:
                 table |= line[name]
 
     def _take_metric(self, line: Mapping[str, Any]) -> None:
-        name = _name(line["metric"])
+        name = parse_name(line["metric"])
         unit = line.get("unit") or self.known_units.get(name, "1")
         self.metrics[name] = {"value": line.get("value"), "unit": unit}
 
@@ -91,10 +91,10 @@ class Report:
         if not isinstance(line["step"], dict):
             raise SanityError('a step is a table, such as {"step": {"step_time": 0.012}}')
         for name, value in line["step"].items():
-            self.values.setdefault(_name(name), []).append(value)
+            self.values.setdefault(parse_name(name), []).append(value)
 
     def _take_series(self, line: Mapping[str, Any]) -> None:
-        name, new = _name(line["series"]), line.get("values", [])
+        name, new = parse_name(line["series"]), line.get("values", [])
         if not isinstance(new, list):
             raise SanityError(f"the values of {name!r} are not a list of numbers")
         if line.get("unit"):
@@ -106,15 +106,9 @@ class Report:
         known[first:] = new
 
     def _take_phase(self, line: Mapping[str, Any]) -> None:
-        name = _name(line["phase"])
+        name = parse_name(line["phase"])
         seconds = parse_number(line.get("seconds"), f"the length of the phase {name!r}")
         self.phases[name] = self.phases.get(name, 0.0) + seconds
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name or len(name) > 100 or not name.isprintable():
-        raise SanityError(f"{name!r} is no name: a text of at most 100 characters")
-    return name
 
 
 def read_report(

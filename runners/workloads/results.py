@@ -8,6 +8,9 @@ from typing import Any, Literal, NoReturn
 
 from runners.errors import Refused
 
+LONGEST_NAME = 100  # characters of a metric's, series' or phase's
+LONGEST_UNIT = 30
+
 
 class SanityError(Refused):
     """A result that must not become a number on a page; the message says what is wrong with it."""
@@ -64,7 +67,7 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
             for name, entry in _entries(document, "series").items()
         },
         phases={
-            name: parse_number(seconds, f"phase {name!r}")
+            parse_name(name): parse_number(seconds, f"phase {name!r}")
             for name, seconds in _table(document, "phases").items()
         },
         facts=_table(document, "facts"),
@@ -98,8 +101,9 @@ def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
 def _entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     table = _table(document, name)
     for key, entry in table.items():
+        parse_name(key)
         if not isinstance(entry, dict):
-            raise SanityError(f"{key!r} in {name} is {entry!r}, not a value with a unit")
+            raise SanityError(f"{key!r} in {name} is {short(entry)}, not a value with a unit")
     return table
 
 
@@ -107,6 +111,8 @@ def _unit(entry: dict[str, Any], name: str) -> str:
     unit = entry.get("unit")
     if not isinstance(unit, str) or not unit:
         raise SanityError(f"{name} has no unit")
+    if len(unit) > LONGEST_UNIT or not unit.isprintable():
+        raise SanityError(f"the unit of {name} is {short(unit)}, not 1 to {LONGEST_UNIT} letters")
     return unit
 
 
@@ -116,10 +122,23 @@ def _numbers(values: Any, name: str) -> list[float]:
     return [parse_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
 
 
+def parse_name(name: Any) -> str:
+    """A name as databases and pages take it. Raises SanityError."""
+    if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise SanityError(f"{short(name)} is no name: a text of at most {LONGEST_NAME} characters")
+    return name
+
+
+def short(value: Any) -> str:
+    """A value as a message repeats it."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
+
+
 def parse_number(value: Any, name: str) -> float:
     """A finite number of a JSON document. Raises SanityError with its `name`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SanityError(f"{name} is {value!r}, which is not a number")
+        raise SanityError(f"{name} is {short(value)}, which is not a number")
     try:
         number = float(value)
     except OverflowError:

@@ -10,16 +10,19 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution, lifecycle
 from experiments.execution import collect
-from experiments.models import Cluster, Experiment, Job, Run
+from experiments.models import Chore, Cluster, Experiment, Job, Run
 from runners.errors import Refused
 from runners.runner import Runner
 from tests.conftest import finish, tick_until
 from tests.factories import EnvironmentFactory, ExperimentFactory
+from tests.runners.test_untrusted import CODES, INSIDES, JOURNALS, documents, tables
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +49,8 @@ INSIDE = {
     "GPUs that are numbers": '{"gpus": [1]}',
     "packages that are a list": '{"packages": [1]}',
 }
+# Texts that can be kept, once they are clean.
+CLEANED = {"NUL as node", "a lone surrogate inside"}
 NAMES = {"a name that is not UTF-8": b"caf\xe9"}
 
 
@@ -100,6 +105,85 @@ def test_an_odd_record_stops_nobody_else(experiment: Make, tmp_path: Path, odd: 
     finish(innocent)
     finish(culprit)
     assert set(innocent.runs.values_list("state", flat=True)) == {"succeeded"}
+    assert culprit.runs.get(environment=culprit.baseline).state == "succeeded"
+    run = culprit.runs.get(environment__name="other")
+    if odd in INSIDE and odd not in CLEANED:
+        assert (run.state, run.reason) == ("failed", "damaged")
+        assert run.message.startswith("inside.json: ")
+    else:  # none of ours is missing
+        assert run.state == "succeeded", run.message
+    if odd in JOURNAL and odd not in CLEANED:
+        assert culprit.events.filter(what="damaged journal", why__contains="line ").exists()
+
+
+def test_a_variable_that_is_not_utf8_is_shown(experiment: Make) -> None:
+    Cluster.objects.update(setup_lines="export OMP_FOO=$(printf 'caf\\351')")
+    made = experiment()
+    finish(made)
+    for run in made.runs.all():
+        assert run.state == "succeeded", run.message
+        assert run.snapshot
+        assert run.snapshot.content["inside"]["variables"]["OMP_FOO"] == "caf\\xe9"
+
+
+REPORTS = documents(tables("schema", "metrics", "series", "phases", "facts"))
+
+
+# Not shrunk: each example is a visit.
+@settings(
+    max_examples=40,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    journal=JOURNALS,
+    inside=INSIDES,
+    report=REPORTS,
+    started=st.binary(max_size=120),
+    code=CODES,
+    name=st.binary(min_size=1, max_size=9).filter(lambda name: not {*name} & {0, ord("/")}),
+)
+def test_whatever_a_job_leaves_its_visit_ends_well(
+    experiment: Make,
+    here: Cluster,
+    tmp_path_factory: pytest.TempPathFactory,
+    journal: bytes,
+    inside: bytes,
+    report: bytes,
+    started: bytes,
+    code: bytes,
+    name: bytes,
+) -> None:
+    """Bytes on a disk, through a real visit into PostgreSQL: the guard has nothing to do."""
+    with transaction.atomic():
+        made = experiment()
+        job, folder = made.jobs.get(), tmp_path_factory.mktemp("job")
+        first, second = made.runs.order_by("position")
+        for run in (first, second):
+            own = folder / f"runs/{run.position}-{run.uid}"
+            own.mkdir(parents=True)
+            (own / "inside.json").write_bytes(inside)
+            (own / "result.json").write_bytes(report)
+            (own / "exit_code").write_bytes(b"0" if run == first else code)
+        own_name = os.fsdecode(name if name not in (b".", b"..") else b"...")
+        (folder / "snapshot").mkdir()
+        (folder / "snapshot" / own_name).write_bytes(name)
+        (own / own_name).write_bytes(name)
+        (folder / "journal.ndjson").write_bytes(journal.replace(b'"a"', b'"%s"' % run.uid.encode()))
+        (folder / "started").write_bytes(started)
+        (folder / "exit_code").write_bytes(code)
+        left = {"state": "queued", "scheduler_id": "1-1", "directory": str(folder)}
+        Job.objects.filter(pk=job.pk).update(**left)
+        survey = Chore.objects.create(
+            **{**left, "directory": str(own)}, kind="survey", cluster=here, owner=here.owner
+        )
+        assert execution.tick(here.pk) == "done"
+        here.refresh_from_db()
+        assert here.own_failure == ""
+        for row in (job, survey):
+            row.refresh_from_db()
+            assert row.state in {"queued", "collecting", *Job.FINAL}
+        transaction.set_rollback(True)
 
 
 class TestGuard:

@@ -87,11 +87,12 @@ def test_nothing_that_a_file_holds_stops_the_reading(files):
 
 
 def test_a_journal_is_read_on_from_where_it_was_left():
-    content = journal({"event": "a"}, {"event": "b"}) + b'{"event": "c'
+    content = journal({"time": 1, "event": "a"}, {"time": 2, "event": "b"})
+    content += b'{"time": 3, "event": "c'
     lines, offset = parse_journal(content)
     assert [line["event"] for line in lines] == ["a", "b"]
     lines, more = parse_journal((content + b'"}\n')[offset:])
-    assert lines == [{"event": "c"}]
+    assert lines == [{"time": 3.0, "event": "c"}]
     assert offset + more == len(content) + 3
 
 

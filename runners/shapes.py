@@ -1,0 +1,108 @@
+"""The shapes of the documents that come from a cluster, as far as Tare relies on them."""
+
+from __future__ import annotations
+
+from runners.untrusted import MOMENT, Anything, Number, Rows, Shape, Table, Text, Whole
+
+NAME = Text(255)
+VERSIONS = Table(others=Text())
+CODE = Whole(-(2**31), 2**31 - 1)  # what a column holds
+COUNT = Whole(0, 2**15 - 1)
+HASH = r"(sha256:)?[0-9a-f]{64}"
+
+# What an event's line must have beside its time.
+EVENTS: dict[str, tuple[str, ...]] = {
+    "run began": ("run",),
+    "run ended": ("run",),
+    "step": ("doing", "number", "of"),
+}
+LINE = Table(
+    {
+        "time": MOMENT,
+        "event": Text(100),
+        "node": NAME,
+        "run": Text(100),
+        "job": Text(100),
+        "exit_code": CODE,
+        "doing": Text(),
+        "number": COUNT,
+        "of": COUNT,
+        "processes": Whole(),
+        "seconds": Number(),
+    },
+    needed=("time", "event"),
+)
+"""One line of a job's journal."""
+
+INSIDE = Table(
+    {
+        "hostname": Text(),
+        "kernel": Text(),
+        "machine": Text(),
+        "cpu": Text(),
+        "cpus": Rows(Anything()),
+        "gpus": Rows(Table()),
+        "python": Table(),
+        "packages": VERSIONS,
+        "variables": VERSIONS,
+        "tensorflow_variables": VERSIONS,
+        "blas": Table(),
+        "blas_loaded": Rows(Table()),
+        "libraries": Rows(Text()),
+    }
+)
+"""What a run saw from its side of the wall: payload/snapshot.py."""
+
+SURVEY = Table(
+    {
+        "tree": Text(pattern=HASH),
+        "files": Whole(),
+        "bytes": Whole(),
+        "parts": VERSIONS,
+        "exclusions": Rows(Table({"path": Text(), "reason": Text()}, needed=("path",))),
+        "unreadable": Rows(Text()),
+        "system": VERSIONS,
+        "pythons": Rows(
+            Table({"path": Text(), "version": Text(), "packages": VERSIONS}, needed=("path",))
+        ),
+        "packages": Table(others=VERSIONS),
+        "frameworks": VERSIONS,
+        "cuda": Text(),
+        "cudnn": Text(),
+        "nccl": Text(),
+        "mpi": VERSIONS,
+        "blas": VERSIONS,
+        "not_read": Rows(Text()),
+    }
+)
+"""What an image holds: payload/survey.py."""
+
+FORM = Table({**SURVEY.fields, "sha256": Text(pattern=HASH)})
+"""What a look at a staged form found: a survey, or of an archive its check sum."""
+
+BUILD = Table(
+    {
+        "digest": Text(pattern=r"sha256:[0-9a-f]{64}"),
+        "sha256": Text(pattern=HASH),
+        "bytes": Whole(),
+        "path": Text(500, pattern=r"/.*"),
+        "survey": SURVEY,
+    },
+    needed=("digest", "sha256", "bytes", "path", "survey"),
+)
+"""What a build left: payload/extend.py."""
+
+SOFTWARE: Shape = Table(
+    {
+        "schema": Whole(1, 1),
+        "mark": Text(100),
+        "python": VERSIONS,
+        "packages": VERSIONS,
+        "os": Text(),
+        "libc": Text(),
+        "machine": Text(),
+        "builds": Table(others=Table()),
+    },
+    needed=("schema", "mark", "python"),
+)
+"""What an environment's own interpreter found in it: payload/software.py."""

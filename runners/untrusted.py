@@ -1,0 +1,188 @@
+"""Read what comes from a cluster with suspicion. Pure: bytes and values in, clean values out.
+
+Programs of users write there, disks run full, clocks go wrong, and names need not be UTF-8. Every
+door takes what it is given through here: texts that any database holds, finite numbers, and
+documents of bounded depth, in the shape that their reader relies on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+DEEPEST = 24  # tables and lists within each other
+LONGEST_TEXT = 1_000_000  # characters of one text in a document
+LARGEST = 2**63 - 1
+LATEST = 32_503_680_000  # seconds: the year 3000
+
+_HALVES = re.compile(r"[\ud800-\udfff]")
+
+
+class Damaged(ValueError):
+    """What was read is not what its reader relies on; the message says where and how."""
+
+
+@dataclass(frozen=True)
+class Text:
+    most: int = LONGEST_TEXT  # characters
+    pattern: str = ""  # that the whole text has; empty: any
+
+
+@dataclass(frozen=True)
+class Whole:
+    least: int = 0
+    most: int = LARGEST
+
+
+@dataclass(frozen=True)
+class Number:
+    least: float = -math.inf
+    most: float = math.inf
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any document that can be stored."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    of: Shape
+
+
+@dataclass(frozen=True)
+class Table:
+    """Names to values. `fields` may be missing, or null, unless they are `needed`."""
+
+    fields: Mapping[str, Shape] = field(default_factory=dict)
+    others: Shape = Anything()
+    needed: tuple[str, ...] = ()
+
+
+Shape = Text | Whole | Number | Anything | Rows | Table
+
+MOMENT = Number(0, LATEST)
+"""Seconds since the epoch, of which a calendar can make a date."""
+
+
+def clean_text(content: bytes | str) -> str:
+    """Return a text that any database takes: UTF-8, no NUL, no half of a character.
+
+    Bytes that Python could not read in a name or variable are shown as it shows them: `caf\\xe9`.
+    """
+    text = content.decode(errors="replace") if isinstance(content, bytes) else content
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return _HALVES.sub(_shown, text)
+
+
+def _shown(half: re.Match[str]) -> str:
+    byte = ord(half[0]) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else "\N{REPLACEMENT CHARACTER}"
+
+
+def parse_document(content: bytes | str, shape: Shape = Anything()) -> Any:
+    """Return the JSON document in `content`, clean. Raises Damaged if it has not that shape."""
+    try:
+        parsed = json.loads(content, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise Damaged(f"it is nested more than {DEEPEST} deep") from None
+    except Damaged:
+        raise
+    except ValueError as error:
+        raise Damaged(f"it is not JSON: {clean_text(str(error))[:200]}") from None
+    return take(parsed, shape)
+
+
+def take(value: Any, shape: Shape, where: str = "it", depth: int = 0) -> Any:
+    """Return `value` in the form of `shape`, clean. Raises Damaged, naming `where`."""
+    if depth > DEEPEST:
+        raise Damaged(f"{where[:100]} is nested more than {DEEPEST} deep")
+    match shape:
+        case Text(most, pattern):
+            return _take_text(value, most, pattern, where)
+        case Whole(least, most_of_all):
+            if isinstance(value, bool) or not isinstance(value, int):
+                _refuse(value, "a whole number", where)
+            if not least <= value <= most_of_all:
+                raise Damaged(f"{where} is {_short(value)}, not {least} to {most_of_all}")
+            return value
+        case Number(low, high):
+            return _take_number(value, low, high, where)
+        case Rows(of):
+            if not isinstance(value, list):
+                _refuse(value, "a list", where)
+            return [take(one, of, f"{where}[{at}]", depth + 1) for at, one in enumerate(value)]
+        case Table():
+            return _take_table(value, shape, where, depth)
+        case Anything():
+            return _take_anything(value, where, depth)
+
+
+def _take_text(value: Any, most: int, pattern: str, where: str) -> str:
+    if not isinstance(value, str):
+        _refuse(value, "a text", where)
+    if len(value) > most:
+        raise Damaged(f"{where} has {len(value)} characters, not at most {most}")
+    text = clean_text(value)
+    if pattern and not re.fullmatch(pattern, text):
+        raise Damaged(f"{where} is {_short(text)}, which has another form")
+    return text
+
+
+def _take_number(value: Any, least: float, most: float, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(value, "a number", where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not least <= number <= most:
+        raise Damaged(f"{where} is {_short(value)}, not a number from {least:g} to {most:g}")
+    return number
+
+
+def _take_table(value: Any, shape: Table, where: str, depth: int) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse(value, "a table", where)
+    if missing := [name for name in shape.needed if value.get(name) is None]:
+        raise Damaged(f"{where} has no {', '.join(missing)}")
+    table = {}
+    for name, one in value.items():
+        known = clean_text(name)
+        of = shape.fields.get(known, shape.others)
+        place = known if where == "it" else f"{where}.{known}"
+        table[known] = None if one is None else take(one, of, place[:100], depth + 1)
+    return table
+
+
+def _take_anything(value: Any, where: str, depth: int) -> Any:
+    if isinstance(value, dict):
+        return _take_table(value, Table(), where, depth)
+    if isinstance(value, list):
+        return take(value, Rows(Anything()), where, depth)
+    if isinstance(value, str):
+        return _take_text(value, LONGEST_TEXT, "", where)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return take(value, Whole(-LARGEST, LARGEST), where)
+    return _take_number(value, -math.inf, math.inf, where)
+
+
+def _refuse(value: Any, wanted: str, where: str) -> NoReturn:
+    kinds = {dict: "a table", list: "a list", str: "a text", type(None): "null", bool: "yes or no"}
+    raise Damaged(f"{where} is {kinds.get(type(value), 'a number')}, not {wanted}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Damaged(f"it holds {name}, which is not a number")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return "a number of more than 18 digits"
+    return repr(value)[:60]
