@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -56,6 +56,11 @@ def by_link(view: View) -> View:
             return redirect_to_login(request.get_full_path())
 
     return login_not_required(checked)
+
+
+def readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> set[int]:
+    """Return those of `keys` whose rows `user` may read: a link to another one leads nowhere."""
+    return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
 
 
 def readable(request: OpenRequest, pk: int) -> Experiment:

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from dashboard.forms import Styled
+from dashboard.requests import whole_number
 from experiments import environments, permissions
 from experiments.inventory import interpreter
 from experiments.models import Cluster, Environment, Image, Runtime, StagedImage, User
@@ -148,7 +149,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         else:
             asked = self.initial.get(name) or getattr(self.instance, f"{name}_id")
         key = getattr(asked, "pk", asked)
-        return rows.filter(pk=key).first() if str(key or "").isdigit() else None
+        return rows.filter(pk=whole_number(key)).first()
 
     def _chosen_cluster(self) -> Cluster | None:
         if self.instance.pk:

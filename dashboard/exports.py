@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,8 +16,13 @@ from django.utils.text import slugify
 from experiments.comparisons import Comparison
 from experiments.models import Experiment, PublishedTable
 
-# A spreadsheet takes a text that begins like this for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a text that begins like this for a formula, the wide forms too.
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+HIDDEN = ("\t", "\r", "\n")
+# Numbers, and the dashes that stand for a missing one.
+HARMLESS = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?|-+", re.ASCII)
+# Where a cell begins in a text, whatever its delimiter: after it, quotes and blanks.
+CELL = re.compile(r"""(^|[,;\t])(\s*"?\s*)([=+\-@\uff1d\uff0b\uff0d\uff20][^,;\t\r\n"]*)""", re.M)
 
 
 class Echo:
@@ -32,11 +38,29 @@ def file_name(subject: Experiment | PublishedTable | Comparison, what: str, endi
     return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
 
 
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would run a cell of this text. Negative numbers are numbers."""
+    bare = text.strip()
+    if HARMLESS.fullmatch(bare):
+        return False
+    return bare.startswith(FORMULA) or text.startswith(HIDDEN)
+
+
 def safe_cell(value: Any) -> Any:
     """Return the value; a text that a spreadsheet would run gets an apostrophe before it."""
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return f"'{value}"
-    return value
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
+
+
+def safe_table(text: str) -> str:
+    """Return a table's text with an apostrophe before each cell that a spreadsheet would run.
+
+    All else stays as it was given: delimiters, quotes, line ends, also where nobody can read it.
+    """
+
+    def mark(cell: re.Match[str]) -> str:
+        return f"{cell[1]}{cell[2]}'{cell[3]}" if is_formula(cell[3]) else cell[0]
+
+    return CELL.sub(mark, text)
 
 
 def as_csv(rows: Iterable[dict[str, Any]], name: str) -> StreamingHttpResponse:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.core.exceptions import FieldDoesNotExist
 from django.core.paginator import Page, Paginator
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
@@ -40,12 +41,27 @@ def listing(
     """
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
-    column = F(sorts[sort.removeprefix("-")])
+    path = sorts[sort.removeprefix("-")]
+    # Only where there may be none: an index in plain order does not serve NULLS LAST.
+    last = {"nulls_last": True} if _may_be_null(rows.model, path) else {}
     if sort.startswith("-"):
-        ordered = rows.order_by(column.desc(nulls_last=True), "-pk")
+        ordered = rows.order_by(F(path).desc(**last), "-pk")
     else:
-        ordered = rows.order_by(column.asc(nulls_last=True), "pk")
+        ordered = rows.order_by(F(path).asc(**last), "pk")
     return Listing(Paginator(ordered, per_page).get_page(request.GET.get("page")), sort)
+
+
+def _may_be_null(model: Any, path: str) -> bool:
+    """Whether a column that rows of `model` are sorted by may be empty; an annotation may."""
+    for name in path.split("__"):
+        try:
+            field = model._meta.get_field(name)
+        except FieldDoesNotExist:
+            return True
+        if field.null:
+            return True
+        model = field.related_model
+    return False
 
 
 class Filter(forms.Form):

@@ -15,7 +15,9 @@ from django.http import QueryDict
 
 from dashboard.form_problems import Problem, list_problems
 from dashboard.outlook import Outlook, outlooks
+from dashboard.requests import whole_number
 from experiments import preflights, rules
+from experiments.administration import limit_name
 from experiments.design import Scale
 from experiments.models import (
     CheckReport,
@@ -77,6 +79,10 @@ class Styled(forms.BaseForm):
 class LoginForm(Styled, AuthenticationForm):
     """Django's own, in our dress."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        limit_name(self)
+
 
 class ScalesField(forms.CharField):
     """Scales as text, `1x1, 1x2`, and as the list that the model keeps."""
@@ -122,7 +128,8 @@ def cluster_for(user: User, asked: Any = None) -> Cluster | None:
     """Return the cluster asked for, if `user` may use it; else the one they used last."""
     usable = Cluster.objects.usable_by(user)
     if asked is not None:
-        return usable.filter(pk=asked).first() if str(asked).isdecimal() else None
+        key = whole_number(asked)
+        return None if key is None else usable.filter(pk=key).first()
     mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
     furnished = usable.filter(environments__isnull=False)
     return mine.first() or furnished.first() or usable.first()

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 
 from dashboard.forms import Styled, cluster_for
+from dashboard.requests import whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
 from experiments.presets.making import candidates, chosen_at_first, make_draft, refusals
@@ -66,7 +67,7 @@ class PresetForm(Styled, forms.Form):
     @property
     def ticked(self) -> set[int]:
         """The environments whose boxes are ticked."""
-        return {int(pk) for pk in self["environments"].value() or () if str(pk).isdecimal()}
+        return {key for pk in self["environments"].value() or () if (key := whole_number(pk))}
 
     @property
     def sizes(self) -> list[dict[str, Any]]:

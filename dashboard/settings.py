@@ -43,7 +43,12 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "dashboard.middleware.forbid_storing",
+    # With random bytes in each answer, so that its length tells nothing of a secret in it (BREACH).
+    "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
+    "dashboard.middleware.refuse_nul",
+    "dashboard.middleware.widen_policy_for_queues",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -142,9 +147,8 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = DEBUG
 
-# plotly.js sets inline styles; django-rq's own admin pages have inline scripts and no nonce.
+# plotly.js sets inline styles; `widen_policy_for_queues` widens this for django-rq.
 CONTENT_SECURITY_POLICY = {
-    "EXCLUDE_URL_PREFIXES": ["/admin/django_rq/"],
     "DIRECTIVES": {
         "default-src": [SELF],
         "script-src": [SELF, NONCE],

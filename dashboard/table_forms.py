@@ -194,7 +194,7 @@ def _roles(data: Mapping[str, Any]) -> dict[str, str]:
     """
     try:
         said = json.loads(data.get("said") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         said = {}
     roles = dict(said) if isinstance(said, dict) else {}
     for key in data:
@@ -205,7 +205,7 @@ def _roles(data: Mapping[str, Any]) -> dict[str, str]:
     metric = data.get("metric")
     if metric and metric != data.get("shown-metric"):
         roles = {name: role for name, role in roles.items() if role != "value"} | {metric: "value"}
-    header = {data[key] for key in data if key.startswith("name-")}
+    header = {data[key] for key in data if key.startswith("name-") and "\x00" not in data[key]}
     return {
         name: role
         for name, role in roles.items()

@@ -315,7 +315,10 @@ class EnvironmentAdmin(Owned):
     form = EnvironmentForm
     list_display = ("name", "cluster", "runtime", "staged_image", "owner")
     list_filter = ("cluster",)
-    list_select_related = ("cluster", "runtime__cluster", "staged_image__image", "owner")
+    list_select_related = (
+        *("cluster", "runtime__cluster", "owner"),
+        *("staged_image__image", "staged_image__cluster"),
+    )
 
 
 class WorkloadForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]

@@ -11,20 +11,41 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, Q, QuerySet
+from django.core.validators import MaxLengthValidator
+from django.db.models import JSONField, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse
 from django_rq.admin import QueueAdmin
 
 from experiments import audit, permissions
+from experiments.json_field import PlainJSON
 from experiments.models import Cluster, Credential, Runtime, StagedImage, User
 from experiments.sharing import MEANT
 
 
+def limit_name(form: AuthenticationForm) -> None:
+    """Refuse a name that is longer than any before it is looked up, and noted as a failure."""
+    longest = User._meta.get_field("username").max_length
+    form.fields["username"].validators.append(MaxLengthValidator(longest or 0))
+
+
+class AdminLoginForm(AdminAuthenticationForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        limit_name(self)
+
+
+admin.site.login_form = AdminLoginForm
+
+
 class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
     """Shows the rows that one may change, and writes every change down."""
+
+    formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": PlainJSON}}
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_add_permission(request)
@@ -66,7 +87,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field and db_field.name == "visibility":
             field.label, field.required = "Readers", False  # the model knows the usual ones
-        return field
+        return of_its_kind(field, db_field)
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Let forms know whose they are: `self.by`."""
@@ -119,6 +140,13 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
             self.delete_model(request, obj)
 
 
+def of_its_kind(field: Any, db_field: Any) -> Any:
+    """Let a field for JSON take what the column holds by default, a list or a dict."""
+    if isinstance(field, PlainJSON):
+        field.kind = type(db_field.get_default())
+    return field
+
+
 def _stored(formset: Any) -> QuerySet[Any]:
     """The formset's rows as they are stored; its own hold what was typed."""
     rows = formset.queryset
@@ -149,6 +177,10 @@ class RuledInline(admin.StackedInline):  # type: ignore[type-arg]
     """Rows that are a part of another: whoever may change that one may change these."""
 
     extra = 0
+    formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": PlainJSON}}
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        return of_its_kind(super().formfield_for_dbfield(db_field, request, **kwargs), db_field)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return self.has_change_permission(request, obj)

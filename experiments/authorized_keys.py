@@ -53,8 +53,15 @@ def _line(cluster: Cluster, key: str) -> Line:
     """A machine that is only a jump host runs nothing: it lets through to those behind it."""
     forwards = [(inner.host, inner.port) for inner in cluster.behind.all()]
     if forwards and not cluster.enabled:
-        return Line(str(cluster), gate.authorized_line(key, forwards=forwards))
+        return _only_forwards(str(cluster), key, forwards)
     return _gated(str(cluster), key, cluster.work_directory, cluster.scheduler, forwards)
+
+
+def _only_forwards(where: str, key: str, forwards: list[tuple[str, int]]) -> Line:
+    try:
+        return Line(where, gate.authorized_line(key, forwards=forwards))
+    except ValueError as problem:
+        return Line(where, "", problem=str(problem))
 
 
 def _gated(

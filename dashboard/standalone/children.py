@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -29,7 +30,7 @@ def start(
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
-    output = log.open("ab") if log else None
+    output = open_log(log) if log else None
     try:
         return subprocess.Popen(
             [str(part) for part in argv],
@@ -43,6 +44,13 @@ def start(
     finally:
         if output:
             output.close()
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log to append to, for its owner's eyes alone: it may name people and places."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.fchmod(descriptor, 0o600)  # one that an earlier version has made
+    return os.fdopen(descriptor, "ab")
 
 
 def ask(child: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:

@@ -65,7 +65,7 @@ def say(text: str) -> None:
 def main() -> int:
     """Start everything, print where it is, and keep it running until Ctrl-C."""
     os.chdir(BASE)
-    LOGS.mkdir(parents=True, exist_ok=True)
+    LOGS.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     postgres, valkey = Postgres(VAR / "postgres"), Valkey(VAR / "valkey")
@@ -198,6 +198,7 @@ def _environment(database_url: str, redis_url: str) -> dict[str, str]:
         "REDIS_URL": os.environ.get("REDIS_URL", redis_url),
     }
     path.touch(mode=0o600)
+    path.chmod(0o600)  # one that was copied here
     path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     return os.environ | settings | {"PYTHONUNBUFFERED": "1"}
 

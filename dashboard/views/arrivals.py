@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from dashboard.access import for_makers_of
 from dashboard.image_forms import WAYS, UploadForm
-from dashboard.requests import Request
+from dashboard.requests import Request, whole_number
 from dashboard.uploads import ImageUpload, image_refusal, no_room_for, too_large
 from experiments import arrivals
 from experiments.models import Arrival, Image
@@ -88,5 +88,4 @@ def _of(form: Any) -> dict[str, Any]:
 
 
 def _length(request: HttpRequest) -> int:
-    said = request.META.get("CONTENT_LENGTH") or ""
-    return int(said) if said.isdigit() else 0
+    return whole_number(request.META.get("CONTENT_LENGTH")) or 0

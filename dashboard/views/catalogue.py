@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from dashboard.access import readable_keys
 from dashboard.filters import WordFilter, listing
 from dashboard.image_filters import ImageFilter
 from dashboard.requests import Request
@@ -34,6 +35,8 @@ def catalogue(request: Request) -> HttpResponse:
         arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
         builds = Prefetch("chores", Chore.objects.only("state", "doing", "arrival_id"))
         context["arrivals"] = list(arrivals.defer("lock", "recipe").prefetch_related(builds))
+        keys = (row.image_id for row in context["arrivals"])
+        context["readable_images"] = readable_keys(request.user, Image, keys)
         context["arriving"] = any(not row.is_over for row in context["arrivals"])
     if not request.htmx:
         parts = {"images": _images, "workloads": _workloads, "environments": _environments}
@@ -83,4 +86,6 @@ def _environments(request: Request) -> dict[str, Any]:
         sorts=sorts,
         default="name",
     )
-    return {"listing": found, "filter": asked}
+    keys = (row.staged_image.image_id for row in found.page if row.staged_image)
+    readable = readable_keys(request.user, Image, keys)
+    return {"listing": found, "filter": asked, "readable_images": readable}

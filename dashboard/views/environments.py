@@ -10,12 +10,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access import for_makers_of, require
+from dashboard.access import for_makers_of, readable_keys, require
 from dashboard.environment_forms import DECIDING, EnvironmentForm, typed
 from dashboard.requests import Request
 from dashboard.views.software import inside
 from experiments import audit, environments, permissions
-from experiments.models import Environment
+from experiments.models import Environment, Image
 
 LIST = "?tab=environments"
 
@@ -90,5 +90,8 @@ def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> Htt
     context |= {"form": form, "uses": environments.uses(row, request.user) if row else None}
     if row and not (row.recorded_tool or row.cluster.recorded):
         context |= inside(row, request.user)
+    if row and row.staged_image:
+        keys = [row.staged_image.image_id]
+        context["readable_images"] = readable_keys(request.user, Image, keys)
     fragment = "#parts" if request.htmx else ""
     return render(request, f"catalogue/environment.html{fragment}", context)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access import by_link, editable, readable
 from dashboard.filters import ExperimentFilter, listing
 from dashboard.matrix import matrix
-from dashboard.requests import OpenRequest, Request
+from dashboard.requests import OpenRequest, Request, whole_number
 from dashboard.views.software import known
 from experiments import lifecycle
 from experiments.comparisons import compare_experiment
@@ -142,8 +142,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 def stop(request: Request, pk: int) -> HttpResponse:
     """Keep the verdict of the last look, and end what is alive."""
     row = editable(request, pk)
-    look = request.POST.get("look", "")
-    if look.isdecimal() and lifecycle.stop(row, int(look), request.user):
+    look = whole_number(request.POST.get("look"))
+    if look is not None and lifecycle.stop(row, look, request.user):
         ring(row.cluster_id)
         messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
     else:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard import latex
 from dashboard.access import by_link, readable, readable_table
-from dashboard.exports import as_csv, as_json, file_name
+from dashboard.exports import as_csv, as_json, file_name, safe_table
 from dashboard.requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
@@ -81,9 +81,12 @@ def table_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
 @by_link
 @require_GET
 def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
-    """Return the table as it was given, character for character."""
+    """Return the table as it was given, but that no cell of it is run as a formula.
+
+    Character for character it stands in the JSON export.
+    """
     row = readable_table(request, pk)
-    return _file(row.text, "text/csv", file_name(row, "table", ".csv"))
+    return _file(safe_table(row.text), "text/csv", file_name(row, "table", ".csv"))
 
 
 @by_link

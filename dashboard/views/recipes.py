@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import require
 from dashboard.recipe_forms import RecipeForm
-from dashboard.requests import Request
+from dashboard.requests import Request, whole_number
 from experiments import building
 from experiments.models import Cluster, Environment, Image
 from experiments.permissions import why_not_add
@@ -38,9 +38,8 @@ def match(request: Request, pk: int) -> HttpResponse:
     """Ask a cluster for the bare-metal environment of an image's lock."""
     require(why_not_add(request.user, Environment))
     image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
-    given = request.POST.get("cluster", "")
     clusters = Cluster.objects.usable_by(request.user)
-    cluster = get_object_or_404(clusters, pk=int(given) if given.isdecimal() else 0)
+    cluster = get_object_or_404(clusters, pk=whole_number(request.POST.get("cluster")))
     try:
         building.ask_match(image, cluster, request.user)
         messages.success(

@@ -10,14 +10,14 @@ from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access import by_link, editable
+from dashboard.access import by_link, editable, readable_keys
 from dashboard.facts import both_sides, measurements, phases, traces
 from dashboard.filters import RunFilter, listing
 from dashboard.marks import marks
-from dashboard.requests import OpenRequest, Request
+from dashboard.requests import OpenRequest, Request, posted_text
 from experiments import lifecycle, store
 from experiments.copies import ask_for_copy
-from experiments.models import Experiment, Run, RunFile
+from experiments.models import Cluster, Experiment, Run, RunFile
 from experiments.permissions import may_change
 from experiments.workloads import run_with
 
@@ -71,6 +71,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "traces": drawn[:seen],
         "more_traces": drawn[seen:],
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
+        "readable_clusters": readable_keys(request.user, Cluster, [row.job.cluster_id]),
         "can_edit": may_change(request.user, row.experiment),
     }
     if row.files_count:
@@ -106,8 +107,8 @@ def exclude(request: Request, uid: str) -> HttpResponse:
     """Take a run out of the comparison, with a written cause."""
     row = _visible(request, uid)
     editable(request, row.experiment_id)
-    # PostgreSQL keeps no NUL; the cause stands in stamps and papers.
-    why = " ".join(request.POST.get("why", "").replace("\0", " ").split())[:MOST_OF_CAUSE]
+    # The cause stands in stamps and papers.
+    why = " ".join(posted_text(request, "why").split())[:MOST_OF_CAUSE]
     if lifecycle.exclude(row, request.user, why):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
     else:

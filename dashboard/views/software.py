@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access import by_link, editable, readable, require
-from dashboard.requests import OpenRequest, Request
+from dashboard.requests import OpenRequest, Request, posted_text, whole_number
 from experiments import passports
 from experiments.models import Environment, Experiment, User
 from experiments.parity import libraries
@@ -90,15 +90,17 @@ def inside(row: Environment, reader: User) -> dict[str, Any]:
 def waive(request: Request, pk: int) -> HttpResponse:
     """Let the chosen differences of one environment pass, with a reason; or take that back."""
     row = editable(request, pk)
-    environment = get_object_or_404(row.environments, pk=_number(request.POST.get("environment")))
+    environment = get_object_or_404(
+        row.environments, pk=whole_number(request.POST.get("environment"))
+    )
     if request.POST.get("action") == "withdraw":
         passports.withdraw(row, environment, request.user)
         return redirect(_there(row))
-    reason, chosen = request.POST.get("reason", ""), request.POST.getlist("what")
+    reason, chosen = posted_text(request, "reason"), request.POST.getlist("what")
     if count := passports.waive(row, environment, chosen, reason, request.user):
         plural = "" if count == 1 else "s"
         messages.success(request, f"{count} difference{plural} of {environment} waived.")
-    elif not reason.strip():
+    elif not reason:
         messages.error(request, "Nothing waived: write down why. The reason follows the verdict.")
     else:
         messages.error(request, "Nothing waived: no difference was chosen that is there today.")
@@ -107,7 +109,3 @@ def waive(request: Request, pk: int) -> HttpResponse:
 
 def _there(row: Experiment) -> str:
     return f"{row.get_absolute_url()}#software"
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() and len(text) < 10 else 0

@@ -12,7 +12,7 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import editable_table, for_makers_of
-from dashboard.requests import Request
+from dashboard.requests import Request, whole_number
 from dashboard.table_forms import TOO_LARGE, TableForm
 from experiments.comparisons.tables import MOST_BYTES
 from experiments.models import PublishedTable
@@ -73,8 +73,7 @@ def _too_large(request: HttpRequest) -> bool:
 
     It is still received, up to a limit: a browser that is interrupted shows no answer.
     """
-    said = request.META.get("CONTENT_LENGTH") or ""
-    length = int(said) if said.isdigit() else 0  # what Django will read
+    length = whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
     if length <= MOST_SENT:
         return False
     while length <= MOST_DRAINED and request.read(CHUNK):

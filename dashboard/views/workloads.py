@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.access import for_makers_of, require
 from dashboard.command_forms import typed
-from dashboard.requests import Request
+from dashboard.requests import Request, whole_number
 from dashboard.tried import tried
 from dashboard.workload_forms import KindForm, WorkloadForm, form_of
 from experiments import audit, environments, permissions, workloads
@@ -112,8 +112,8 @@ def _readable(request: Request, pk: int) -> Workload:
 
 def _copied(request: Request) -> Workload | None:
     """The workload to begin with, if the address names one."""
-    asked = request.GET.get("copy", "")
-    return _readable(request, int(asked)) if asked.isdecimal() and len(asked) < 10 else None
+    asked = whole_number(request.GET.get("copy"))
+    return None if asked is None else _readable(request, asked)
 
 
 def _saved(request: Request, form: WorkloadForm) -> HttpResponse:

@@ -23,7 +23,7 @@ from experiments import audit, store
 from experiments.execution.links import Link, ssh_address
 from experiments.inventory import columns, storable
 from experiments.lifecycle import end_arrival
-from experiments.models import Arrival, Cluster, Image, StagedImage
+from experiments.models import Arrival, Cluster, Image, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE
 from experiments.secrets import WrongKey
 from runners.errors import Refused, TryAgain
@@ -262,8 +262,24 @@ def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, About, str]:
         return whole, found, hashlib.file_digest(file, "sha256").hexdigest()
 
 
+HIDDEN = (
+    "The same image is in the catalogue already, but not shared with you. A site administrator can "
+    "share it, or ask its owner to."
+)
+
+
+def _is_hidden(digest: str, user: User) -> bool:
+    rows = Image.objects.filter(digest=digest)
+    return rows.exists() and not rows.visible_to(user).exists()
+
+
 def _keep(row: Arrival, whole: Path, found: About, sha256: str) -> Image:
-    """Put the file into the store and write the catalogue; the same image may be there already."""
+    """Put the file into the store and write the catalogue; the same image may be there already.
+
+    Raises Refused where it is, as somebody's who does not share it: a link would lead nowhere.
+    """
+    if _is_hidden(found.digest, row.owner):
+        raise Refused(HIDDEN)
     store.adopt(whole, sha256)
     with transaction.atomic():
         image, made = Image.objects.get_or_create(

@@ -18,6 +18,7 @@ from experiments.models.visibility import (
     shared_with_groups_of,
 )
 from experiments.secrets import SecretField, unopened
+from runners.gate import HOST
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.transports import TRANSPORTS
@@ -46,6 +47,12 @@ FAILURE_SHOWN = timedelta(days=1)
 # Runtimes separate the parts of a bind by colons and commas, without any quoting.
 is_work_directory = RegexValidator(
     r"^/[^:,\x00]*$", "A work directory is absolute and holds neither colon nor comma."
+)
+
+
+is_host = RegexValidator(
+    HOST,
+    "A host is a name such as login.example.org, or an address: letters, digits, dots and dashes.",
 )
 
 
@@ -150,7 +157,7 @@ class Cluster(SharedInside):
 
     name = models.CharField(max_length=100, unique=True)
     transport = models.CharField(max_length=20, choices=transport_choices, default="ssh")
-    host = models.CharField(max_length=255, blank=True)
+    host = models.CharField(max_length=255, blank=True, validators=[is_host])
     port = models.PositiveIntegerField(default=22)
     host_key = models.TextField(
         blank=True,

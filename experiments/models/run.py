@@ -90,8 +90,22 @@ class Run(models.Model):
             ),
             models.UniqueConstraint(fields=["job", "position"], name="one_run_a_position"),
         ]
+        # In the order that lists ask for: what has not begun comes last, and the key decides.
         indexes = [
-            models.Index(fields=["state", "-began_at"], name="run_by_state"),
+            models.Index(
+                "state",
+                models.F("began_at").desc(nulls_last=True),
+                models.F("id").desc(),
+                name="run_by_state",
+            ),
+            models.Index(
+                models.F("began_at").desc(nulls_last=True),
+                models.F("id").desc(),
+                name="run_newest_first",
+            ),
+            models.Index(fields=["began_at", "id"], name="run_oldest_first"),
+            models.Index(fields=["node", "id"], name="run_by_node"),
+            models.Index(fields=["experiment", "state"], name="run_of_an_experiment"),
         ]
 
     def __str__(self) -> str:
@@ -130,6 +144,7 @@ class Event(models.Model):
 
     class Meta:
         ordering = ["at", "pk"]
+        indexes = [models.Index(fields=["experiment", "at", "id"], name="event_by_time")]
 
     def __str__(self) -> str:
         return self.what

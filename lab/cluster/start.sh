@@ -4,7 +4,8 @@
 #
 # LAB_PORT is sshd's; slurmctld and slurmdbd have the two after it, the nodes +11 and +12. Grid Engine, where it
 # is installed, has +3 and +4.
-# LAB_LISTEN is the address that sshd listens on. /var/lib/tare-lab/keys keeps the researcher's keys.
+# LAB_LISTEN is the address that sshd listens on; Slurm's daemons listen on loopback alone.
+# /var/lib/tare-lab/keys keeps the researcher's keys.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 port=${LAB_PORT:-27000}
@@ -63,6 +64,9 @@ configure() {
       -e "s/@NODE1_PORT@/$((port + 11))/; s/@NODE2_PORT@/$((port + 12))/" "$here/$file" >/run/$file
     cat /run/$file >/etc/slurm/$file # keeps the owner and the mode
   done
+  # The daemons bind to what this name resolves to: loopback, also where Docker has given it an address.
+  sed "1i 127.0.0.1 $(hostname -s)" /etc/hosts >/run/hosts
+  cat /run/hosts >/etc/hosts
   echo CgroupPlugin=disabled >/etc/slurm/cgroup.conf
   # Slurm sets CUDA_VISIBLE_DEVICES only for character devices; these behave like /dev/null.
   mkdir -p /var/lib/tare-lab/dev

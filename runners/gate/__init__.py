@@ -26,6 +26,10 @@ LONGEST_WORD = 60  # characters of a word that stands in the table as it is
 SOURCE = Path(__file__).with_name("tare_gate.py")
 NAME = "Forced command"
 ONLY_FORWARDS = "tare-gate lets through and runs nothing"
+# A name or an address as it may stand in a line of authorized_keys, between quotes.
+HOST = re.compile(
+    r"^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
+)
 INSTALL = f"Save the script of the credential's page as {INSTALLED} on the login node."
 
 
@@ -80,18 +84,26 @@ def authorized_line(
     """The line of authorized_keys that lets a key do only this.
 
     Without a work directory it runs nothing; `forwards` are the hosts and ports that may be
-    reached through this one. ValueError if the work directory cannot stand in a line.
+    reached through this one. ValueError if the work directory or a host cannot stand in a line.
     """
     if not work_directory.isprintable():
         raise ValueError("The work directory's name cannot stand in a line of authorized_keys.")
     options = ["restrict"]
     if forwards:
-        options += ["port-forwarding", *(f'permitopen="{host}:{port}"' for host, port in forwards)]
+        options += ["port-forwarding", *(_permit(host, port) for host, port in forwards)]
     command = f"echo {ONLY_FORWARDS} >&2; exit 77"
     if work_directory:
         command = f"python3 -I {INSTALLED} {shlex.join([work_directory, scheduler])}"
     quoted = command.replace('"', '\\"')
     return f'{",".join(options)},command="{quoted}" {public_key}'
+
+
+def _permit(host: str, port: int) -> str:
+    """Return the option that opens one host behind this one. ValueError if it is none."""
+    if not HOST.match(host):
+        raise ValueError(f"The host {host!r} cannot stand in a line of authorized_keys.")
+    name = f"[{host}]" if ":" in host else host  # sshd's spelling of IPv6
+    return f'permitopen="{name}:{port}"'
 
 
 def look(transport: Transport, *, area: str, wanted: bool = False) -> Check:

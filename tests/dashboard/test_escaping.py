@@ -14,7 +14,7 @@ from django.urls import reverse
 from dashboard.exports import file_name, safe_cell
 from experiments.models import Environment, Experiment, Run, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, measured
-from tests.factories import SeriesFactory
+from tests.factories import PublishedTableFactory, SeriesFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -105,10 +105,31 @@ def test_a_spreadsheet_runs_no_cell(site: Site, people: People, as_owner: Client
 
 @pytest.mark.parametrize(
     ("value", "cell"),
-    [("=1", "'=1"), ("+1", "'+1"), ("-x", "'-x"), ("@x", "'@x"), (-1.5, -1.5), ("a=1", "a=1")],
+    [
+        *(("=1", "'=1"), ("+x", "'+x"), ("-x", "'-x"), ("@x", "'@x"), ("\t=1", "'\t=1")),
+        *(("\r=1", "'\r=1"), (" =1", "' =1"), ("\uff1d1", "'\uff1d1"), ("-1+cmd", "'-1+cmd")),
+        *((-1.5, -1.5), ("a=1", "a=1"), ("-1.5e-3", "-1.5e-3"), ("+1", "+1"), ("-", "-")),
+    ],
 )
-def test_only_texts_are_neutralised(value: object, cell: object) -> None:
+def test_only_what_a_spreadsheet_would_run_is_neutralised(value: object, cell: object) -> None:
     assert safe_cell(value) == cell
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("a,b\n-1.5,=1+1\n", "a,b\n-1.5,'=1+1\n"),
+        ("a;b\r\n@x;-0,5\r\n", "a;b\r\n'@x;-0,5\r\n"),
+        ("a\tb\n\t\n+x\t-\n", "a\tb\n\t\n'+x\t-\n"),
+        ('"=a,1","\t=b"\n', '"\'=a,1","\t\'=b"\n'),
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("no table at all\n", "no table at all\n"),
+    ],
+)
+def test_a_table_is_given_back_without_formulas(given: str, kept: str, people: People) -> None:
+    row = PublishedTableFactory(owner=people.owner, text=given)
+    answer = people.client("owner").get(reverse("table_text", args=[row.pk]))
+    assert answer.content.decode() == kept
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,20 @@ def test_the_same_file_is_the_same_image() -> None:
     assert Image.objects.count() == 1
 
 
+def test_bytes_of_an_image_that_is_not_shared_are_refused_in_words() -> None:
+    """And not by a link to a page that does not open."""
+    first = received(uploaded(rootfs()))
+    Image.objects.update(visibility="private")
+    again = SimpleUploadedFile("mine.tar", rootfs())
+    second = received(arrivals.ask_upload(again, UserFactory()))
+    assert (second.state, second.image) == (Arrival.State.FAILED, None)
+    assert "not shared with you" in second.problem
+    assert str(first.owner) not in second.problem
+    Image.objects.update(visibility="members")
+    third = received(arrivals.ask_upload(SimpleUploadedFile("mine.tar", rootfs()), UserFactory()))
+    assert third.image == first.image
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

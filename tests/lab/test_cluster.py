@@ -11,9 +11,12 @@ import paramiko
 import pytest
 
 from lab.client import Lab, ensure_lab, load
+from lab.instance import PORTS
 from tests.lab.machine import namespace_of, until
 
 pytestmark = pytest.mark.lab
+
+LISTENS, LOOPBACK = "0A", "0100007F"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,24 @@ def test_it_has_two_nodes_with_four_gpus_each(lab: Lab) -> None:
     assert (gpu.name, gpu.nodes, gpu.gpus_per_node, gpu.gpu_model) == ("gpu", 2, 4, "h100")
     assert gpu.default
     assert (debug.name, debug.nodes, debug.time_limit_seconds) == ("debug", 1, 120)
+
+
+def test_its_daemons_listen_on_loopback_alone(lab: Lab) -> None:
+    ports = {lab.port + offset for offset in PORTS}
+    listening = dict(listeners())
+    assert ports & listening.keys() >= {lab.port + offset for offset in (0, 1, 2, 11, 12)}
+    reachable = {port for port in ports & listening.keys() if listening[port] != LOOPBACK}
+    assert reachable == set()
+
+
+def listeners() -> Iterator[tuple[int, str]]:
+    """Yield the port and the address, as the kernel writes it, of all that listens by TCP."""
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            local, _, state = line.split()[1:4]
+            address, _, port = local.partition(":")
+            if state == LISTENS:
+                yield int(port, 16), address
 
 
 def test_a_second_up_changes_nothing(lab: Lab) -> None:

@@ -189,8 +189,18 @@ def test_a_line_says_what_the_key_may_do() -> None:
         'restrict,port-forwarding,permitopen="inner.example:22",'
         f'command="echo {gate.ONLY_FORWARDS} >&2; exit 77" {key}'
     )
+    behind = gate.authorized_line(key, forwards=[("2001:db8::1", 22)])
+    assert 'permitopen="[2001:db8::1]:22"' in behind
     with pytest.raises(ValueError, match="line of authorized_keys"):
         gate.authorized_line(key, work_directory="/a\nssh-rsa AAAA", scheduler="slurm")
+
+
+@pytest.mark.parametrize(
+    "host", ['x",command="id', "x\n", "a b", "*", "", "-oProxyCommand=id", "a,b", "x:22\nssh-rsa"]
+)
+def test_only_hosts_stand_in_a_line(host: str) -> None:
+    with pytest.raises(ValueError, match="cannot stand in a line"):
+        gate.authorized_line("ssh-ed25519 AAAA", forwards=[(host, 22)])
 
 
 class Gated:

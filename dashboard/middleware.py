@@ -1,0 +1,58 @@
+"""Rules for every request and every answer: what none of our own views has to think of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from csp.constants import SELF, UNSAFE_INLINE
+from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
+from django.template.loader import render_to_string
+from django.utils.cache import patch_cache_control
+
+Answer = Callable[[HttpRequest], HttpResponseBase]
+
+NUL = "\x00"
+QUEUES = "/admin/django_rq/"
+
+
+def refuse_nul(get_response: Answer) -> Answer:
+    """Answer 400 to a NUL in an address or a cookie: PostgreSQL takes none in any text.
+
+    Forms refuse one in what is typed, with the field beside the words.
+    """
+
+    def checked(request: HttpRequest) -> HttpResponseBase:
+        addressed = (request.path_info, *request.GET, *request.COOKIES.values())
+        queried = (value for values in request.GET.lists() for value in values[1])
+        if any(NUL in text for text in (*addressed, *queried)):
+            return HttpResponseBadRequest(render_to_string("400.html"))
+        return get_response(request)
+
+    return checked
+
+
+def widen_policy_for_queues(get_response: Answer) -> Answer:
+    """Let django-rq's pages run their own inline scripts, which bear no nonce; and nothing else."""
+    inline = {name: [SELF, UNSAFE_INLINE] for name in ("script-src", "style-src-elem")}
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        if request.path_info.startswith(QUEUES):
+            response._csp_replace = inline  # type: ignore[attr-defined]
+        return response
+
+    return answered
+
+
+def forbid_storing(get_response: Answer) -> Answer:
+    """Let no browser or proxy keep a page: the next person at the machine is another reader.
+
+    Static files are answered before this and stay in caches.
+    """
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        patch_cache_control(response, no_store=True, private=True)
+        return response
+
+    return answered
