@@ -92,7 +92,7 @@ def _tried(row: Mapping[str, str], parameters: Mapping[str, Any], text: str) -> 
         result = read(left, {**parameters, "file": file, "metrics": [asked]})
     except (SanityError, PatternError) as problem:
         why = str(problem).removeprefix(f"{PASTED}: ").removeprefix("value: ")
-        why = why.removeprefix("value is ").removeprefix("value, ").removeprefix("value ")
+        why = why.removeprefix("value is ").removeprefix("value, ")
         said = f"{why[:1].upper()}{why[1:]}"
         return replace(blank, problem=said, lines=lines[:LINES_SHOWN])
     value = result.measurements.get("value", (None, ""))[0]

@@ -50,11 +50,9 @@ def hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, floa
             )
     for hit in missed(pattern, text):
         line = text.count("\n", 0, hit.number_start) + 1
-        number_of(hit.text, f"{what} in line {line}, which its pattern passes over,")
-        raise SanityError(
-            f"{what} in line {line} is {hit.text}, which its pattern passes over: let its ( ) "
-            "match it too"
-        )
+        where = f"{what}: the pattern passes over line {line}, whose number"
+        number_of(hit.text, where)
+        raise SanityError(f"{where} is {hit.text}: let its ( ) match it too")
     if not found:
         raise SanityError(
             f"{what} is never matched: {pattern} finds nothing in {len(text.splitlines())} lines. "

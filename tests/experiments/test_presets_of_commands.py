@@ -48,5 +48,5 @@ def test_a_number_that_is_none_fails_the_run(line: str, said: str) -> None:
 def test_patterns_of_plans_from_before_do_not_pass_over_it_either() -> None:
     row = {**NUMBERS[1], "find": r"^\d+\s+images/sec: ([\d.]+) \+/-", "take": "series"}
     log = "1\timages/sec: 5.0 +/- 0.3\n10\timages/sec: nan +/- nan\n"
-    with pytest.raises(SanityError, match="step_images_per_second in line 2"):
+    with pytest.raises(SanityError, match="step_images_per_second: the pattern passes over line 2"):
         READERS["patterns"]({OUTPUT: log.encode()}, {**PARAMETERS, "metrics": [row]})
