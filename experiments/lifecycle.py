@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Model, Q
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 
 from experiments import passports, rules, store
@@ -18,6 +18,22 @@ from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition, of_repeat
 from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, User
 from experiments.permissions import why_not_use
+
+REFUSED = "refused"
+"""The reason of a job that no scheduler has taken."""
+NEVER_STARTED = (REFUSED, "cancelled outside", "node failure")
+"""Reasons of failed jobs that, without a start, have shown nothing of their runs."""
+
+# What a next attempt forgets of the one before; its events remember.
+JOB_ANEW: dict[str, Any] = {
+    **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
+    **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
+    "journal_offset": 0,
+}
+RUN_ANEW: dict[str, Any] = {
+    **dict.fromkeys(("reason", "message"), ""),
+    **dict.fromkeys(("exit_code", "began_at", "ended_at")),
+}
 
 
 class NotLaunchable(Exception):
@@ -68,6 +84,44 @@ def move(
     for name, value in {"state": to, **columns}.items():
         setattr(row, name, value)
     return True
+
+
+def move_all(
+    rows: QuerySet[Job] | QuerySet[Run],
+    before: str,
+    to: str,
+    *,
+    why: str = "",
+    by: User | None = None,
+    **columns: Any,
+) -> int:
+    """Move those of `rows` that are in the state `before`, in four statements; how many moved.
+
+    Each gets its event, as from `move`.
+    """
+    if to not in rows.model.NEXT[before]:
+        raise ValueError(f"No {rows.model.__name__} can go from {before} to {to}.")
+    is_job = rows.model is Job
+    with transaction.atomic():
+        locked = rows.filter(state=before).select_for_update(of=("self",)).order_by("pk")
+        found = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
+        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in found])
+        moved.update(state=to, **columns)
+        Event.objects.bulk_create(
+            (
+                Event(
+                    experiment_id=experiment_pk,
+                    job_id=job_pk,
+                    run_id=None if is_job else pk,
+                    what=f"{before} → {to}",
+                    why=why,
+                    actor=by,
+                )
+                for pk, experiment_pk, job_pk in found
+            ),
+            batch_size=1000,
+        )
+    return len(found)
 
 
 def launch(experiment: Experiment, by: User) -> None:
@@ -234,7 +288,7 @@ def retry(job: Job, by: User) -> bool:
     if not can_retry(job):
         return False
     stage = stage_of(job.experiment)
-    seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0
+    seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
     with transaction.atomic():
         moved = move(
             job,
@@ -242,33 +296,19 @@ def retry(job: Job, by: User) -> bool:
             why=f"attempt {job.attempt} failed: {job.reason}",
             by=by,
             attempt=job.attempt + 1,
-            reason="",
-            message="",
-            scheduler_id="",
-            scheduler_state="",
-            directory="",
-            journal_offset=0,
-            exit_code=None,
-            submitted_at=None,
-            started_at=None,
-            gone_at=None,
-            ended_at=None,
+            **JOB_ANEW,
         )
         if moved:
             if seen:
                 record(job.experiment, TRIED_AGAIN, job=job, by=by)
             for run in job.runs.filter(state=Run.State.FAILED):
-                move(
-                    run,
-                    Run.State.PLANNED,
-                    by=by,
-                    reason="",
-                    message="",
-                    exit_code=None,
-                    began_at=None,
-                    ended_at=None,
-                )
+                move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
     return moved
+
+
+def _never_started(job: Job) -> bool:
+    """Return whether nothing can be known of how the job would have ended: nobody chose."""
+    return job.started_at is None and job.reason in NEVER_STARTED
 
 
 def exclude(run: Run, by: User, why: str) -> bool:

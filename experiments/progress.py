@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from experiments.models import Experiment, Job, Run
+from experiments.pauses import paused_pks
 from runners.schedulers.reasons import explain_reason
 
 ACTIVE = (Job.State.RUNNING, Job.State.COLLECTING)
@@ -82,7 +83,7 @@ def status_of(
             return Status("running", "running")
         if jobs.get(Job.State.QUEUED) or jobs.get(Job.State.SUBMITTING):
             return Status("queued", "queued")
-        return Status("planned", "paused" if is_paused else "waiting")
+        return Status("paused", "paused") if is_paused else Status("planned", "waiting")
     if is_cancelled:
         return Status("cancelled", "cancelled")
     return _end_of(tally, "imported" if is_imported else "finished")
@@ -109,8 +110,9 @@ class Progress:
 
 
 def progress_of(experiments: Iterable[Experiment]) -> dict[int, Progress]:
-    """Return the progress of each experiment, by its key, with two queries for all of them."""
+    """Return the progress of each experiment, by its key, with three queries for all of them."""
     rows = list(experiments)
+    paused = paused_pks(rows)
     runs, jobs = (_count_states(model, rows) for model in (Run, Job))
     return {
         row.pk: Progress(
@@ -122,6 +124,7 @@ def progress_of(experiments: Iterable[Experiment]) -> dict[int, Progress]:
                 is_draft=row.is_draft,
                 is_imported=row.imported_at is not None,
                 is_cancelled=row.cancelled_at is not None,
+                is_paused=row.pk in paused,
             ),
         )
         for row in rows
@@ -165,6 +168,8 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
         return f"{words}: {cluster} is switched off, and nothing is sent to it."
     if cluster.last_error:
         return f"{words}: {cluster} could not be reached ({cluster.last_error_kind})."
+    if paused_pks([experiment]):
+        return f"{words}: paused, until the site takes jobs again."
     limit = cluster.max_live_jobs
     if live >= limit:
         return f"{words}: {cluster} takes at most {_jobs(limit)} of Tare’s at once, and has them."

@@ -1,4 +1,4 @@
-"""The two kinds of failure: nobody answered, or the answer was no."""
+"""The kinds of failure: nobody answered, the answer was no, or it was no for now."""
 
 from typing import Literal
 
@@ -13,9 +13,20 @@ Kind = Literal[
     "time-out",  # no answer in time
     "sessions",  # too many sessions at once
     "disk full",  # no space or quota left on the cluster
+    "work directory",  # missing, or not to be written to
     "set-up",  # the cluster's own entry is not complete
     "busy",  # the scheduler does not answer or takes no more jobs now
     "Tare itself failed",  # what was not expected: a mistake of ours, or a database that is away
+    "partition",  # unknown, closed, or not for this account
+    "account",  # unknown, or without the right to this partition or QOS
+    "limit",  # the site takes no more jobs of this account now
+    "nodes",  # none that has what is asked for
+    "refused",  # another no, which is not known to be the job's own fault
+]
+Scope = Literal[
+    "site",  # every job would get this answer
+    "partition",  # every job of this partition, account and QOS
+    "request",  # jobs that ask for the same
 ]
 
 
@@ -25,6 +36,17 @@ class TryAgain(Exception):
     def __init__(self, message: str, *, kind: Kind) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class NotNow(TryAgain):
+    """The site takes no job now, and not for the job's fault. `scope`: whom else it would meet.
+
+    The job has not been submitted. Sending pauses there; all else goes on.
+    """
+
+    def __init__(self, message: str, *, kind: Kind, scope: Scope) -> None:
+        super().__init__(message, kind=kind)
+        self.scope = scope
 
 
 class Refused(Exception):

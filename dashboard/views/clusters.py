@@ -1,4 +1,4 @@
-"""Clusters: whether they answer, what they have, and what of ours runs there."""
+"""Clusters: whether they are reachable, what they have, and what of ours runs there."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from dashboard.access import require
 from dashboard.filters import WordFilter, listing
 from dashboard.requests import Request
 from experiments import connection_tests, preflights
-from experiments.models import Chore, Cluster, Experiment, HostKey, Job
+from experiments.models import Chore, Cluster, Experiment, HostKey, Job, Pause
 from experiments.models.checks import fingerprint_of
+from experiments.pauses import try_now
 from experiments.permissions import may_change, why_not_change
-from experiments.tasks import ring_for
+from experiments.tasks import ring, ring_for
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
@@ -35,7 +36,7 @@ def clusters(request: Request) -> HttpResponse:
         Cluster.objects.visible_to(request.user)
         .filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
         .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
-        .prefetch_related("partitions", "runtimes")
+        .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
     found = listing(request, rows, sorts=SORTS, default="name")
     return render(request, "clusters/list.html", {"listing": found, "filter": filters})
@@ -67,6 +68,11 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "tests": connection_tests.seen(row.credential, row) if row.credential else None,
         "host_key": preflights.host_key(row),
         "pinned": fingerprint_of(row.host_key),
+        "pauses": [
+            (pause, pause.jobs.count())
+            for pause in row.pauses.select_related("partition", "experiment", "cluster")
+            if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
+        ],
         "may_check": not preflights.why_not_check(row, request.user),
         "may_pin": may_change(request.user, row),
     }
@@ -81,6 +87,29 @@ def check(request: Request, pk: int) -> HttpResponse:
     require(preflights.why_not_check(row, request.user))
     ring_for(preflights.ask_for_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
+def try_pause(request: Request, pk: int) -> HttpResponse:
+    """Have the next visit try what a site has not taken, without waiting any longer."""
+    seen = Pause.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
+    row = seen.select_related("cluster").filter(pk=pk).first()
+    if row is None:  # it has ended meanwhile
+        messages.info(request, "It is over: jobs are sent again.")
+        return _back_from_pause(request, None)
+    require(preflights.why_not_check(row.cluster, request.user))
+    try_now(Pause.objects.filter(pk=pk))
+    ring(row.cluster_id)
+    messages.info(request, "Tare tries again at its next visit, in a few seconds.")
+    return _back_from_pause(request, row)
+
+
+def _back_from_pause(request: Request, row: Pause | None) -> HttpResponse:
+    """Return to the page whose button was pressed."""
+    experiment = request.POST.get("experiment", "")
+    if experiment.isdecimal() and len(experiment) < 19:
+        return redirect("experiment", int(experiment))
+    return redirect("cluster", row.cluster_id) if row else redirect("clusters")
 
 
 @require_POST

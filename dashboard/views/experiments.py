@@ -15,13 +15,14 @@ from dashboard.filters import ExperimentFilter, listing
 from dashboard.matrix import matrix
 from dashboard.requests import OpenRequest, Request, whole_number
 from dashboard.views.software import known
-from experiments import lifecycle
+from experiments import lifecycle, unsent
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before, own_programs
+from experiments.pauses import pauses_of
 from experiments.permissions import may_change
-from experiments.preflights import last_if_red
+from experiments.preflights import last_if_red, why_not_check
 from experiments.progress import explain_waiting, progress_of
 from experiments.tasks import ring
 
@@ -91,7 +92,12 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
         "red": last_if_red(row.cluster) if row.is_draft else None,
+        "pauses": [(pause, pause.jobs.filter(experiment=row).count()) for pause in pauses_of(row)],
+        "unsent": unsent.unsent_jobs(row, stage).count() if cells.tally.failed else 0,
     }
+    if context["pauses"]:
+        may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
+        context["may_try"] = may_try
     context |= _tab(request, row, context["tab"])
     context |= known(row)
     if cells.tally.succeeded and any(stage.judgements):
@@ -148,6 +154,17 @@ def stop(request: Request, pk: int) -> HttpResponse:
         messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
     else:
         messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
+    return redirect(row)
+
+
+@require_POST
+def retry_unsent(request: Request, pk: int) -> HttpResponse:
+    """Plan the next attempt of every job that the cluster's scheduler has not taken."""
+    row = editable(request, pk)
+    count = unsent.retry_unsent(row, request.user)
+    ring(row.cluster_id)
+    plural = "" if count == 1 else "s"
+    messages.success(request, f"{count} job{plural} that had not been sent will be tried again.")
     return redirect(row)
 
 

@@ -25,7 +25,8 @@ FOUND = 20
 def overview(request: Request) -> HttpResponse:
     """What the last experiments said, what runs now, and how the clusters are."""
     visible = Experiment.objects.visible_to(request.user)
-    clusters = list(Cluster.objects.visible_to(request.user).filter(enabled=True))
+    enabled = Cluster.objects.visible_to(request.user).filter(enabled=True)
+    clusters = list(enabled.prefetch_related("pauses__partition"))
     alive = visible.alive().without_plan().select_related("cluster").order_by("-launched_at", "-pk")
     shown = list(alive[:ALIVE])
     context: dict[str, Any] = {

@@ -91,7 +91,7 @@ def chore_spec(chore: Chore) -> JobSpec:
 
 def _resources(chore: Chore, seconds: int) -> Resources:
     cluster = chore.cluster
-    partition = chore.partition or cluster.partitions.order_by("-time_limit_minutes").first()
+    partition = chore.asked_partition()
     if partition is None:
         if SCHEDULERS[cluster.scheduler].has_partitions:
             raise NotPossible(f"{cluster} has no partition yet: where is this to run?")

@@ -24,6 +24,7 @@ from runners.untrusted import clean_text
 logger = logging.getLogger(__name__)
 
 LONGEST = 500  # characters of an error's text that a page repeats
+MOST_WORDS = 2000  # characters of what another machine said
 TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too deep a document
 
 
@@ -63,10 +64,15 @@ def concerns_the_visit(error: Exception) -> bool:
 
 def describe(error: Exception) -> str:
     """Return an error as pages and rows can show it."""
-    text = shorten(clean_text(str(error)), LONGEST, placeholder=" ...")
+    text = shorten(storable(str(error)), LONGEST, placeholder=" ...")
     if isinstance(error, Refused):
         return text  # the other side's own words
     return f"Tare itself failed: {type(error).__name__}: {text}"
+
+
+def storable(words: str) -> str:
+    """Return what another machine said as the database takes it, and no novel."""
+    return clean_text(words)[:MOST_WORDS]
 
 
 def note_failure(cluster: Cluster, problem: str) -> None:

@@ -1,20 +1,35 @@
-"""One visitor a cluster: a lease in PostgreSQL that expires by itself."""
+"""One visitor a cluster: a lease in PostgreSQL that is kept by a heartbeat and expires soon.
+
+A visit may take minutes; the lease of one that has died must not. So a thread renews it every few
+seconds for as long as the visit lives, and a process that has died on this machine is known by its
+token at once.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import BinaryIO
 
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
+from experiments.execution.holder import is_dead, new_token
 from experiments.models import Cluster
+from runners.transports import Completed, Transport
 
-# Longer than the longest call over SSH: only a dead worker's lease runs out.
-LEASE = timedelta(seconds=360)
+logger = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=15)  # longer than some lost beats, and than a database takes to restart
+BEAT_SECONDS = 3.0
+RELEASE_AGAIN_SECONDS = 0.5
+DATABASE_AWAY = (OperationalError, InterfaceError)
 
 
 class LeaseLost(Exception):
@@ -26,28 +41,120 @@ class Lease:
     cluster: Cluster
     token: str
 
-    def renew(self) -> None:
-        """Extend the lease before each long step. Raises LeaseLost."""
+    def renew(self, **columns: object) -> None:
+        """Make sure that the lease is still held, and extend it. Raises LeaseLost.
+
+        `columns` of the cluster change with it.
+        """
         held = Cluster.objects.filter(pk=self.cluster.pk, lease_token=self.token)
-        if not held.update(lease_until=timezone.now() + LEASE):
+        if not held.update(lease_until=timezone.now() + LEASE, **columns):
             raise LeaseLost
+
+    def guard(self, transport: Transport) -> Transport:
+        """Return the transport of the visit, which stops with the lease."""
+        return Guarded(transport, self)
+
+
+class Guarded(Transport):
+    """Asks the cluster nothing, and returns no answer to be kept, once the lease is lost."""
+
+    label = "guarded"
+
+    def __init__(self, transport: Transport, held: Lease) -> None:
+        self.transport = transport
+        self.held = held
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 30,
+        stdin: bytes | BinaryIO = b"",
+        stdout: BinaryIO | None = None,
+    ) -> Completed:
+        self.held.renew()
+        done = self.transport.run(argv, timeout=timeout, stdin=stdin, stdout=stdout)
+        self.held.renew(last_seen_at=timezone.now())
+        return done
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport.is_open
+
+    def close(self) -> None:
+        self.transport.close()
 
 
 @contextmanager
 def lease(cluster: Cluster) -> Iterator[Lease | None]:
     """Hold the cluster for the length of the block, or yield None: somebody else does."""
-    now = timezone.now()
-    token = uuid.uuid4().hex
-    free = Q(lease_until=None) | Q(lease_until__lt=now)
-    taken = Cluster.objects.filter(free, pk=cluster.pk).update(
-        lease_token=token, lease_until=now + LEASE
-    )
-    if not taken:
+    token = new_token()
+    if not _take(cluster.pk, token):
         yield None
         return
     try:
-        yield Lease(cluster, token)
+        with _heartbeat(cluster.pk, token):
+            yield Lease(cluster, token)
     finally:
-        Cluster.objects.filter(pk=cluster.pk, lease_token=token).update(
-            lease_token="", lease_until=None
-        )
+        _release(cluster.pk, token)
+
+
+def _take(cluster_pk: int, token: str) -> bool:
+    """Write the token where no lease is held, or that of the dead. Compare-and-swap."""
+    now = timezone.now()
+    rows = Cluster.objects.filter(pk=cluster_pk)
+    free = Q(lease_until=None) | Q(lease_until__lt=now)
+    holder = rows.values_list("lease_token", flat=True).first()
+    if holder and is_dead(holder):
+        free |= Q(lease_token=holder)
+    return bool(rows.filter(free).update(lease_token=token, lease_until=now + LEASE))
+
+
+@contextmanager
+def _heartbeat(cluster_pk: int, token: str) -> Iterator[None]:
+    """Extend the lease every few seconds while the block runs; with this process it stops."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(BEAT_SECONDS):
+            try:
+                extend(cluster_pk, token)
+            except DATABASE_AWAY as error:  # the next beat may find it again
+                logger.warning("The lease of cluster %s was not extended: %s", cluster_pk, error)
+                close_old_connections()
+        connection.close()  # this thread's own
+
+    thread = threading.Thread(target=beat, name=f"lease {cluster_pk}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def extend(cluster_pk: int, token: str) -> None:
+    """Hold the lease for longer, if it is still held: whoever visits asks `renew` for that."""
+    held = Cluster.objects.filter(pk=cluster_pk, lease_token=token)
+    held.update(lease_until=timezone.now() + LEASE)
+
+
+def _release(cluster_pk: int, token: str) -> None:
+    """Give the lease back; while the database is away, again and again until it has expired."""
+    held = Cluster.objects.filter(pk=cluster_pk, lease_token=token)
+    _until_the_database_answers(lambda: held.update(lease_token="", lease_until=None))
+
+
+def _until_the_database_answers(work: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LEASE.total_seconds()
+    while True:
+        try:
+            work()
+        except DATABASE_AWAY as error:
+            close_old_connections()
+            if time.monotonic() > deadline:
+                logger.warning("A lease was left to expire: %s", error)
+                return
+            time.sleep(RELEASE_AGAIN_SECONDS)
+        else:
+            return

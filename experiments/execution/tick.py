@@ -7,6 +7,7 @@ that dies anywhere is finished by the next one. What is odd about one row ends o
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,13 +27,20 @@ from experiments.execution.chores import (
     is_due,
 )
 from experiments.execution.collect import collect, keep_damaged
-from experiments.execution.guard import describe, guarded
+from experiments.execution.guard import describe, guarded, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
-from experiments.execution.links import connect, job_directory, job_spec, sent_files
-from experiments.lifecycle import end_runs, move, record
-from experiments.models import Chore, Cluster, Credential, Job, Run
-from runners.errors import Refused, TryAgain
+from experiments.execution.links import (
+    connect,
+    job_directory,
+    job_spec,
+    partition_problem,
+    sent_files,
+)
+from experiments.lifecycle import REFUSED, end_runs, move, record
+from experiments.models import Chore, Cluster, Credential, Job, Pause, Run
+from experiments.pauses import end_pauses, hold, is_held, without_held
+from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.records import parse_journal
 from runners.runner import Runner
@@ -42,6 +50,10 @@ from runners.scripts import render
 logger = logging.getLogger(__name__)
 
 LONGEST_BACK_OFF = timedelta(minutes=5)
+
+
+class SendingPaused(TryAgain):
+    """The site takes no more now: nothing else is sent in this visit."""
 
 
 def tick(cluster_pk: int) -> str:
@@ -82,9 +94,11 @@ def _is_due(cluster: Cluster, now: datetime) -> bool:
 
 def _visit(held: Lease, runner: Runner) -> None:
     """Results first: what is on the cluster's disk is safe before anything new is sent."""
-    for step in (_poll, _collect, _recover, _submit):
-        held.renew()
-        step(held, runner)
+    runner = Runner(held.guard(runner.transport), runner.scheduler)
+    with suppress(SendingPaused):  # which comes last: all else is done
+        for step in (_poll, _collect, _recover, _submit):
+            held.renew()
+            step(held, runner)
 
 
 def _jobs(held: Lease, *states: str) -> QuerySet[Job]:
@@ -239,22 +253,60 @@ def _park(row: Job | Chore, problem: str) -> None:
 
 
 def _submit(held: Lease, runner: Runner) -> None:
-    """Send what is planned, within the cluster's limit, in the plan's order."""
-    for chore in _chores(held, Chore.State.PLANNED).exclude(cancel_requested_at=None):
-        with guarded(chore, chore.cluster):
-            _end_unsent(chore, "cancelled", "cancelled before it was sent", Chore.State.CANCELLED)
+    """Send what is planned, within the cluster's limit, in the plan's order.
+
+    Then try one job of each pause whose time has come; where it is taken, others may be.
+    """
+    for row in _given_up(held):
+        with guarded(row, row.cluster):
+            _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
+    pauses = list(held.cluster.pauses.order_by("retry_at", "pk"))
+    for row in _in_line(held, pauses):
+        _start(held, row, runner)
+    now = timezone.now()
+    for pause in pauses:
+        if pause.retry_at > now:
+            continue
+        others = [other for other in pauses if other.retry_at > now]
+        for row in _in_line(held, others, under=pause)[:1]:
+            _start(held, row, runner)
+            if row.state == Job.State.QUEUED:
+                _submit(held, runner)
+                return
+        if not (pause.jobs.exists() or _chores(held, Chore.State.PLANNED).exists()):
+            pause.delete()  # nothing waits for its end
+
+
+def _given_up(held: Lease) -> list[Job | Chore]:
+    """Return what is planned and no longer wanted."""
+    chores = _chores(held, Chore.State.PLANNED).exclude(cancel_requested_at=None)
+    jobs = _jobs(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
+    return [*chores.iterator(), *jobs.iterator()]
+
+
+def _in_line(
+    held: Lease, pauses: Sequence[Pause], *, under: Pause | None = None
+) -> list[Job | Chore]:
+    """Return what may be sent now: as much as the limit allows of what no pause holds back.
+
+    With `under`, of what that one holds back.
+    """
     live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
-    free = held.cluster.max_live_jobs - live
-    planned = _jobs(held, Job.State.PLANNED).order_by("experiment__launched_at", "block", "pk")
-    rows: list[Job | Chore] = [
-        *filter(_is_due_chore, _chores(held, Chore.State.PLANNED)),
-        *planned[: max(free, 0)],
-    ]
-    for row in rows[: max(free, 0)]:
-        held.renew()
-        with guarded(row, row.cluster, partial(_refuse, row)):
-            if not _prepare(row, runner):
-                continue
+    free = max(held.cluster.max_live_jobs - live, 0)
+    planned = without_held(_jobs(held, Job.State.PLANNED), pauses)
+    chores = [row for row in _chores(held, Chore.State.PLANNED) if not is_held(row, pauses)]
+    if under:
+        planned = planned.filter(pk__in=under.jobs.values("pk"))
+        chores = [row for row in chores if is_held(row, [under])]
+    in_order = planned.order_by("experiment__launched_at", "block", "pk")
+    rows: list[Job | Chore] = [*filter(_is_due_chore, chores), *in_order[:free]]
+    return rows[:free]
+
+
+def _start(held: Lease, row: Job | Chore, runner: Runner) -> None:
+    held.renew()
+    with guarded(row, row.cluster, partial(_refuse, row)):
+        if _prepare(row, runner):
             with guarded(row, row.cluster):  # from here on it may be there
                 _send(row, runner)
 
@@ -271,7 +323,11 @@ def _prepare(row: Job | Chore, runner: Runner) -> bool:
         spec = replace(_spec(row), directory=_directory(row))
         script = render(spec, runner.scheduler)
     except ValueError as error:  # what cannot be said safely in a script is not sent
-        _refuse(row, f"The job script cannot be written: {error}.")
+        words = f"The job script cannot be written: {error}."
+        partition = row.experiment.partition if isinstance(row, Job) else row.asked_partition()
+        if partition and partition_problem(partition, row.cluster.scheduler):
+            raise _held_back(row, NotNow(words, kind="partition", scope="partition")) from None
+        _refuse(row, words)
         return False
     except NotPossible as problem:
         _refuse(row, str(problem))
@@ -284,10 +340,23 @@ def _directory(row: Job | Chore) -> str:
 
 
 def _send(row: Job | Chore, runner: Runner) -> None:
+    """Submit a row; its own fault ends it, a no of the site's pauses sending."""
     try:
         scheduler_id = runner.submit(_spec(row))
-    except (Refused, NotPossible) as refusal:
+    except NotNow as no:
+        if isinstance(row, Chore) and no.scope == "request":  # nothing else asks for the same
+            _refuse(row, str(no))
+            return
+        move(row, Job.State.PLANNED, why=storable(str(no)))
+        raise _held_back(row, no) from None
+    except Refused as refusal:
         _refuse(row, str(refusal))
+        if isinstance(row, Job):  # the others of its experiment may well share its fault
+            too = NotNow(str(refusal), kind="refused", scope="request")
+            raise _held_back(row, too) from None
+        return
+    except NotPossible as problem:
+        _refuse(row, str(problem))
         return
     move(
         row,
@@ -296,11 +365,19 @@ def _send(row: Job | Chore, runner: Runner) -> None:
         scheduler_id=scheduler_id,
         submitted_at=timezone.now(),
     )
+    end_pauses(row)
+
+
+def _held_back(row: Job | Chore, no: NotNow) -> SendingPaused:
+    """Write a pause down, and return what ends this visit's sending."""
+    hold(row, storable(str(no)), kind=no.kind, scope=no.scope)
+    logger.warning("%s: %s (%s)", row.cluster, no, no.kind)
+    return SendingPaused(str(no), kind=no.kind)
 
 
 def _refuse(row: Job | Chore, words: str) -> None:
     """End what nobody will run, with the words of whoever refused it."""
-    _end_unsent(row, "refused", words, Job.State.FAILED)
+    _end_unsent(row, REFUSED, storable(words), Job.State.FAILED)
 
 
 def _end_unsent(row: Job | Chore, reason: str, words: str, to: str) -> None:
@@ -324,7 +401,7 @@ def _back_off(cluster: Cluster, error: TryAgain) -> None:
     )
     logger.warning("%s: %s (%s)", cluster, error, error.kind)
     Cluster.objects.filter(pk=cluster.pk).update(
-        last_error=str(error),
+        last_error=storable(str(error)),
         last_error_kind=error.kind,
         failures=failures,
         retry_at=timezone.now() + pause,

@@ -8,6 +8,7 @@ from experiments.models.cluster import Cluster, Credential, Origin, Partition, R
 from experiments.models.experiment import Experiment
 from experiments.models.images import Arrival, Image, StagedImage
 from experiments.models.parity import EnvironmentSurvey, Waiver
+from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
@@ -31,6 +32,7 @@ __all__ = [
     "Measurement",
     "Origin",
     "Partition",
+    "Pause",
     "PublishedTable",
     "Role",
     "Run",

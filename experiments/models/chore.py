@@ -103,6 +103,10 @@ class Chore(Submission):
         """What it works on."""
         return self.staged_image or self.environment or self.arrival or self.image
 
+    def asked_partition(self) -> Partition | None:
+        """Return where it runs: the partition that it names, else the one with most time."""
+        return self.partition or self.cluster.partitions.order_by("-time_limit_minutes").first()
+
     def image_of(self) -> Image | None:
         """The image that it is about, if it is about one."""
         if self.staged_image:

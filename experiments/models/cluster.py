@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -26,6 +26,7 @@ from runners.transports import TRANSPORTS
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
+    from experiments.models.pause import Pause
     from experiments.models.user import User
 
 
@@ -43,6 +44,8 @@ def runtime_choices() -> list[tuple[str, str]]:
 
 
 FAILURE_SHOWN = timedelta(days=1)
+IDLE_SECONDS = 60
+"""How often a cluster without work is visited, so that its page knows whether it is reachable."""
 
 # Runtimes separate the parts of a bind by colons and commas, without any quoting.
 is_work_directory = RegexValidator(
@@ -257,11 +260,20 @@ class Cluster(SharedInside):
         return self.own_failure if is_recent else ""
 
     @property
-    def reachable(self) -> bool | None:
-        """Whether the last tick got through; None before the first."""
+    def contact(self) -> Literal["never", "failed", "recent", "old"]:
+        """What the last visits say, by their age: silence is no sign of life."""
         if self.last_error:
-            return False
-        return True if self.last_seen_at else None
+            return "failed"
+        if self.last_seen_at is None:
+            return "never"
+        # Two visits, the second one of which may be under way.
+        recent = timedelta(seconds=2 * max(self.poll_seconds, IDLE_SECONDS))
+        return "recent" if timezone.now() - self.last_seen_at <= recent else "old"
+
+    @property
+    def shared_pauses(self) -> list[Pause]:
+        """What holds back more than one experiment here; prefetch `pauses__partition`."""
+        return [pause for pause in self.pauses.all() if pause.experiment_id is None]
 
 
 class Partition(models.Model):

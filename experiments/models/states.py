@@ -22,7 +22,11 @@ JOB_LIVE = (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING, JobState.COL
 JOB_FINAL = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 JOB_NEXT: dict[str, Set[str]] = {
     JobState.PLANNED: {JobState.SUBMITTING, JobState.FAILED, JobState.CANCELLED},
-    JobState.SUBMITTING: {JobState.QUEUED, JobState.FAILED, JobState.CANCELLED},
+    # Back to PLANNED where the site takes no job now, and has not taken this one.
+    JobState.SUBMITTING: {
+        *(JobState.QUEUED, JobState.FAILED, JobState.CANCELLED),
+        JobState.PLANNED,
+    },
     JobState.QUEUED: {JobState.RUNNING, JobState.COLLECTING},
     JobState.RUNNING: {JobState.COLLECTING},
     JobState.COLLECTING: {JobState.DONE, JobState.FAILED, JobState.CANCELLED},

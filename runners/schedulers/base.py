@@ -2,11 +2,11 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from runners.errors import Refused
+from runners.errors import Kind, NotNow, Refused, Scope, TryAgain
 from runners.jobs import JobSpec, Resources
 from runners.transports.base import Completed
 from runners.untrusted import clean_text
@@ -58,8 +58,9 @@ class Scheduler(ABC):
     """Commands for one kind of scheduler, each with the parser of its answer.
 
     Commands are argument lists; the transport quotes them. Parsers raise TryAgain when the
-    scheduler did not answer and Refused, with its own words, when it answered no. Absence from an
-    answer proves nothing: a job that is not named in a status is simply not named.
+    scheduler did not answer and Refused, with its own words, when it answered no. `parse_submit`
+    raises Refused only for what is known to be the job's own fault, and NotNow for all other noes.
+    Absence from an answer proves nothing: a job that is not named in a status is simply not named.
     """
 
     label: ClassVar[str]
@@ -151,12 +152,33 @@ class Scheduler(ABC):
 
 
 def printed_id(done: Completed, pattern: str, command: str) -> str:
-    """The job id that `command` printed last, on a line of its own. Refused if there is none."""
+    """The job id that `command` printed last, on a line of its own.
+
+    TryAgain if there is none: the job may be there all the same, and is asked for by its name.
+    """
     printed = clean_text(done.stdout)
     ids = re.findall(pattern, printed, re.MULTILINE)
     if not ids or len(ids[-1]) > LONGEST_ID:
-        raise Refused(f"{command} printed no job id: {printed.strip()}")
+        raise TryAgain(f"{command} printed no job id: {printed.strip()[:500]}", kind="busy")
     return str(ids[-1])
+
+
+def sort_refusal(
+    no: TryAgain | Refused, *, own: re.Pattern[str], sites: Iterable[tuple[str, Kind, Scope]]
+) -> TryAgain | Refused:
+    """Return what a scheduler's no to a job means: an end of the job, or a pause.
+
+    `own` matches what is the job's own fault; `sites` what sites say for reasons of their own, of
+    which the first that matches counts. What neither knows pauses what asks for the same: a pause
+    loses nothing, and a person reads the words.
+    """
+    words = str(no)
+    if isinstance(no, TryAgain) or own.search(words):
+        return no
+    for pattern, kind, scope in sites:
+        if re.search(pattern, words, re.IGNORECASE):
+            return NotNow(words, kind=kind, scope=scope)
+    return NotNow(words, kind="refused", scope="request")
 
 
 def limit_seconds(text: str) -> int | None:

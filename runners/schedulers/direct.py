@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import Scheduler, Status
-from runners.transports.base import Completed
+from runners.transports.base import Completed, kind_of_no
 from runners.untrusted import clean_text
 
 # A job's id is its process id and the kernel's start time of that process (field 22 of
@@ -226,11 +226,13 @@ class Direct(Scheduler):
         return ["sh", "-c", SUBMIT, "submit", job.directory, _work_directory(job), BEGIN]
 
     def parse_submit(self, done: Completed) -> str:
-        if done.returncode != 0:
-            raise Refused(_words(done))
+        if done.returncode != 0:  # the script is not read yet: what fails is the machine's
+            words = _words(done)
+            raise NotNow(words, kind=kind_of_no(words), scope="site")
         if job_id := _id(done):
             return job_id
-        raise Refused(f"no job id was printed: {clean_text(done.stdout).strip()}")
+        printed = clean_text(done.stdout).strip()[:500]
+        raise TryAgain(f"no job id was printed: {printed}", kind="busy")
 
     def find(self, job: JobSpec) -> list[str]:
         return ["sh", "-c", FIND, "find", job.directory]

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from runners.errors import Refused, TryAgain
+from runners.errors import Kind, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import (
     Failure,
@@ -16,6 +16,7 @@ from runners.schedulers.base import (
     only_asked_gpus,
     printed_id,
     site_options,
+    sort_refusal,
 )
 from runners.schedulers.grid_engine_queues import QUEUES, parse_queues
 from runners.transports.base import Completed
@@ -58,8 +59,21 @@ TRIAL = BEGIN + 'printf "%s\\n" "#!/bin/bash" "$@" | timeout 25 qsub -w v'
 NOT_NOW = re.compile(
     r"commlib error|unable to (send message|contact|connect)|got (send|select|read) error"
     r"|connection (refused|timed out|reset)|qmaster (is not|isn't) (running|alive)"
-    r"|jobs are allowed|temporarily",
+    r"|temporarily|unable to initialize environment",
     re.IGNORECASE,
+)
+OWN = re.compile(
+    r"invalid option|unknown option|option argument|script is empty|too long|invalid job name",
+    re.IGNORECASE,
+)
+SITES: tuple[tuple[str, Kind, Scope], ...] = (
+    (r"no space left|disk quota exceeded", "disk full", "site"),
+    (r"error opening|no such file or directory", "work directory", "site"),
+    (r"jobs are allowed|max_\w*jobs|already .* active jobs", "limit", "site"),
+    (r"\bproject\b|\baccount\b|no access|has no permission|not allowed", "account", "partition"),
+    (r"submit host", "account", "site"),
+    (r"offers only|no suitable queue", "nodes", "request"),
+    (r"queue|parallel environment|unknown resource|calendar", "partition", "partition"),
 )
 ENDING = re.compile(r"has (deleted|registered)|already in deletion", re.IGNORECASE)
 GONE = re.compile(r"do(es)? not exist", re.IGNORECASE)
@@ -126,7 +140,7 @@ class GridEngine(Scheduler):
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
-            raise _no(done, Refused)
+            raise sort_refusal(_no(done, Refused), own=OWN, sites=SITES)
         return printed_id(done, r"^(\d+)$", "qsub")
 
     def find(self, job: JobSpec) -> list[str]:

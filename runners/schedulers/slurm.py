@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from runners.errors import Refused, TryAgain
+from runners.errors import Kind, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import (
     Failure,
@@ -18,6 +18,7 @@ from runners.schedulers.base import (
     only_asked_gpus,
     printed_id,
     site_options,
+    sort_refusal,
 )
 from runners.transports.base import Completed
 from runners.untrusted import clean_text
@@ -29,10 +30,28 @@ SUBMIT = 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"'
 NOT_NOW = re.compile(
     r"unable to contact slurm controller|socket timed out|zero bytes were transmitted"
     r"|connection (refused|timed out|reset)|resource temporarily unavailable"
-    r"|temporarily unable to accept|slurm backup controller in standby"
-    r"|communication (failure|error)|MaxSubmitJob"
+    r"|slurm backup controller in standby|communication (failure|error)"
     r"|unable to connect|problem talking to the database|persist_conn",
     re.IGNORECASE,
+)
+# What a job is to blame for, or the options that it was sent with.
+OWN = re.compile(
+    r"memory specification|cpu count|more processors|node count|time limit is invalid"
+    r"|(unrecognized|unknown|invalid) (option|argument)|requires an argument|batch script"
+    r"|invalid (feature|generic resource|trackable resource|\S*gres\S*|\S*tres\S*) spec|too long",
+    re.IGNORECASE,
+)
+# Why a site takes no job now, whatever the job is. A limit on the size of one job is met by
+# experiments of that size only.
+SITES: tuple[tuple[str, Kind, Scope], ...] = (
+    (r"no space left|disk quota exceeded", "disk full", "site"),
+    (r"unable to (open|stat) (the )?file", "work directory", "site"),
+    (r"temporarily unable to accept", "limit", "site"),
+    (r"\b(Assoc|QOS|User)\w*(Submit|MaxJobs|GrpJobs)|MaxSubmitJob", "limit", "partition"),
+    (r"\b(Assoc|QOS)\w*(Max|Min|Grp)|accounting/QOS policy", "limit", "request"),
+    (r"invalid qos|\baccount\b|access/permission denied|invalid user", "account", "partition"),
+    (r"partition|reservation", "partition", "partition"),
+    (r"\bnodes?\b", "nodes", "request"),
 )
 # The same script as a real job's, and nothing is submitted.
 TRIAL = 'unset "${!SBATCH_@}"; printf "%s\\n" "#!/bin/sh" "$@" | exec sbatch --test-only'
@@ -130,7 +149,7 @@ class Slurm(Scheduler):
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
-            raise _no(done, Refused)
+            raise sort_refusal(_no(done, Refused), own=OWN, sites=SITES)
         return printed_id(done, r"^(\d+)(?:;.*)?$", "sbatch")
 
     def find(self, job: JobSpec) -> list[str]:

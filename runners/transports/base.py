@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import tarfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, ClassVar, Self, cast
 
-from runners.errors import Refused, TryAgain
+from runners.errors import Kind, NotNow, Refused, TryAgain
 from runners.untrusted import clean_text
 
 MIB = 1024 * 1024
@@ -101,7 +102,7 @@ class Transport(ABC):
     def write(self, path: str, content: bytes) -> None:
         """Put a file in its place, wholly or not at all."""
         script = ["sh", "-c", WRITE, "write", path, str(len(content))]
-        checked(self.run(script, stdin=content), f"writing {path}")
+        _written(self.run(script, stdin=content), f"writing {path}")
 
     def read(self, path: str, *, offset: int = 0) -> bytes:
         """The file from byte `offset` on. FileNotFoundError if there is none."""
@@ -144,7 +145,7 @@ class Transport(ABC):
                 f"Only a part of {path} arrived, or another upload of it is under way.",
                 kind="unreachable",
             )
-        found = clean_text(checked(done, f"sending {path}").stdout)[:64]
+        found = clean_text(_written(done, f"sending {path}").stdout)[:64]
         if found != sha256:
             self.run(["rm", "-f", f"{path}.part"])
             words = (
@@ -154,7 +155,7 @@ class Transport(ABC):
             if there:  # the part that was left may have been the wrong one
                 raise TryAgain(words, kind="unreachable")
             raise Refused(words)
-        checked(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
+        _written(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
 
     def download(
         self,
@@ -177,7 +178,10 @@ class Transport(ABC):
         return sink.hash.hexdigest()
 
     def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
-        """Write files, by their names below `directory`, in one transfer. `*.sh` may be run."""
+        """Write files, by their names below `directory`, in one transfer. `*.sh` may be run.
+
+        Raises NotNow where the directory cannot be made or written to.
+        """
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for name, content in files.items():
@@ -187,7 +191,9 @@ class Transport(ABC):
                 tar.addfile(member, io.BytesIO(content))
         archive.seek(0)
         script = ["sh", "-c", SEND, "send", directory]
-        checked(self.run(script, stdin=archive, timeout=timeout), f"sending to {directory}")
+        done = self.run(script, stdin=archive, timeout=timeout)
+        # Folder and files are ours, so a no is about the site, whatever its words are.
+        _written(done, f"sending to {directory}", whatever=True)
 
     def __enter__(self) -> Self:
         return self
@@ -261,11 +267,44 @@ def collected(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
     return sink.getvalue() if stdout is None and isinstance(sink, io.BytesIO) else b""
 
 
+# What a file system says that cannot be written to now; in English, as the scripts above ask.
+UNWRITABLE = re.compile(
+    r"permission denied|read-only file system|stale (nfs )?file handle|input/output error"
+    r"|not a directory|no such file or directory|directory nonexistent|transport endpoint"
+    r"|cannot allocate memory|resource temporarily unavailable|operation not permitted"
+    r"|host is down|no such device",
+    re.IGNORECASE,
+)
+TOO_LONG = "File name too long"  # of a name that somebody chose
+
+
 def checked(done: Completed, doing: str) -> Completed:
     """The result of one of our own commands, if it did what it should."""
     if done.returncode == 0:
         return done
     words = clean_text(done.stderr).strip()
-    if "No space left on device" in words or "Disk quota exceeded" in words:
-        raise TryAgain(f"The cluster's disk is full ({doing}): {words}", kind="disk full")
+    if kind_of_no(words) == "disk full":
+        raise NotNow(
+            f"The cluster's disk is full ({doing}): {words}", kind="disk full", scope="site"
+        )
     raise Refused(f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}")
+
+
+def _written(done: Completed, doing: str, *, whatever: bool = False) -> Completed:
+    """The same of a command that writes: NotNow where the site's file system is to blame.
+
+    With `whatever`, of each failure but that of a name.
+    """
+    try:
+        return checked(done, doing)
+    except Refused as refusal:
+        words = str(refusal)
+        if TOO_LONG not in words and (whatever or UNWRITABLE.search(words)):
+            raise NotNow(words, kind="work directory", scope="site") from None
+        raise
+
+
+def kind_of_no(words: str) -> Kind:
+    """Return what is wrong with a disk, by the words of the command that was to write there."""
+    full = "No space left on device" in words or "Disk quota exceeded" in words
+    return "disk full" if full else "work directory"

@@ -10,7 +10,8 @@ import pytest
 
 from experiments import execution, staging
 from experiments.execution.chores import KINDS, ChoreKind, NotPossible, Work, result_of
-from experiments.models import Chore, Cluster, StagedImage
+from experiments.models import Chore, Cluster, Pause, StagedImage
+from runners.errors import NotNow
 from runners.jobs import Step
 from runners.records import Record
 from runners.runner import Runner
@@ -162,3 +163,22 @@ def test_one_thing_at_a_time_is_done_with_a_form(here: Cluster) -> None:
     staging.verify(row, here.owner)
     with pytest.raises(staging.NotDone, match="already"):
         staging.verify(row, here.owner)
+
+
+def test_a_no_of_the_sites_makes_it_wait(kind: Kind, chore: Chore) -> None:
+    kind.shell = "true"
+    work = Path(chore.cluster.work_directory)
+    work.write_text("somebody has put a file here")
+    assert tick(chore).state == Chore.State.PLANNED
+    assert Pause.objects.get().kind == "work directory"
+    work.unlink()
+    assert finish(chore).state == Chore.State.DONE
+    assert not Pause.objects.exists()
+
+
+def test_a_no_that_only_it_would_meet_ends_it(kind: Kind, chore: Chore) -> None:
+    no = NotNow("Requested node configuration is not available", kind="nodes", scope="request")
+    with mock.patch.object(Runner, "submit", side_effect=no):
+        ended = tick(chore)
+    assert (ended.state, ended.message) == (Chore.State.FAILED, str(no))
+    assert not Pause.objects.exists()

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from experiments import execution, lifecycle
 from experiments.comparisons import compare_experiment
-from experiments.execution.lease import lease
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.errors import TryAgain
 from runners.runner import Runner
@@ -250,29 +249,6 @@ class TestPromise7Politeness:
         assert made.jobs.filter(state__in=Job.LIVE).count() == 2
         lifecycle.cancel(made, made.owner)
         finish(made)
-
-
-class TestLease:
-    def test_a_second_worker_does_nothing(self, here: Cluster) -> None:
-        with lease(here) as held:
-            assert held
-            assert execution.tick(here.pk) == "busy"
-
-    def test_a_dead_workers_lease_expires(self, here: Cluster) -> None:
-        Cluster.objects.update(
-            lease_token="dead", lease_until=timezone.now() - timedelta(seconds=1)
-        )
-        assert execution.tick(here.pk) == "done"
-
-    def test_who_has_lost_the_lease_stops(self, experiment: Make) -> None:
-        made = experiment()
-        with lease(made.cluster) as held:
-            assert held
-            Cluster.objects.update(lease_token="somebody else")
-            with pytest.raises(execution.LeaseLost):
-                held.renew()
-        made.cluster.refresh_from_db()
-        assert made.cluster.lease_token == "somebody else"
 
 
 class TestNobodyAnswers:

@@ -84,7 +84,6 @@ def test_a_worker_that_is_killed_loses_nothing(
     worker.kill()
     worker.wait()
     gate.touch()
-    Cluster.objects.update(lease_until=None)  # rather than wait until the dead one's runs out
     site.start("worker")
     wait_until(lambda: ended(made))
     assert starts(made.jobs.get()) == 1

@@ -92,7 +92,7 @@ def waiting(db: None) -> Experiment:
     return experiment
 
 
-def test_progress_needs_two_queries_and_no_plan(waiting: Experiment) -> None:
+def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
     for _ in range(3):
         RunFactory(job=JobFactory(experiment=LaunchedFactory()), state=Run.State.SUCCEEDED)
     rows = list(Experiment.objects.without_plan())
@@ -100,7 +100,7 @@ def test_progress_needs_two_queries_and_no_plan(waiting: Experiment) -> None:
         connection,
     ) as captured:
         found = progress_of(rows)
-    assert len(captured) == 2
+    assert len(captured) == 3
     assert not any("plan" in query["sql"].replace("'planned'", "") for query in captured)
     assert Counter(one.status.words for one in found.values()) == {"queued": 1, "finished": 3}
     assert found[waiting.pk].jobs == {"planned": 2, "queued": 1}

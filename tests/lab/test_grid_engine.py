@@ -13,7 +13,7 @@ from experiments import demo, lifecycle
 from experiments.comparisons import compare_experiment
 from experiments.models import Cluster
 from lab.client import ensure_lab, stop_lab
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import name_failure
 from runners.schedulers import GridEngine, Status
@@ -172,17 +172,17 @@ def test_a_job_that_is_killed_leaves_what_it_had(site):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("wanted", "no", "words"),
     [
-        ({"partition": "nope.q"}, 'unknown queue "nope.q"'),
-        ({"directives": ("-pe nope {cpus}",)}, 'parallel environment "nope" does not exist'),
-        ({"directives": ("-l nope=1",)}, 'unknown resource "nope"'),
-        ({"account": "nope"}, 'project "nope" does not exist'),
-        ({"directives": ("-bogus",)}, 'invalid option argument "-bogus"'),
+        ({"partition": "nope.q"}, NotNow, 'unknown queue "nope.q"'),
+        ({"directives": ("-pe nope {cpus}",)}, NotNow, 'environment "nope" does not exist'),
+        ({"directives": ("-l nope=1",)}, NotNow, 'unknown resource "nope"'),
+        ({"account": "nope"}, NotNow, 'project "nope" does not exist'),
+        ({"directives": ("-bogus",)}, Refused, 'invalid option argument "-bogus"'),
     ],
 )
-def test_a_refusal_is_told_in_qsubs_words(site, wanted, words):
-    with pytest.raises(Refused, match=words):
+def test_a_refusal_is_told_in_qsubs_words(site, wanted, no, words):
+    with pytest.raises(no, match=words):
         site.runner.submit(site.job(site.program("true"), **wanted))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.client import Lab
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import EnvironmentSpec
 from runners.records import parse_journal, read_record
 from runners.schedulers import Slurm
@@ -142,16 +142,17 @@ def test_a_site_asks_in_its_own_spelling(cluster):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("wanted", "no", "words"),
     [
-        ({"partition": "nope"}, "Invalid partition name specified"),
-        ({"gpus_per_node": 9}, "Requested node configuration is not available"),
-        ({"memory_mb": 999_999}, "Memory specification can not be satisfied"),
-        ({"directives": ("--bogus",)}, "unrecognized option '--bogus'"),
+        ({"partition": "nope"}, NotNow, "Invalid partition name specified"),
+        ({"account": "nope"}, NotNow, "Invalid account or account/partition combination"),
+        ({"gpus_per_node": 9}, NotNow, "Requested node configuration is not available"),
+        ({"memory_mb": 999_999}, Refused, "Memory specification can not be satisfied"),
+        ({"directives": ("--bogus",)}, Refused, "unrecognized option '--bogus'"),
     ],
 )
-def test_a_refusal_is_told_in_sbatchs_words(cluster, wanted, words):
-    with pytest.raises(Refused, match=words):
+def test_a_refusal_is_told_in_sbatchs_words(cluster, wanted, no, words):
+    with pytest.raises(no, match=words):
         cluster.runner.submit(cluster.job(cluster.program("true"), **wanted))
 
 

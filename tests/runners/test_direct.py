@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import Record, name_failure, parse_journal, read_record
 from runners.runner import Runner
@@ -494,8 +494,21 @@ def test_an_id_is_found_behind_what_the_log_in_prints():
     answer = Completed(0, b"Welcome\n17-4711\n", b"")
     assert Direct().parse_submit(answer) == Direct().parse_find(answer) == "17-4711"
     assert Direct().parse_find(Completed(0, b"Welcome\n", b"")) is None
-    with pytest.raises(Refused, match="no job id was printed: Welcome"):
+    with pytest.raises(TryAgain, match="no job id was printed: Welcome"):
         Direct().parse_submit(Completed(0, b"Welcome\n", b""))
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("sh: 1: cannot create /w/machine-x/lock: Permission denied", "work directory"),
+        ("mkdir: cannot create directory '/w': No space left on device", "disk full"),
+    ],
+)
+def test_what_keeps_a_job_from_being_started_is_the_machines(words, kind):
+    with pytest.raises(NotNow, match=words[:20]) as caught:
+        Direct().parse_submit(Completed(2, b"", words.encode()))
+    assert (caught.value.kind, caught.value.scope) == (kind, "site")
 
 
 def test_a_machine_that_does_not_answer_is_worth_trying_again(runner, monkeypatch):

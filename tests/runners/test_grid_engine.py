@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec, Resources
 from runners.schedulers import GridEngine, LastWord, Status
 from runners.transports import Completed
@@ -86,46 +86,66 @@ def test_the_id_of_a_submitted_job_is_read(printed):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "kind", "scope"),
     [
         (
             'Unable to run job: Job was rejected because job requests unknown queue "nope.q"\n'
             "Exiting.",
-            1,
+            "partition",
+            "partition",
         ),
         (
             'Unable to run job: job rejected: the requested parallel environment "nope" does not '
             "exist\nExiting.",
-            1,
+            "partition",
+            "partition",
         ),
-        ('Unable to run job: unknown resource "nope"\nExiting.', 1),
+        ('Unable to run job: unknown resource "nope"\nExiting.', "partition", "partition"),
         (
             'Unable to run job: job rejected: the requested project "nope" does not '
             "exist\nExiting.",
-            1,
+            "account",
+            "partition",
         ),
         (
             "Unable to read script file because of error: error opening job.sh: "
             "No such file or directory",
-            14,
+            "work directory",
+            "site",
         ),
         (
-            'Unable to initialize environment because of error: SGE_ROOT directory "/nowhere" '
-            "doesn't exist\nExiting.",
-            1,
+            "Unable to run job: job rejected: only 10 jobs are allowed per user "
+            "(current job count: 10)\nExiting.",
+            "limit",
+            "site",
         ),
+        (
+            'Unable to run job: Job 2 (-l gpu=99) cannot run at host "localhost" because it '
+            "offers only hc:gpu=4.000000\nno suitable queues\nExiting.",
+            "nodes",
+            "request",
+        ),
+        ("Unable to run job: closed for works until Monday.\nExiting.", "refused", "request"),
     ],
 )
-def test_a_refusal_is_told_in_qsubs_words(words, code):
-    with pytest.raises(Refused) as caught:
-        GRID_ENGINE.parse_submit(said(stderr=words + "\n", code=code))
-    assert str(caught.value) == words
+def test_a_no_of_the_sites_pauses_what_it_would_meet(words, kind, scope):
+    with pytest.raises(NotNow) as caught:
+        GRID_ENGINE.parse_submit(said(stderr=words + "\n", code=1))
+    assert (str(caught.value), caught.value.kind, caught.value.scope) == (words, kind, scope)
+
+
+def test_a_fault_of_the_jobs_own_is_told_in_qsubs_words():
+    with pytest.raises(Refused, match='ERROR! invalid option argument "-bogus"'):
+        GRID_ENGINE.parse_submit(
+            said(stderr='qsub: ERROR! invalid option argument "-bogus"\n', code=7)
+        )
 
 
 @pytest.mark.parametrize("printed", ["", HTML])
-def test_a_submission_without_an_id_is_refused(printed):
-    with pytest.raises(Refused, match="printed no job id"):
+def test_an_answer_without_an_id_does_not_say_that_no_job_is_there(printed):
+    with pytest.raises(TryAgain, match="printed no job id") as caught:
         GRID_ENGINE.parse_submit(said(printed))
+    assert not isinstance(caught.value, NotNow)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +155,9 @@ def test_a_submission_without_an_id_is_refused(printed):
         said(stderr="bash: line 2: exec: qsub: not found\n", code=127),
         said(code=124),
         said(
-            stderr="Unable to run job: job rejected: only 10 jobs are allowed per user "
-            "(current job count: 10)\nExiting.\n",
-            code=25,
+            stderr='Unable to initialize environment because of error: SGE_ROOT directory "/none" '
+            "doesn't exist\nExiting.\n",
+            code=1,
         ),
     ],
 )

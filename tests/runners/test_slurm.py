@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from runners.errors import Refused, TryAgain
+from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec, Resources
 from runners.schedulers import LastWord, Slurm, Status
 from runners.transports import Completed
@@ -102,39 +102,86 @@ def test_the_id_of_a_submitted_job_is_read(printed):
     assert SLURM.parse_submit(said(printed)) == "7"
 
 
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        "sbatch: error: invalid partition specified: nope\n"
-        "sbatch: error: Batch job submission failed: Invalid partition name specified",
-        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
         "sbatch: error: Memory specification can not be satisfied\n"
-        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+        f"{FAILED}Requested node configuration is not available",
         "sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information",
+        f"{FAILED}Invalid feature specification",
+        f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)",
+        "sbatch: error: This does not look like a batch script.  The first\n"
+        "sbatch: error: line must start with #! followed by the path to an interpreter.",
     ],
 )
-def test_a_refusal_is_told_in_sbatchs_words(words):
+def test_a_fault_of_the_jobs_own_is_told_in_sbatchs_words(words):
     with pytest.raises(Refused) as caught:
         SLURM.parse_submit(said(stderr=words + "\n", code=1))
     assert str(caught.value) == words
 
 
-def test_a_submission_without_an_id_is_refused():
-    with pytest.raises(Refused, match="printed no job id: Hello"):
-        SLURM.parse_submit(said("Hello\n"))
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "kind", "scope"),
     [
-        *UNREACHABLE,
-        "sbatch: error: QOSMaxSubmitJobPerUserLimit\n"
-        "sbatch: error: Batch job submission failed: Job violates "
-        "accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
-        "sbatch: error: Batch job submission failed: Slurm temporarily unable to accept job, "
-        "sleeping and retrying.\n",
+        (
+            "sbatch: error: invalid partition specified: nope\n"
+            f"{FAILED}Invalid partition name specified",
+            "partition",
+            "partition",
+        ),
+        (
+            f"{FAILED}Required partition not available (inactive or drain)",
+            "partition",
+            "partition",
+        ),
+        (
+            f"{FAILED}User's group not permitted to use this partition",
+            "partition",
+            "partition",
+        ),
+        (
+            f"{FAILED}Invalid account or account/partition combination specified",
+            "account",
+            "partition",
+        ),
+        (f"{FAILED}Invalid qos specification", "account", "partition"),
+        (f"sbatch: error: AssocMaxSubmitJobLimit\n{FAILED}{POLICY}", "limit", "partition"),
+        (f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{FAILED}{POLICY}", "limit", "partition"),
+        (f"sbatch: error: QOSMaxGRESPerJob\n{FAILED}{POLICY}", "limit", "request"),
+        (f"sbatch: error: AssocMaxWallDurationPerJobLimit\n{FAILED}{POLICY}", "limit", "request"),
+        (
+            f"{FAILED}Slurm temporarily unable to accept job, sleeping and retrying.",
+            "limit",
+            "site",
+        ),
+        (f"{FAILED}Requested node configuration is not available", "nodes", "request"),
+        ("sbatch: error: Unable to open file /w/jobs/1/job.sh", "work directory", "site"),
+        (
+            f"sbatch: error: Closed for works until Monday\n{FAILED}Unspecified error",
+            "refused",
+            "request",
+        ),
     ],
 )
+def test_a_no_of_the_sites_pauses_what_it_would_meet(words, kind, scope):
+    with pytest.raises(NotNow) as caught:
+        SLURM.parse_submit(said(stderr=words + "\n", code=1))
+    assert (str(caught.value), caught.value.kind, caught.value.scope) == (words, kind, scope)
+
+
+def test_an_answer_without_an_id_does_not_say_that_no_job_is_there():
+    with pytest.raises(TryAgain, match="printed no job id: Hello") as caught:
+        SLURM.parse_submit(said("Hello\n"))
+    assert not isinstance(caught.value, NotNow)
+
+
+@pytest.mark.parametrize("words", UNREACHABLE)
 def test_a_scheduler_that_cannot_now_is_worth_trying_again(words):
     with pytest.raises(TryAgain, match=words.split(":")[0]) as caught:
         SLURM.parse_submit(said(stderr=words, code=1))

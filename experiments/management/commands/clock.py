@@ -24,12 +24,11 @@ from experiments.models import (
     RunFile,
     StagedImage,
 )
+from experiments.models.cluster import IDLE_SECONDS
 from experiments.models.images import SILENCE
 from experiments.preflights import LONGEST
 from experiments.tasks import ring, ring_for, ring_to_copy, ring_to_receive, ring_to_send
 
-# How often a cluster without work is visited, so that its page knows whether it answers.
-IDLE_SECONDS = 60
 # How long a check or a host key that somebody asked for may wait before the clock asks again.
 WAITING_SECONDS = 10
 

@@ -1,0 +1,102 @@
+"""Pauses: when nothing is sent because a site says no for now. Rows and rules, no network.
+
+A pause holds back the jobs that the same answer would meet. When its time has come one of them is
+tried; once one is accepted, it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from experiments.models import Chore, Experiment, Job, Pause
+from runners.errors import Kind, Scope
+
+
+def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope) -> Pause:
+    """Send nothing more that the same answer would meet, and wait longer each time."""
+    place = _place(row, scope)
+    now = timezone.now()
+    pause = Pause.objects.filter(cluster=row.cluster, **place).first()
+    if pause is None:
+        pause = Pause(cluster=row.cluster, since=now, failures=0, **place)
+    pause.failures += 1
+    pause.kind = kind
+    pause.message = message
+    wait = timedelta(seconds=row.cluster.poll_seconds) * 2 ** min(pause.failures - 1, 12)
+    pause.retry_at = now + min(wait, Pause.LONGEST)
+    pause.save()
+    return pause
+
+
+def _place(row: Job | Chore, scope: Scope) -> dict[str, int | None]:
+    """Return the columns that say what a pause holds back."""
+    partition_pk, experiment_pk = _keys(row)
+    if scope == "partition" and partition_pk:
+        return {"partition_id": partition_pk, "experiment_id": None}
+    if scope == "site" or experiment_pk is None:
+        return {"partition_id": None, "experiment_id": None}
+    return {"partition_id": None, "experiment_id": experiment_pk}
+
+
+def _keys(row: Job | Chore) -> tuple[int | None, int | None]:
+    """Return the primary keys of a row's partition and experiment."""
+    if isinstance(row, Job):
+        return row.experiment.partition_id, row.experiment_id
+    partition = row.asked_partition()
+    return (partition.pk if partition else None), None
+
+
+def is_held(row: Job | Chore, pauses: Sequence[Pause]) -> bool:
+    """Return whether one of `pauses` keeps `row` from being sent."""
+    partition_pk, experiment_pk = _keys(row)
+    return any(
+        pause.holds(partition_pk=partition_pk, experiment_pk=experiment_pk) for pause in pauses
+    )
+
+
+def without_held(jobs: QuerySet[Job], pauses: Sequence[Pause]) -> QuerySet[Job]:
+    """Leave out jobs that one of `pauses` holds back."""
+    if any(pause.partition_id is None and pause.experiment_id is None for pause in pauses):
+        return jobs.none()
+    return jobs.exclude(
+        experiment__in=[pause.experiment_id for pause in pauses if pause.experiment_id]
+    ).exclude(
+        experiment__partition__in=[pause.partition_id for pause in pauses if pause.partition_id]
+    )
+
+
+def end_pauses(row: Job | Chore) -> None:
+    """End what held `row` back: it was accepted."""
+    partition_pk, experiment_pk = _keys(row)
+    for pause in Pause.objects.filter(cluster=row.cluster):
+        if pause.holds(partition_pk=partition_pk, experiment_pk=experiment_pk):
+            pause.delete()
+
+
+def try_now(pauses: QuerySet[Pause]) -> int:
+    """Have the next visit try again, and wait as briefly as at first if it is in vain."""
+    return pauses.update(retry_at=timezone.now(), failures=0)
+
+
+def paused_pks(experiments: Iterable[Experiment]) -> set[int]:
+    """Return the keys of those with planned jobs that a site takes none of now. One query."""
+    holding = Pause.objects.filter(
+        Q(partition=None, experiment=None)
+        | Q(partition=OuterRef("partition"))
+        | Q(experiment=OuterRef("pk")),
+        cluster=OuterRef("cluster"),
+    )
+    planned = Job.objects.filter(experiment=OuterRef("pk"), state=Job.State.PLANNED)
+    rows = Experiment.objects.filter(pk__in=[row.pk for row in experiments])
+    return set(rows.filter(Exists(holding), Exists(planned)).values_list("pk", flat=True))
+
+
+def pauses_of(experiment: Experiment) -> list[Pause]:
+    """Return what keeps planned jobs of `experiment` from being sent; none if none are planned."""
+    if not experiment.jobs.filter(state=Job.State.PLANNED).exists():
+        return []
+    return list(Pause.objects.holding(experiment).select_related("partition", "cluster"))
