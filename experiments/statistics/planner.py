@@ -10,7 +10,7 @@ import math
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
 from experiments.statistics.values import ALPHA
-from experiments.statistics.verdicts import POWER, chance_between, fewest
+from experiments.statistics.verdicts import POWER, chance_between, fewest, reach
 
 FEWEST_TO_INFER = 2
 QUANTILES = 2000
@@ -33,20 +33,25 @@ def equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -
 def difference_power(truth: Estimate) -> float:
     """How likely a two-sided test at 5 % is to see the difference that is there.
 
-    That is the noncentral t distribution, whose own function in scipy.special gives nan far out.
+    Paired that is the noncentral t distribution, whose own function in scipy.special gives nan far
+    out; unpaired it is the power of Welch's test.
     """
-    from scipy.special import stdtrit  # lazily, as in estimates
-
-    reach = stdtrit(truth.df, 1 - ALPHA / 2)
-    return 1 - chance_between(truth, lambda seen: 0 * seen, lambda seen: reach * seen, QUANTILES)
+    return 1 - chance_between(
+        truth,
+        lambda seen, _: 0 * seen,
+        lambda seen, df: reach(df, 1 - ALPHA / 2) * seen,
+        QUANTILES,
+    )
 
 
 def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
     """How likely the interval of 1 - 2 alpha lies within `limit` on either side of 0."""
-    from scipy.special import stdtrit
-
-    half = stdtrit(truth.df, 1 - alpha)
-    return chance_between(truth, lambda seen: 0 * seen, lambda seen: limit - half * seen, QUANTILES)
+    return chance_between(
+        truth,
+        lambda seen, _: 0 * seen,
+        lambda seen, df: limit - reach(df, 1 - alpha) * seen,
+        QUANTILES,
+    )
 
 
 def repeats_needed(

@@ -86,7 +86,7 @@ def test_many_verdicts_are_counted_where_they_are_told_in_short(
         page = as_owner.get(address).content.decode()
         assert "7 verdicts" in page
         assert "PROVISIONAL: 7" in page
-        assert "in all 7 cells" in page
+        assert "in all 7 configurations" in page
         assert page.count("slower than bare metal") == 0
     address = reverse("comparison", args=[made.pk])
     assert "7 of 7" in as_owner.get(address, headers=HTMX).content.decode()

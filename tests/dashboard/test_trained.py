@@ -154,7 +154,7 @@ def test_the_steps_say_where_the_losses_part_and_how_the_trainings_ended(
 ) -> None:
     made = trained(site, people, worse)
     page = as_owner.get(reverse("comparison_steps", args=[made.pk])).content.decode()
-    assert "Apptainer: differs from bare metal in 5 of 5 runs, first at step 3;" in page
+    assert "Apptainer: differs from bare metal in all 5 runs, first at step 3;" in page
     assert "has one run of each of 5 seeds" in page
     assert "beyond the noise between seeds" in page
 
