@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.facts import PHASE_COLOURS, PHASES
+from dashboard.phases import css_of, in_order
 from experiments.comparisons.anatomy import Anatomy, Body
 from experiments.statistics import numbers
 
@@ -65,11 +65,8 @@ def panels(found: Sequence[Anatomy]) -> list[Panel]:
 
 def _panel(one: Anatomy) -> Panel:
     names = {name for body in one.bodies for name, seconds in body.phases.items() if seconds > 0}
-    order = sorted(names, key=lambda n: (PHASES.index(n) if n in PHASES else len(PHASES), n))
-    colours = {
-        name: f"phase-{index % PHASE_COLOURS}"
-        for index, name in enumerate(name for name in order if name not in MEASURED)
-    }
+    order = in_order(names)
+    colours = {name: css_of(name) for name in order if name not in MEASURED}
     longest = max(_overhead(body, colours) for body in one.bodies) or 1.0
     base = one.bodies[0]
     rows = [

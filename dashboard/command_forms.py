@@ -74,6 +74,7 @@ class MetricForm(Styled, forms.Form):
     better = forms.ChoiceField(choices=[(one, one) for one in ("lower", "higher")], required=False)
     find = forms.CharField(label="Where it is", required=False, strip=False)
     take = forms.ChoiceField(
+        label="What is taken",
         choices=list(zip(TAKES, TAKE_LABELS, strict=True)),
         required=False,
     )
@@ -83,6 +84,10 @@ class MetricForm(Styled, forms.Form):
         self.reads = reads
         for name, size in (("name", 16), ("unit", 8), ("find", 30)):
             self.fields[name].widget.attrs.update(size=size, spellcheck="false")
+        number = (self.prefix or "").rpartition("-")[2]
+        for name, field in self.fields.items():
+            words = f"Metric {int(number) + 1}" if number.isdecimal() else "New metric"
+            field.widget.attrs["aria-label"] = f"{words}: {str(field.label or name).lower()}"
 
     @property
     def row(self) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from dashboard.charts import Figure, accuracy_curves, interval_trace, step_trace
+from dashboard.phases import css_of, in_order
 from experiments.comparisons.accuracies import target_of
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.models import Run, Series
@@ -17,16 +18,8 @@ from experiments.statistics.steps import Curve
 from experiments.steady import found_in
 from runners.workloads import KNOWN_WORKLOADS
 
-PHASE_COLOURS = 8
 EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
 """Series that say where the values of another one belong."""
-# PostgreSQL keeps no order of keys; this is the one in which a program goes through them.
-PHASES = (
-    *("container start", "start", "snapshot", "waiting for the other instances"),
-    *("import", "build"),
-    *("first step", "burn-in", "steady state", "training", "evaluation"),
-    *("dropping pages", "report", "end"),
-)
 
 
 @dataclass(frozen=True)
@@ -111,11 +104,11 @@ class Phase:
 def phases(run: Run) -> list[Phase]:
     """Return how the run's time was spent, in order; phases that took no time are left out."""
     total = sum(run.phases.values())
-    spent = [(name, seconds) for name, seconds in run.phases.items() if seconds > 0]
-    spent.sort(key=lambda phase: PHASES.index(phase[0]) if phase[0] in PHASES else len(PHASES))
+    # PostgreSQL keeps no order of keys.
+    spent = in_order(name for name, seconds in run.phases.items() if seconds > 0)
     return [
-        Phase(name, seconds, 100 * seconds / total, f"phase-{index % PHASE_COLOURS}")
-        for index, (name, seconds) in enumerate(spent)
+        Phase(name, run.phases[name], 100 * run.phases[name] / total, css_of(name))
+        for name in spent
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from dashboard.charts.style import (
@@ -28,9 +29,13 @@ ROW_HEIGHT = 38
 STAMP_HEIGHT = 14
 STAMPS_WIDE = 34
 """Characters of stamps on a line: what fits beside the plot."""
-COLUMNS = {"ratio": 14, "data": 228, "verdict": 306}
+COLUMNS = {"ratio": 22, "data": 236, "verdict": 314}
 """Text to the right of the plot, and how many pixels from it each column begins."""
-RIGHT = 512
+RIGHT = 520
+GAP = 12
+"""Pixels between the plot and the names to its left, so that no interval runs into one."""
+HEADING = 30
+"""Characters of a heading on a line; it has two."""
 WIDEST = 2.0
 """Intervals beyond this ratio (or its inverse) run out of the plot; their numbers stand beside."""
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -67,8 +72,15 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
             ),
             yaxis=axis(
                 range=[end, 0],
-                tickvals=places,
-                ticktext=[label(pair.environment, longest=28) for pair in pairs],
+                # Headings stand beside the plot, like names: nothing is written across it.
+                tickvals=[*places, *(y for y, _ in headings)],
+                ticktext=[
+                    *(label(pair.environment, longest=28) for pair in pairs),
+                    *(_heading(group) for _, group in headings),
+                ],
+                ticks="outside",
+                ticklen=GAP,
+                tickcolor="rgba(0,0,0,0)",
                 showgrid=False,
                 fixedrange=True,
             ),
@@ -104,10 +116,9 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
                 ),
                 *(_beside(text, column, name="muted") for column, text in _headings(pairs).items()),
                 *(
-                    note(
-                        f"<b>{label(group, longest=60)}</b>", xref="paper", x=0, xanchor="left", y=y
-                    )
-                    for y, group in headings
+                    mark
+                    for y, pair in zip(places, pairs, strict=True)
+                    for mark in _cut(y, pair, low, high)
                 ),
                 *(text for y, pair in zip(places, pairs, strict=True) for text in _words(y, pair)),
             ],
@@ -128,6 +139,21 @@ def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]], int]
         places.append(end + height // 2)
         end += height
     return places, headings, end
+
+
+def _heading(group: str) -> str:
+    """The group's name in bold, on two lines where it is long."""
+    first, *rest = wrap(group, HEADING) or [""]
+    second = f"<br>{label(' '.join(rest), longest=HEADING)}" if rest else ""
+    return f"<b>{label(first)}{second}</b>"
+
+
+def _cut(y: int, pair: Pair, low: float, high: float) -> Iterator[dict[str, Any]]:
+    """An arrow at the side where an interval goes on beyond the plot."""
+    start, end = pair.ci_difference or (low, high)
+    for is_cut, x, side, text in ((start < low, 0, "right", "◂"), (end > high, 1, "left", "▸")):
+        if is_cut:
+            yield note(text, name="muted", xref="paper", x=x, xanchor=side, y=y)
 
 
 def _stamp_lines(pair: Pair) -> list[str]:

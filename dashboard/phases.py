@@ -1,0 +1,37 @@
+"""The phases of a run: their order, and the colour that each keeps on every page and plot."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+COLOURS = {
+    "container start": "container",
+    "start": "start",
+    "snapshot": "snapshot",
+    "waiting for the other instances": "waiting",
+    "import": "import",
+    "build": "build",
+    "first step": "first",
+    "burn-in": "warm-up",
+    "steady state": "steady",
+    "training": "training",
+    "evaluation": "evaluation",
+    "dropping pages": "pages",
+    "report": "report",
+    "end": "end",
+}
+"""Phase -> its colour's name, in the order in which a program goes through them."""
+OTHERS = 3
+"""Colours for phases that only a user's own program knows."""
+
+
+def css_of(name: str) -> str:
+    """Return the class that colours a phase, whatever other phases stand beside it."""
+    return f"phase-{COLOURS.get(name) or f'other-{zlib.crc32(name.encode()) % OTHERS}'}"
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order of time; those that nobody here knows come last, by name."""
+    places = list(COLOURS)
+    return sorted(names, key=lambda n: (places.index(n) if n in COLOURS else len(places), n))
