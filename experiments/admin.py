@@ -35,7 +35,8 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.permissions import HERE, may_change, may_run_here
+from experiments.models.cluster import HERE
+from experiments.permissions import may_change, may_run_here
 from experiments.sharing import Sharing
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
@@ -205,6 +206,9 @@ READERS = (
 )
 
 
+SENDERS = "Who may send jobs to Tare’s own machine"
+
+
 @admin.register(Cluster)
 class ClusterAdmin(Owned):
     form = ClusterForm
@@ -220,6 +224,7 @@ class ClusterAdmin(Owned):
     fieldsets: ClassVar = (
         (None, {"fields": ("name", "enabled", "owner")}),
         ("Who sees it", {"fields": ("visibility", "groups"), "description": READERS}),
+        (SENDERS, {"fields": ("users",)}),
         (
             "How Tare reaches it",
             {
@@ -240,6 +245,11 @@ class ClusterAdmin(Owned):
         ("Limits", {"fields": ("max_live_jobs", "poll_seconds")}),
         ("Last visit", {"fields": ("last_seen_at", "last_error_kind", "last_error")}),
     )
+
+    def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
+        """Let those name people for this machine itself who may send jobs there themselves."""
+        found = super().get_fieldsets(request, obj)
+        return [one for one in found if one[0] != SENDERS or may_run_here(request.user)]
 
     @admin.display(description="Pinned fingerprint")
     def pinned(self, cluster: Cluster) -> str:

@@ -31,12 +31,11 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.models.cluster import HERE
 from experiments.models.visibility import SharedInside, Visibility, shared_with_groups_of
 
 Somebody = User | AnonymousUser
 Row = TypeVar("Row", bound=models.Model)
-
-HERE = "local"  # the transport to Tare's own machine
 
 MAKERS: dict[type[models.Model], Role] = {
     Experiment: Role.RESEARCHER,
@@ -190,13 +189,25 @@ def why_not_use(user: Somebody, row: models.Model) -> str:
     if not isinstance(user, User) or not user.is_at_least(Role.RESEARCHER):
         return _needs(user, Role.RESEARCHER, f"To use {_a(kind)}")
     if isinstance(row, Cluster):
-        usable = row.usable_by(user)
-        return "" if usable else f"{row} is not in service, or its key is not yours to use."
+        return "" if row.usable_by(user) else _why_not_send(row)
     if isinstance(row, Credential):
         usable = Credential.objects.usable_by(user).filter(pk=row.pk).exists()
     else:
         usable = isinstance(row, SharedInside) and _reads(user, row)
     return "" if usable else f"The {kind} {row} is not yours to use."
+
+
+def _why_not_send(cluster: Cluster) -> str:
+    if not cluster.enabled:
+        return f"{cluster} is not in service."
+    if cluster.transport == HERE:
+        return (
+            f"What is sent to {cluster} runs as Tare itself, so only site administrators send "
+            "something there, and the people whom they name."
+        )
+    if cluster.credential_id is None:
+        return f"{cluster} has no credential yet, which would say who may send jobs there."
+    return f"The key of {cluster} is not yours to use."
 
 
 def _reads(user: User, row: models.Model) -> bool:

@@ -45,12 +45,19 @@ def hashed_password() -> str:
 
 
 class UserFactory(DjangoModelFactory[User]):
+    """A person, named on every cluster of the tests that runs on this machine itself."""
+
     class Meta:
         model = User
         skip_postgeneration_save = True
 
     username = factory.Sequence(lambda n: f"person{n}")
     password = factory.LazyFunction(hashed_password)
+
+    @factory.post_generation
+    def named(self: User, create: bool, named: bool | None, **_: Any) -> None:  # type: ignore[misc]
+        if create and named is not False:
+            self.usable_clusters.add(*Cluster.objects.filter(transport="local"))
 
 
 class AdminFactory(UserFactory):
@@ -69,16 +76,25 @@ class CredentialFactory(DjangoModelFactory[Credential]):
 
 
 class ClusterFactory(DjangoModelFactory[Cluster]):
-    """A cluster that needs no network: this machine, without a scheduler."""
+    """A cluster that needs no network: this machine, without a scheduler.
+
+    Everybody of the tests is named there, unless it is made with `users=[...]`.
+    """
 
     class Meta:
         model = Cluster
+        skip_postgeneration_save = True
 
     name = factory.Sequence(lambda n: f"cluster{n}")
     transport = "local"
     scheduler = "direct"
     work_directory = "/tmp/tare"
     owner = factory.SubFactory(UserFactory)
+
+    @factory.post_generation
+    def users(self: Cluster, create: bool, users: Any, **_: Any) -> None:  # type: ignore[misc]
+        if create:
+            self.users.set(User.objects.all() if users is None else users)
 
 
 class PartitionFactory(DjangoModelFactory[Partition]):

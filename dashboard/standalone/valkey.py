@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 from dashboard.standalone import children
 
@@ -72,10 +72,9 @@ class Valkey:
 
 def with_database(url: str, number: int) -> str:
     """Return the address of another of the server's databases."""
-    parts = urlsplit(url)
-    if parts.scheme == "unix":
-        return urlunsplit(parts._replace(query=f"db={number}"))
-    return urlunsplit(parts._replace(path=f"/{number}"))
+    if url.startswith("unix:"):
+        return f"{url.partition('?')[0]}?db={number}"
+    return urlsplit(url)._replace(path=f"/{number}").geturl()
 
 
 def find_binary() -> Path:

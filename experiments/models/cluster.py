@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from experiments.models.user import User
 
 
+HERE = "local"  # the transport to Tare's own machine
+
+
 def transport_choices() -> list[tuple[str, str]]:
     return [(kind, transport.label) for kind, transport in TRANSPORTS.items()]
 
@@ -146,10 +149,18 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
         return self.filter(self.shown_to_readers(user, recorded=models.Q(recorded=True)))
 
     def usable_by(self, user: User) -> ClusterQuerySet:
-        """Return those where `user` may send jobs: in service, seen, and the key is theirs."""
+        """Return those where `user` may send jobs: in service, seen, and the key is theirs.
+
+        Where no key is needed, jobs run as Tare itself: there `user` has to be named. Where one is
+        needed and not chosen yet, nobody knows whose it will be.
+        """
+        there = self.visible_to(user).filter(enabled=True)
+        if user.is_superuser:
+            return there
         keys = Credential.objects.usable_by(user).values("pk")
-        opened = models.Q(credential=None) | models.Q(credential__in=keys)
-        return self.visible_to(user).filter(opened, enabled=True)
+        named = Cluster.users.through._default_manager.filter(user=user).values("cluster_id")
+        away = models.Q(credential__in=keys) & ~models.Q(transport=HERE)
+        return there.filter(away | models.Q(transport=HERE, pk__in=named))
 
 
 class Cluster(SharedInside):
@@ -196,6 +207,14 @@ class Cluster(SharedInside):
     recorded = models.BooleanField(default=False, editable=False)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="clusters"
+    )
+    users = models.ManyToManyField(
+        settings.AUTH_USER_MODEL,
+        blank=True,
+        related_name="usable_clusters",
+        verbose_name="who may send jobs",
+        help_text="To Tare's own machine only, beside site administrators: what they send runs as "
+        "Tare itself and can read its keys. Elsewhere the credential says who may.",
     )
 
     preparing = models.CharField(

@@ -209,7 +209,8 @@ def test_a_check_is_for_administrators_and_whoever_may_use_the_cluster(
     site: Site, people: People
 ) -> None:
     address = reverse("cluster_check", args=[site.cluster.pk])
-    Cluster.objects.update(credential=CredentialFactory(owner=people.owner))
+    key = CredentialFactory(owner=people.owner)
+    Cluster.objects.update(transport="ssh", host="x", credential=key)
     assert people.client("anonymous").post(address)["Location"].startswith("/login/")
     assert people.client("other").post(address).status_code == 403
     assert not CheckReport.objects.exists()

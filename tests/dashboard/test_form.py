@@ -118,7 +118,8 @@ def test_another_clusters_environment_is_no_choice(as_owner: Client, site: Site)
 def test_a_cluster_whose_key_is_not_mine_is_no_choice(
     as_owner: Client, site: Site, people: People
 ) -> None:
-    closed = ClusterFactory(name="closed", credential=CredentialFactory(owner=people.admin))
+    key = CredentialFactory(owner=people.admin)
+    closed = ClusterFactory(name="closed", transport="ssh", host="x", credential=key)
     assert closed not in ExperimentForm(user=people.owner).fields["cluster"].queryset
     closed.credential.users.add(people.owner)
     assert closed in ExperimentForm(user=people.owner).fields["cluster"].queryset

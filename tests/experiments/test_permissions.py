@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import IntegrityError, transaction
 
-from experiments import permissions
+from experiments import arrivals, lifecycle, permissions, preflights, staging
 from experiments.models import (
     Cluster,
     Credential,
@@ -22,10 +22,13 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.staging import NotDone
 from tests.factories import (
     ClusterFactory,
     CredentialFactory,
     EnvironmentFactory,
+    ExperimentFactory,
+    ImageFactory,
     PartitionFactory,
     StagedImageFactory,
     UserFactory,
@@ -98,6 +101,62 @@ def test_who_administers_a_cluster_administers_what_lies_there() -> None:
         maker = row.owner if isinstance(row, Environment) else row.image.owner
         assert permissions.may_change(maker, row)
         assert not permissions.may_change(UserFactory(), row)
+
+
+def everything_sent(by: User, cluster: Cluster) -> dict[str, str]:
+    """What stands against each thing by which somebody has `cluster` run something; "" if none."""
+    image = ImageFactory(owner=by)
+    environment = EnvironmentFactory(cluster=cluster, owner=by)
+    draft = ExperimentFactory(
+        owner=by, cluster=cluster, baseline=environment, environments=[environment], scales=["1x0"]
+    )
+    lifecycle_words = []
+    try:
+        lifecycle.launch(draft, by)
+    except lifecycle.NotLaunchable as problem:
+        lifecycle_words = [str(problem)]
+    asked = {"launch": " ".join(lifecycle_words)}
+    for name, verb in {
+        "stage": lambda: staging.stage(image, cluster, "sif", by),
+        "verify": lambda: staging.verify(StagedImageFactory(image=image, cluster=cluster), by),
+        "fetch": lambda: arrivals.ask_file(cluster, "/etc/passwd", by),
+    }.items():
+        try:
+            verb()
+        except NotDone as problem:
+            asked[name] = str(problem)
+    asked["check"] = preflights.why_not_check(cluster, by)
+    asked["furnish"] = "" if cluster in permissions.clusters_to_furnish(by) else "not offered"
+    asked["use"] = permissions.why_not_use(by, cluster)
+    return asked
+
+
+@pytest.mark.parametrize("role", [Role.RESEARCHER, Role.CLUSTER_ADMINISTRATOR])
+@pytest.mark.parametrize("cluster", [{"transport": "local"}, {"transport": "ssh", "host": "x"}])
+def test_no_credential_does_not_mean_open(role: Role, cluster: dict[str, str]) -> None:
+    by = UserFactory(role=role)
+    made = ClusterFactory(users=[], **cluster)
+    words = "runs as Tare itself" if cluster["transport"] == "local" else "no credential yet"
+    for name, why_not in everything_sent(by, made).items():
+        assert words in why_not or why_not == "not offered", name
+    assert permissions.may_use(UserFactory(role=Role.SITE_ADMINISTRATOR), made)
+
+
+def test_a_credential_that_is_not_needed_opens_nothing() -> None:
+    by = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
+    key = CredentialFactory(owner=by)
+    made = ClusterFactory(users=[], credential=key, transport="local")
+    assert "runs as Tare itself" in permissions.why_not_use(by, made)
+
+
+def test_whoever_is_named_sends_jobs_to_this_machine() -> None:
+    named, other = UserFactory(), UserFactory(role=Role.VIEWER)
+    made = ClusterFactory(users=[named, other])
+    assert permissions.may_use(named, made)
+    assert "you must be a researcher" in permissions.why_not_use(other, made)
+    assert not permissions.may_change(named, made)
+    away = ClusterFactory(transport="ssh", host="x", users=[named], credential=CredentialFactory())
+    assert "is not yours to use" in permissions.why_not_use(named, away)
 
 
 def test_a_viewer_uses_nothing() -> None:

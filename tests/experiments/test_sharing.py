@@ -103,7 +103,9 @@ def test_a_key_is_changed_by_administrators_of_its_groups(group: Group, colleagu
 
 
 def test_sharing_a_cluster_gives_its_key_to_nobody(group: Group, colleague: User) -> None:
-    cluster = ClusterFactory(visibility="groups", credential=CredentialFactory())
+    cluster = ClusterFactory(
+        visibility="groups", transport="ssh", host="x", credential=CredentialFactory()
+    )
     cluster.groups.add(group)
     assert readers(cluster, [colleague]) == [True]
     assert not permissions.may_use(colleague, cluster)

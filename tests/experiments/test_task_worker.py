@@ -30,7 +30,7 @@ from rq.job import Job
 from rq.registry import StartedJobRegistry
 
 from dashboard.standalone import children
-from dashboard.standalone.valkey import Valkey, find_binary
+from dashboard.standalone.valkey import Valkey, find_binary, with_database
 from experiments import tasks
 from experiments.models import Cluster
 from experiments.task_worker import TASKS, NotAsked, TaskJob, TaskWorker
@@ -294,6 +294,18 @@ def test_the_socket_is_for_its_own_user(tmp_path: Path) -> None:
                 assert subprocess.run(touch, check=False).returncode
         finally:
             server.stop()
+
+
+@pytest.mark.parametrize(
+    ("url", "other"),
+    [
+        ("unix:///a/it%27s?db=0", "unix:///a/it%27s?db=3"),
+        ("redis://tare:secret@valkey:6379/0", "redis://tare:secret@valkey:6379/3"),
+        ("redis://localhost", "redis://localhost/3"),
+    ],
+)
+def test_each_process_of_the_tests_has_a_database_of_its_own(url: str, other: str) -> None:
+    assert with_database(url, 3) == other
 
 
 # What docker-compose.yml starts
