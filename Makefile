@@ -36,6 +36,7 @@ locks: .tools/bin/uv
 	$(UV) pip compile pyproject.toml --extra embedded --extra dev -c requirements.lock --universal --generate-hashes --no-header --upgrade --quiet -o requirements-dev.lock
 	cd lab/image && ../../$(UV) pip compile tensorflow.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o tensorflow.lock
 	cd lab/image && ../../$(UV) pip compile numpy.in -c tensorflow.lock --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o numpy.lock
+	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
 
 bench: setup-dev
 	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done

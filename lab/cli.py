@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import host, images, prune, rootfs, software
+from lab import host, prune, rootfs, software
 from lab.instance import Instance
+from lab.recipes import RECIPES, USUAL
 
 Verb = Callable[[Instance, argparse.Namespace], int]
 
@@ -97,7 +98,7 @@ def status(lab: Instance, options: argparse.Namespace) -> int:
 def build(lab: Instance, options: argparse.Namespace) -> int:
     if not lab.started():
         raise host.LabError(f"no lab is running in {lab.directory}: `up` comes first")
-    software.build(lab, options.image or list(images.IMAGES))
+    software.build(lab, options.image or USUAL)
     return 0
 
 
@@ -138,7 +139,7 @@ def main() -> int:
     verb("down", down, "end the cluster; its files stay")
     verb("status", status, "say whether it runs, and Slurm's nodes")
     added = verb("build", build, "build and stage the images and their bare metal twins")
-    added.add_argument("image", nargs="*", choices=[*images.IMAGES, []], metavar="numpy|tensorflow")
+    added.add_argument("image", nargs="*", choices=[*RECIPES, []], metavar="|".join(RECIPES))
     added = verb("prune", tidy, "remove from the cache what was not used for a while")
     added.add_argument("--days", type=float, default=prune.DAYS, help="how long (%(default)s)")
     added = verb("exec", execute, "run a command inside, without SSH")

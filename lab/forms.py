@@ -11,18 +11,17 @@ from typing import Any
 
 from lab import host, images
 from lab.instance import SOFTWARE, USER, Instance
-
-SMALL = ("numpy",)
+from lab.recipes import RECIPES
 
 
 def more_modes(name: str) -> tuple[str, ...]:
     """udocker's modes that get a container of their own besides those of every image."""
-    return ("S1",) if name in SMALL else ()
+    return ("S1",) if RECIPES[name].is_small else ()
 
 
 def more_forms(lab: Instance, name: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Makes what is missing, and returns what lab.json says of it."""
-    if name not in SMALL:
+    if not RECIPES[name].is_small:
         return []
     made = [squashfs(lab, name), podman(lab, facts["image"])]
     udocker = next(form for form in facts["staged"] if form["format"] == "udocker")

@@ -14,27 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from lab import host, oci, rootfs
+from lab import host, oci, recipes, rootfs, wheels
 from lab.instance import SOFTWARE, Instance
 from lab.progress import Progress
+from lab.recipes import RECIPES
 
-RECIPE = host.HERE / "image"
-IMAGES = {"numpy": "numpy", "tensorflow": "tensorflow-cpu"}  # image -> the package that it is for
 MODES = ("P1", "R1")  # udocker changes a container's files for R1, so each mode has its own
-
-
-def lock_file(name: str) -> Path:
-    return RECIPE / f"{name}.lock"
 
 
 def folder(name: str) -> Path:
     """Where the cache keeps the image: another name for every other lock, recipe or cluster."""
-    parts = [
-        lock_file(name),
-        RECIPE / "packages.txt",
-        host.HERE / "oci.py",
-        host.HERE / "images.py",
-    ]
+    parts = [*RECIPES[name].files, host.HERE / "oci.py", host.HERE / "images.py"]
     return host.cache() / "software" / f"{name}-{host.digest(parts, rootfs.versions())}"
 
 
@@ -47,10 +37,11 @@ class Build:
 
     def __init__(self, lab: Instance, name: str, progress: Progress) -> None:
         self.lab, self.name, self.progress = lab, name, progress
+        self.recipe = RECIPES[name]
         self.folder = folder(name)
         self.partial = self.folder.with_name(f".{self.folder.name}")
         self.inside = f"{SOFTWARE}/{self.partial.name}"
-        self.lock = lock_file(name)
+        self.lock = self.recipe.lock
         self.facts: dict[str, Any] = {}
 
     def run(self) -> None:
@@ -62,10 +53,13 @@ class Build:
             step(f"{self.name}: packages of the lock file, on bare metal", self.environment)
             base.result()
             step(f"{self.name}: image archive", self.archive)
-            udocker = pool.submit(step, f"{self.name}: container of udocker", self.udocker)
-            step(f"{self.name}: sandbox of Apptainer", self.sandbox)
-            step(f"{self.name}: SIF file of Apptainer", self.sif)
-            udocker.result()
+            if self.recipe.is_on_demand:
+                step(f"{self.name}: sandbox of Apptainer", self.sandbox)
+            else:
+                udocker = pool.submit(step, f"{self.name}: container of udocker", self.udocker)
+                step(f"{self.name}: sandbox of Apptainer", self.sandbox)
+                step(f"{self.name}: SIF file of Apptainer", self.sif)
+                udocker.result()
         step(f"{self.name}: checksums", self.describe)
         self.partial.rename(self.folder)
 
@@ -76,8 +70,8 @@ class Build:
         )
 
     def base(self) -> None:
-        """minbase and Python, the same version as the cluster's; shared by all images."""
-        wanted = rootfs.packages(RECIPE / "packages.txt")
+        """minbase and Python, the same version as the cluster's; shared by images with one list."""
+        wanted = rootfs.packages(recipes.FOLDER / self.recipe.debian)
         base = host.cache() / f"base-{host.digest([], rootfs.versions(), *wanted)}"
         with host.locked(host.cache() / "base.lock"):
             if not base.is_dir():
@@ -120,11 +114,16 @@ class Build:
                 f"{self.inside}/requirements.lock",
             ]
         )
+        if self.recipe.wheel:
+            wheel = wheels.wheel(self.recipe)
+            built = f"{SOFTWARE}/{wheel.relative_to(host.cache() / 'software')}"
+            options = ["-q", "--no-deps", "--compile-bytecode", "--python", python]
+            self.inside_run([uv, "pip", "install", *options, built])
         listed = self.lab.output([uv, "pip", "list", "--format=json", "--python", python])
         self.packages = {row["name"]: row["version"] for row in json.loads(listed)}
 
     def archive(self) -> None:
-        main = IMAGES[self.name]
+        main = self.recipe.main
         version = ".".join(self.packages[main].split(".")[:2])
         self.reference = f"tare/{self.name}:{version}{'-cpu' if main.endswith('-cpu') else ''}"
         lock_hash = hashlib.sha256(self.lock.read_bytes()).hexdigest()
@@ -202,35 +201,38 @@ class Build:
 
     def describe(self) -> None:
         shutil.rmtree(self.partial / "tmp")
-        with (self.partial / "image.sif").open("rb") as sif:
-            sif_hash = hashlib.file_digest(sif, "sha256").hexdigest()
         final = f"{SOFTWARE}/{self.folder.name}"
         tree_bytes = sum(path.lstat().st_size for path in (self.partial / "sandbox").rglob("*"))
         digest = self.digest.removeprefix("sha256:")
-        self.facts["staged"] = [
-            {
-                "format": "sif",
-                "path": f"{final}/image.sif",
-                "sha256": sif_hash,
-                "bytes": (self.partial / "image.sif").stat().st_size,
-            },
-            {
-                "format": "sandbox",
-                "path": f"{final}/sandbox",
-                "sha256": digest,
-                "bytes": tree_bytes,
-            },
-            *(
+        sandbox = {
+            "format": "sandbox",
+            "path": f"{final}/sandbox",
+            "sha256": digest,
+            "bytes": tree_bytes,
+        }
+        self.facts["staged"] = [sandbox]
+        if not self.recipe.is_on_demand:
+            with (self.partial / "image.sif").open("rb") as sif:
+                sif_hash = hashlib.file_digest(sif, "sha256").hexdigest()
+            self.facts["staged"] = [
                 {
-                    "format": "udocker",
-                    "path": container_name(self.name, mode),
-                    "mode": mode,
-                    "sha256": digest,
-                    "bytes": tree_bytes,
-                }
-                for mode in MODES
-            ),
-        ]
+                    "format": "sif",
+                    "path": f"{final}/image.sif",
+                    "sha256": sif_hash,
+                    "bytes": (self.partial / "image.sif").stat().st_size,
+                },
+                sandbox,
+                *(
+                    {
+                        "format": "udocker",
+                        "path": container_name(self.name, mode),
+                        "mode": mode,
+                        "sha256": digest,
+                        "bytes": tree_bytes,
+                    }
+                    for mode in MODES
+                ),
+            ]
         host.write_atomically(self.partial / "manifest.json", json.dumps(self.facts, indent=2))
 
 

@@ -14,6 +14,7 @@ from lab import forms, host, images
 from lab.instance import USER, Instance
 from lab.progress import Progress
 from lab.prune import mark
+from lab.recipes import RECIPES
 
 OWNER = "20001:20001"  # the researcher's numbers; see cluster/prepare.sh
 
@@ -50,7 +51,8 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
     mark(folder)
     facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
-    for mode in (*images.MODES, *forms.more_modes(name)):
+    modes = () if RECIPES[name].is_on_demand else (*images.MODES, *forms.more_modes(name))
+    for mode in modes:
         identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
         link = containers / images.container_name(name, mode)
         if link.is_symlink() and os.readlink(link) == str(identity):

@@ -29,7 +29,7 @@ def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
         assert read_lock(text)
 
 
-@pytest.mark.parametrize("name", ["numpy", "tensorflow"])
+@pytest.mark.parametrize("name", ["numpy", "tensorflow", "horovod"])
 def test_the_labs_own_locks_are_read(name: str) -> None:
     text = (Path(__file__).parents[2] / "lab" / "image" / f"{name}.lock").read_text()
     assert "numpy" in {row.name for row in read_lock(text)}

@@ -246,7 +246,8 @@ class OnHorovod(OnTensorFlow):
     def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
         # The values were divided by the number of replicas; so the gradients are summed.
         taped = self.horovod.DistributedGradientTape(tape, op=self.horovod.Sum)
-        return taped.gradient(value, variables)
+        # Horovod knows TensorFlow's variables, which those of Keras 3 hold.
+        return taped.gradient(value, [variable.value for variable in variables])
 
     def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
         step = super().compile(model, loss, optimizer)

@@ -1,0 +1,46 @@
+"""Wheels that no index has, built from source on the cluster's own system and kept in the cache.
+
+The compilers go into a scratch layer over its root file system, so that the cluster has none.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lab import host, rootfs
+from lab.instance import SOFTWARE
+from lab.prune import mark
+from lab.recipes import FOLDER, Recipe
+
+
+def wheel(recipe: Recipe) -> Path:
+    """Return the wheel of a recipe, built now if the cache has none of it."""
+    name = host.digest([recipe.lock, *recipe.wheel], rootfs.versions())
+    folder = host.cache() / "software" / f"{recipe.name}-wheel-{name}"
+    mark(folder)
+    with host.locked(host.cache() / f"{recipe.name}-wheel.lock"):
+        if not folder.is_dir():
+            with host.timed(f"building {recipe.main} from its source (some minutes)"):
+                build(recipe, folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def build(recipe: Recipe, folder: Path) -> None:
+    log, partial = folder.with_suffix(".log"), folder.with_suffix(".partial")
+    scratch = partial / "scratch"
+    shutil.rmtree(partial, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    log.write_text("")
+    argv = [*rootfs.ENTER, "--overlay", str(scratch), str(rootfs.cluster())]
+    for source, target in (
+        (FOLDER, "/opt/tare-image"),
+        (partial, "/wheel"),
+        (host.cache() / "software", SOFTWARE),
+    ):
+        argv += ["--bind", str(source), target]
+    variables = ["/usr/bin/env", "UV_SYSTEM_CERTS=true", f"UV_CACHE_DIR={SOFTWARE}/.uv"]
+    host.run([*argv, "--", *variables, f"/opt/tare-image/{recipe.wheel[0].name}"], log)
+    shutil.rmtree(scratch)
+    partial.rename(folder)
