@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -31,6 +32,26 @@ def flag(name: str, default: bool) -> bool:
 
 def names(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def number(name: str, default: int) -> int:
+    """Return a whole number above 0."""
+    value = text(name, str(default))
+    if not value.isdecimal() or not int(value[:9]) > 0:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number above 0.")
+    return int(value[:9])
+
+
+def networks(name: str) -> list[str]:
+    """Return addresses and networks, such as 10.0.0.0/8, as they were written."""
+    for entry in (listed := names(name)):
+        try:
+            ip_network(entry, strict=False)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} names {entry!r}, which is neither an address nor a network."
+            ) from None
+    return listed
 
 
 def read_file(path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
 from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
@@ -17,7 +16,6 @@ from dashboard.form_problems import Problem, list_problems
 from dashboard.outlook import Outlook, outlooks
 from dashboard.requests import whole_number
 from experiments import preflights, rules
-from experiments.administration import limit_name
 from experiments.design import Scale
 from experiments.models import (
     CheckReport,
@@ -74,14 +72,6 @@ class Styled(forms.BaseForm):
         for field in self.fields.values():
             kind = getattr(field.widget, "input_type", "text")
             field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
-
-
-class LoginForm(Styled, AuthenticationForm):
-    """Django's own, in our dress."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        limit_name(self)
 
 
 class ScalesField(forms.CharField):

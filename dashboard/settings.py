@@ -53,8 +53,9 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "dashboard.sessions.end_old_sessions",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -117,10 +118,19 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
+# Proxies whose word on where a request comes from counts: addresses and networks. Behind one that
+# is not listed everybody has its address, and ten wrong passwords of one close the name to all.
+TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
+AXES_CLIENT_IP_CALLABLE = "dashboard.log_in.client_address"
+AXES_RESET_ON_SUCCESS = True
 AXES_FAILURE_LIMIT = 10
 AXES_LOCKOUT_TEMPLATE = "locked.html"
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+
+# Somebody is logged out after as long without doing anything, and after so many days in any case.
+SESSION_IDLE_SECONDS = environment.number("SESSION_IDLE_HOURS", 12) * 3600
+SESSION_COOKIE_AGE = environment.number("SESSION_DAYS", 7) * 24 * 3600
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

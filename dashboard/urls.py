@@ -4,8 +4,9 @@ from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from dashboard.forms import LoginForm
+from dashboard.log_in import AdminLoginForm, LoginForm
 from dashboard.views import (
+    account,
     arrivals,
     audit,
     catalogue,
@@ -31,11 +32,14 @@ from dashboard.views import (
     workloads,
 )
 
+admin.site.login_form = AdminLoginForm
+
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("search/", overview.search, name="search"),
     path("healthz/", overview.healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
+    path("account/password/", account.password, name="password_change"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("experiments/", experiments.experiments, name="experiments"),
     path("experiments/new/", drafts.new, name="experiment_new"),

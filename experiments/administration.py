@@ -11,10 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import PermissionDenied
-from django.core.validators import MaxLengthValidator
 from django.db.models import JSONField, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
@@ -25,21 +22,6 @@ from experiments import audit, permissions
 from experiments.json_field import PlainJSON
 from experiments.models import Cluster, Credential, Runtime, StagedImage, User
 from experiments.sharing import MEANT
-
-
-def limit_name(form: AuthenticationForm) -> None:
-    """Refuse a name that is longer than any before it is looked up, and noted as a failure."""
-    longest = User._meta.get_field("username").max_length
-    form.fields["username"].validators.append(MaxLengthValidator(longest or 0))
-
-
-class AdminLoginForm(AdminAuthenticationForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        limit_name(self)
-
-
-admin.site.login_form = AdminLoginForm
 
 
 class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]

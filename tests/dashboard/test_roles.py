@@ -51,6 +51,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "healthz": (GET, "", NOBODY),
     "login": (GET, "", NOBODY),
     "logout": (POST, "", Role.VIEWER),
+    "password_change": (GET, "", Role.VIEWER),
     "overview": (GET, "", Role.VIEWER),
     "search": (GET, "", Role.VIEWER),
     "experiments": (GET, "", Role.VIEWER),

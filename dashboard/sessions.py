@@ -1,0 +1,48 @@
+"""How long somebody stays logged in: until nothing was done for a while, and never for ever."""
+
+from __future__ import annotations
+
+import time
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import logout
+from django.http import HttpRequest, HttpResponseBase
+from django_htmx.http import HttpResponseClientRefresh
+
+from dashboard.middleware import Answer
+
+BEGAN, ACTIVE = "began", "active"
+EXACT_SECONDS = 60
+"""How exactly the last activity is known: not every request writes a row."""
+
+
+def end_old_sessions(get_response: Answer) -> Answer:
+    """Log out whoever did nothing for too long, or logged in too long ago.
+
+    A page that asks for itself again is not somebody who does something: requests of htmx that only
+    read prolong nothing.
+    """
+
+    def checked(request: HttpRequest) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return get_response(request)
+        now, session = time.time(), request.session
+        began, active = session.setdefault(BEGAN, now), session.setdefault(ACTIVE, now)
+        is_idle = now - active > settings.SESSION_IDLE_SECONDS
+        if is_idle or now - began > settings.SESSION_COOKIE_AGE:
+            logout(request)
+            if request.headers.get("HX-Request"):
+                return HttpResponseClientRefresh()
+            messages.info(request, "You were logged out, because " + (IDLE if is_idle else OLD))
+            return get_response(request)
+        polls = request.method == "GET" and request.headers.get("HX-Request")
+        if not polls and now - active > EXACT_SECONDS:
+            session[ACTIVE] = now
+        return get_response(request)
+
+    return checked
+
+
+IDLE = "nothing was done here for a while."
+OLD = "your log-in was some days old."
