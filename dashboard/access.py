@@ -41,7 +41,7 @@ def for_makers_of(model: type[Model]) -> Callable[[View], View]:
 
 
 def by_link(view: View) -> View:
-    """Let a referee without an account follow the link to a public experiment.
+    """Let a referee without an account read what a link has opened to them.
 
     To somebody who is not logged in, what is private and what does not exist look alike.
     """
@@ -59,7 +59,9 @@ def by_link(view: View) -> View:
 
 
 def readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> set[int]:
-    """Return those of `keys` whose rows `user` may read: a link to another one leads nowhere."""
+    """Return those of `keys` whose pages `user` may open: a link to another one leads nowhere."""
+    if not user.is_authenticated:
+        return set()
     return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
 
 

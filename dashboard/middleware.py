@@ -46,6 +46,7 @@ def widen_policy_for_queues(get_response: Answer) -> Answer:
 
 def forbid_storing(get_response: Answer) -> Answer:
     """Let no browser or proxy keep a page: the next person at the machine is another reader.
+    Nor is any for search engines, should they find a link.
 
     Static files are answered before this and stay in caches.
     """
@@ -53,6 +54,7 @@ def forbid_storing(get_response: Answer) -> Answer:
     def answered(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         patch_cache_control(response, no_store=True, private=True)
+        response["X-Robots-Tag"] = "noindex, nofollow"
         return response
 
     return answered

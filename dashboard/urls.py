@@ -20,6 +20,7 @@ from dashboard.views import (
     exports,
     images,
     imports,
+    links,
     overview,
     presets,
     readers,
@@ -125,6 +126,13 @@ urlpatterns = [
     path("credentials/<int:pk>/delete/", credentials.delete, name="credential_delete"),
     path("host-keys/<int:pk>/pin/", clusters.pin_host_key, name="host_key_pin"),
     path("audit/", audit.audit, name="audit"),
+    path("link/<str:token>/", links.open_link, name="link"),
+    path("readers/<slug:kind>/<int:pk>/links/", links.make, name="link_make"),
+    path(
+        "readers/<slug:kind>/<int:pk>/links/<int:link_pk>/withdraw/",
+        links.withdraw,
+        name="link_withdraw",
+    ),
     path("readers/<slug:kind>/<int:pk>/", readers.readers, name="readers"),
     path("admin/", admin.site.urls),
 ]

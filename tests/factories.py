@@ -29,6 +29,7 @@ from experiments.models import (
     Run,
     Runtime,
     Series,
+    ShareLink,
     StagedImage,
     User,
     Workload,
@@ -42,6 +43,12 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def hashed_password() -> str:
     """PASSWORD, hashed once: hashing is slow on purpose, and everybody in the tests has it."""
     return make_password(PASSWORD)
+
+
+def link_to(row: Any, **columns: Any) -> str:
+    """Open `row` to everybody with a link; return the link's address."""
+    type(row)._default_manager.filter(pk=row.pk).update(visibility="public")
+    return ShareLink.objects.make(row, **columns).get_absolute_url()
 
 
 class UserFactory(DjangoModelFactory[User]):

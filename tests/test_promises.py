@@ -32,6 +32,7 @@ from tests.factories import (
     EnvironmentFactory,
     LaunchedFactory,
     SeriesFactory,
+    UserFactory,
     WorkloadFactory,
     block,
 )
@@ -68,6 +69,14 @@ def measured() -> Experiment:
     )
     for repeat, value in enumerate(BASELINE_SECONDS, start=1):
         block(made, repeat, {bare: value, container: value * COST * (1 + repeat % 2 / 1000)})
+    return made
+
+
+@pytest.fixture
+def client(db: None) -> Client:
+    """Somebody who can log in, and owns nothing."""
+    made = Client()
+    made.force_login(UserFactory())
     return made
 
 

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 from dashboard.access import require
 from dashboard.readers_forms import readers_form
 from dashboard.requests import Request
+from dashboard.views import links
 from experiments import audit, lifecycle
 from experiments.models import (
     Cluster,
@@ -21,8 +22,10 @@ from experiments.models import (
     Experiment,
     Image,
     PublishedTable,
+    ShareLink,
     Workload,
 )
+from experiments.models.visibility import Visibility
 from experiments.permissions import why_not_change
 
 KINDS: dict[str, Any] = {
@@ -37,7 +40,10 @@ KINDS: dict[str, Any] = {
 
 @require_http_methods(["GET", "POST"])
 def readers(request: Request, kind: str, pk: int) -> HttpResponse:
-    """Decide who may read it; of an experiment also after its launch, by a referee's link."""
+    """Decide who may read it; of an experiment also after its launch, by a referee's link.
+
+    "Everybody with the link" leads back here, where the link stands.
+    """
     if kind not in KINDS:
         raise Http404
     row = get_object_or_404(KINDS[kind].objects.visible_to(request.user), pk=pk)
@@ -46,8 +52,13 @@ def readers(request: Request, kind: str, pk: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         _save(request, form)
         messages.success(request, f"Readers of {row}: {row.readers}.")
+        if row.visibility == Visibility.PUBLIC:
+            if not ShareLink.objects.of(row).valid().exists():
+                links.make_link(request, row)
+            return redirect("readers", kind, pk)
         return redirect(_home(kind, row))
     context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}
+    context |= links.links_of(request, kind, row)
     return render(request, "readers/form.html", context)
 
 

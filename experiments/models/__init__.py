@@ -7,6 +7,7 @@ from experiments.models.chore import Chore
 from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
 from experiments.models.experiment import Experiment
 from experiments.models.images import Arrival, Image, StagedImage
+from experiments.models.link import ShareLink
 from experiments.models.parity import EnvironmentSurvey, Waiver
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
@@ -40,6 +41,7 @@ __all__ = [
     "Runtime",
     "SentFile",
     "Series",
+    "ShareLink",
     "Snapshot",
     "StagedImage",
     "User",

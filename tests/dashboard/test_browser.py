@@ -24,6 +24,7 @@ from tests.factories import (
     RunFactory,
     SeriesFactory,
     StagedImageFactory,
+    link_to,
 )
 
 pytestmark = [
@@ -299,7 +300,7 @@ def test_times_are_the_readers_own_and_utc_on_hover(
 ) -> None:
     experiment = measured(site, people.owner, blocks=1, visibility="public")
     page = new_context(timezone_id="Asia/Kolkata", locale="en-GB").new_page()
-    page.goto(live_server.url + experiment.get_absolute_url())
+    page.goto(live_server.url + link_to(experiment))
     launched = page.locator("time").first
     expect(launched).to_have_text("20 Nov 2026, 17:30")
     expect(launched).to_have_attribute("title", "2026-11-20 12:00 UTC")

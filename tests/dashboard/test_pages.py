@@ -194,8 +194,11 @@ def test_the_owner_opens_a_launched_experiment_to_referees(
 ) -> None:
     referee = people.client("anonymous")
     assert referee.get(results.get_absolute_url()).status_code == 302
-    as_owner.post(reverse("readers", args=["experiment", results.pk]), {"visibility": "public"})
-    page = referee.get(results.get_absolute_url()).content.decode()
+    readers = reverse("readers", args=["experiment", results.pk])
+    made = as_owner.post(readers, {"visibility": "public"}, follow=True).content.decode()
+    assert referee.get(results.get_absolute_url()).status_code == 302
+    (link,) = re.findall(r'value="http://testserver(/link/[\w-]+/)"', made)
+    page = referee.get(link, follow=True).content.decode()
     assert results.question in page
     for word in ("Clone", "Cancel", "Edit", "/catalogue/", "/clusters/"):
         assert word not in page

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import URLPattern, reverse
 from django.urls.resolvers import get_resolver
+from django.utils import timezone
 
 from experiments import permissions
 from experiments.models import (
@@ -20,8 +21,11 @@ from experiments.models import (
     Experiment,
     HostKey,
     Image,
+    Pause,
     PublishedTable,
     Role,
+    RunFile,
+    ShareLink,
     User,
     Workload,
 )
@@ -96,6 +100,10 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_delete": (POST, "draft", Role.RESEARCHER),
     "job_retry": (POST, "job", Role.RESEARCHER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
+    "run_file": (GET, "file", Role.RESEARCHER),
+    "run_file_fetch": (POST, "file", Role.RESEARCHER),
+    "experiment_retry_unsent": (POST, "results", Role.RESEARCHER),
+    "pause_try": (POST, "pause", Role.RESEARCHER),
     "table_new": (GET, "", Role.RESEARCHER),
     "table_edit": (GET, "table", Role.RESEARCHER),
     "table_delete": (POST, "table", Role.RESEARCHER),
@@ -110,6 +118,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "recipe_new": (GET, "", Role.RESEARCHER),
     "image_match": (POST, "image", Role.RESEARCHER),
     "readers": (GET, "readers", Role.RESEARCHER),
+    "link": (GET, "link", NOBODY),
+    "link_make": (POST, "readers", Role.RESEARCHER),
+    "link_withdraw": (POST, "link of", Role.RESEARCHER),
     "image_new": (GET, "", Role.RESEARCHER),
     "image_stage": (POST, "image", Role.RESEARCHER),
     "image_labels": (POST, "image", Role.RESEARCHER),
@@ -168,12 +179,16 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
     """Make what one person owns, as the arguments of an address."""
 
     def make(owner: User) -> dict[str, list[Any]]:
-        results = measured(site, owner, blocks=2)
+        results = measured(site, owner, blocks=2, visibility="public")
+        link = ShareLink.objects.make(results)
         run = results.runs.all()[0]
         key = CredentialFactory(owner=owner)
         there = {"host": "login.example", "transport": "ssh"}
         cluster = ClusterFactory(owner=owner, credential=key, **there)
         image = ImageFactory(owner=owner)
+        file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
+        now = timezone.now()
+        pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
         shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
         return {
             "": [],
@@ -181,6 +196,8 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "draft": [ExperimentFactory(owner=owner).pk],
             "table": [PublishedTableFactory(owner=owner).pk],
             "run": [run.uid],
+            "file": [run.uid, file.pk],
+            "pause": [pause.pk],
             "job": [run.job.uid],
             "image": [image.pk],
             "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
@@ -193,6 +210,8 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "host key": [shown.pk],
             "credential": [key.pk],
             "readers": ["experiment", results.pk],
+            "link": [link.token.reveal()],
+            "link of": ["experiment", results.pk, link.pk],
         }
 
     return make
@@ -226,7 +245,9 @@ def test_without_logging_in_only_links_to_what_is_public_open(mine: Any) -> None
     own = mine(person(Role.RESEARCHER))
     for name, (method, what, least) in RULES.items():
         answer = getattr(Client(), method)(reverse(name, args=own[what]))
-        if least == NOBODY:
+        if name == "link":
+            assert answer["Location"].startswith("/experiments/")
+        elif least == NOBODY:
             assert answer.status_code == 200, name
         else:
             assert answer.status_code == 302, name
