@@ -15,6 +15,7 @@ from runners.jobs import EnvironmentSpec, JobSpec
 from runners.records import read_record
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Slurm
+from runners.workloads import WORKLOADS
 from tests.lab.machine import Machine, connected
 
 pytestmark = pytest.mark.lab
@@ -25,6 +26,7 @@ CONTAINERS = [
 ]
 # udocker's choice: root inside, pretended or by a namespace; outside whoever started it.
 ROOT_INSIDE = {"udocker P1", "udocker R1", "udocker S1"}
+COMMAND = WORKLOADS["command"]
 ODD = 'it\'s $(a) "value" with ünïcödé'
 # Looks around instead of measuring, and leaves what it has seen in the run's folder.
 PROBE = r"""
@@ -220,3 +222,24 @@ def test_what_is_not_on_the_node_is_named(cluster, environments, change, failure
     node = record.journal[0]["node"]
     for run in job.runs:
         assert record.runs[run.uid].failure == failure.format(node=node), run.environment.label
+
+
+def test_a_program_is_described_alike_behind_every_wall(cluster, environments):
+    """Its files and the libraries that the loader of each environment would load."""
+    asked = COMMAND.clean({"argv": ["timeout", "20", "sort", "--version"], "read": "nothing"})
+    job = cluster.job(*environments.values(), gpus_per_node=1)
+    runs = tuple(replace(run, workload="command", parameters=asked) for run in job.runs)
+    job = replace(job, runs=runs)
+    record = cluster.finished(job, cluster.runner.submit(job), 170)
+    found = {}
+    for run in job.runs:
+        ran = record.runs[run.uid]
+        assert (ran.exit_code, ran.failure) == (0, ""), ran.output_tail
+        program = ran.snapshot["program"]
+        files = {file["word"]: file["sha256"] for file in program["files"]}
+        libraries = {name: file["sha256"] for name, file in program["libraries"].items()}
+        found[run.environment.label] = files, libraries
+    files, libraries = found["bare metal"]
+    assert list(files) == ["timeout", "sort"]
+    assert "libc.so.6" in libraries
+    assert found == dict.fromkeys(found, (files, libraries))
