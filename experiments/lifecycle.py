@@ -73,13 +73,14 @@ def move(
         if not rows.update(state=to, **columns):
             return False
         if not isinstance(row, Chore):
-            record(
-                row.experiment,
-                f"{before} → {to}",
-                job=row if isinstance(row, Job) else row.job,
-                run=row if isinstance(row, Run) else None,
+            # By their keys: an experiment's plan is large, and nobody reads it here.
+            Event.objects.create(
+                experiment_id=row.experiment_id,
+                job_id=row.pk if isinstance(row, Job) else row.job_id,
+                run_id=row.pk if isinstance(row, Run) else None,
+                what=f"{before} → {to}",
                 why=why,
-                by=by,
+                actor=by,
             )
     for name, value in {"state": to, **columns}.items():
         setattr(row, name, value)
@@ -254,7 +255,7 @@ def _end(
         return None
     record(experiment, what, why=why, by=by)
     count = 0
-    for job in experiment.jobs.filter(state=Job.State.PLANNED).prefetch_related("runs"):
+    for job in experiment.jobs.filter(state=Job.State.PLANNED).defer("script"):
         if move(job, Job.State.CANCELLED, why=f"{what} by a person", by=by, ended_at=now):
             end_runs(job, Run.State.CANCELLED, reason="cancelled", by=by)
             count += 1
@@ -265,7 +266,8 @@ def _end(
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:
     """Move the runs of an ended job that never gave a word of their own."""
-    for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
+    runs = job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING))
+    for run in runs.only(*Run.MOVED):
         move(run, to, why=message or reason, by=by, reason=reason, message=message)
 
 

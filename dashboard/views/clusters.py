@@ -56,9 +56,9 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "live_jobs": alive.count() + row.chores.filter(state__in=Chore.LIVE).count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
         "imported": imported.select_related("owner")[:RECENT],
-        "jobs": alive.filter(experiment__in=visible).select_related("experiment", "workload")[
-            :RECENT
-        ],
+        "jobs": alive.filter(experiment__in=visible)
+        .select_related("experiment", "workload")
+        .defer("script", "experiment__plan")[:RECENT],
         "chores": Chore.objects.visible_to(request.user)
         .filter(cluster=row)
         .exclude(state__in=Chore.FINAL)

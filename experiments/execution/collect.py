@@ -102,6 +102,8 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
                     _keep_run(run, found, record)
                 elif found:
                     _keep_what_came(run, found, record)
+                if reason and not cancelled and _never_began(run, record):
+                    _end_unstarted(run, record, message)
         end_runs(
             job,
             Run.State.CANCELLED if cancelled else Run.State.FAILED,
@@ -118,6 +120,21 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             exit_code=record.exit_code,
             **times(job, record),
         )
+
+
+def _never_began(run: Run, record: Record) -> bool:
+    """Whether the job's journal is whole and says nothing of this run."""
+    has_word = record.damage or not record.journal or journalled(record, "run began", run.uid)
+    return run.state == Run.State.PLANNED and not has_word
+
+
+def _end_unstarted(run: Run, record: Record, message: str) -> None:
+    """End a run that another one's end kept from starting: what ended that one is not its own."""
+    uid = journalled(record, "run began").get("run")
+    last = Run.objects.filter(uid=uid, job=run.job_id).select_related("environment").first()
+    when = f"in its run of {last.environment}" if last else "before its first run"
+    message = f"Not started, because its job ended {when}: {message}"
+    move(run, Run.State.FAILED, why=message, reason="not started", message=message)
 
 
 def _keep_damaged_run(run: Run, problem: str) -> None:

@@ -39,7 +39,8 @@ def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
 
     What became of a run is decided by its files, which come home with its whole job.
     """
-    runs = {run.uid: run for run in job.runs.all()}
+    named = {str(line.get("run")) for line in lines}
+    runs = {run.uid: run for run in job.runs.filter(uid__in=named).only(*Run.MOVED)}
     for line in lines:
         run = runs.get(str(line.get("run")))
         if run and line["event"] == "run began" and run.state == Run.State.PLANNED:

@@ -49,6 +49,8 @@ from runners.scripts import render
 
 logger = logging.getLogger(__name__)
 
+# What is large of an image, and read nowhere during a visit but where a chore is sent.
+IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 LONGEST_BACK_OFF = timedelta(minutes=5)
 
 
@@ -105,6 +107,7 @@ def _jobs(held: Lease, *states: str) -> QuerySet[Job]:
     return (
         Job.objects.filter(cluster=held.cluster, state__in=states)
         .select_related("experiment__partition", "workload", "cluster")
+        .defer("script", "experiment__plan")
         .order_by("pk")
     )
 
@@ -113,6 +116,7 @@ def _chores(held: Lease, *states: str) -> QuerySet[Chore]:
     return (
         Chore.objects.filter(cluster=held.cluster, state__in=states)
         .select_related("cluster", "partition", "staged_image__image")
+        .defer("script", "output_tail", "result", *IMAGE_FACTS)
         .order_by("pk")
     )
 

@@ -57,6 +57,8 @@ class Run(models.Model):
     State = RunState
     FINAL = RUN_FINAL
     NEXT = RUN_NEXT
+    MOVED = ("uid", "state", "experiment", "job")
+    """What is read of it where only its state moves."""
 
     uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="runs")

@@ -301,6 +301,30 @@ class TestCancel:
         assert first.state == ("succeeded" if first.position == 0 else "cancelled")
 
 
+def test_runs_that_never_began_are_not_charged_with_what_ended_their_job(
+    experiment: Make, tmp_path: Path
+) -> None:
+    kill_job = "kill -s KILL -- -$(cut -d- -f1 <../../started); sleep 300"
+    made = experiment(python=script(tmp_path, kill_job))
+    job = made.jobs.get()
+    first, second = job.runs.order_by("position")
+    for run in (first, second):
+        run.spec["environment"]["python"] = str(tmp_path / "program")
+        run.save(update_fields=["spec"])
+    with mock.patch("experiments.execution.collect.FILES_MAY_BE_LATE", timedelta(0)):
+        finish(made)
+    first.refresh_from_db()
+    second.refresh_from_db()
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("failed", "lost")
+    assert (first.state, first.reason) == ("failed", "lost")
+    assert (second.state, second.reason) == ("failed", "not started")
+    assert second.message.startswith(
+        f"Not started, because its job ended in its run of {first.environment}: "
+    )
+    assert second.began_at is None
+
+
 def test_a_job_that_vanished_is_lost_and_not_a_success(experiment: Make, tmp_path: Path) -> None:
     made = experiment(python=script(tmp_path, "sleep 300"))
     tick_until(made.cluster, made.runs.filter(state="running").exists)
