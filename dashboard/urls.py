@@ -108,6 +108,7 @@ urlpatterns = [
     path("catalogue/workloads/<int:pk>/delete/", workloads.delete, name="workload_delete"),
     path("clusters/", clusters.clusters, name="clusters"),
     path("clusters/<int:pk>/", clusters.cluster, name="cluster"),
+    path("clusters/<int:pk>/limits/", clusters.take_limits, name="cluster_limits"),
     path("pauses/<int:pk>/try/", clusters.try_pause, name="pause_try"),
     path("clusters/<int:pk>/check/", clusters.check, name="cluster_check"),
     path("clusters/<int:pk>/host-key/", clusters.fetch_host_key, name="host_key_fetch"),

@@ -146,6 +146,36 @@ class Findings:
     def counts(self) -> list[tuple[str, int]]:
         return counts(self.last.checks) if self.last else []
 
+    @property
+    def suggested(self) -> dict[str, int]:
+        """The limits that the last check suggests, by column; none if the cluster has them."""
+        return suggested_limits(self.last) if self.last else {}
+
+
+def suggested_limits(report: CheckReport) -> dict[str, int]:
+    """Return the limits that a check suggests, by column; none if its cluster has them."""
+    texts = (check.limits.split() for check in report.checks if check.limits)
+    for live, seconds in texts:
+        found = {"max_live_jobs": int(live), "poll_seconds": int(seconds)}
+        if any(getattr(report.cluster, name) != value for name, value in found.items()):
+            return found
+    return {}
+
+
+def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
+    """Give the cluster the limits that its last check suggests; return them, none: no news."""
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last = ended.select_related("cluster").first()
+    found = suggested_limits(last) if last else {}
+    if found:
+        before = audit.state(cluster)
+        for name, value in found.items():
+            setattr(cluster, name, value)
+        with transaction.atomic():
+            Cluster.objects.filter(pk=cluster.pk).update(**found)
+            audit.saved(by, cluster, before)
+    return found
+
 
 def last_if_red(cluster: Cluster) -> CheckReport | None:
     """The cluster's last check, if something was red in it."""
@@ -186,7 +216,7 @@ def findings(cluster: Cluster) -> Findings:
         ended_at=None, asked_at__gte=timezone.now() - LONGEST
     ).first()
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
-    last, before = [*ended.select_related("owner")[:2], None, None][:2]
+    last, before = [*ended.select_related("owner", "cluster")[:2], None, None][:2]
     launched = Experiment.objects.filter(cluster=cluster, launched_at__isnull=False)
     launched_at = launched.order_by("-launched_at").values_list("launched_at", flat=True).first()
     at_launch = ended.filter(ended_at__lte=launched_at).first() if launched_at else None

@@ -90,6 +90,17 @@ def check(request: Request, pk: int) -> HttpResponse:
 
 
 @require_POST
+def take_limits(request: Request, pk: int) -> HttpResponse:
+    """Take over the limits that the last check suggests."""
+    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
+    require(why_not_change(request.user, row))
+    if found := preflights.take_suggested_limits(row, request.user):
+        live, seconds = found["max_live_jobs"], found["poll_seconds"]
+        messages.success(request, f"{row}: {live} live jobs, a status call every {seconds} s.")
+    return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
 def try_pause(request: Request, pk: int) -> HttpResponse:
     """Have the next visit try what a site has not taken, without waiting any longer."""
     seen = Pause.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))

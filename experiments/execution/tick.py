@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from textwrap import shorten
 
@@ -64,12 +64,14 @@ def tick(cluster_pk: int) -> str:
     now = timezone.now()
     if not cluster.enabled:
         return "disabled"
-    if not _is_due(cluster, now):
+    if cluster.due_at and now < cluster.due_at:
+        _come_back(cluster)
         return "early"
     with lease(cluster) as held:
         if held is None:
+            _come_back(cluster)
             return "busy"
-        Cluster.objects.filter(pk=cluster.pk).update(last_tick_at=now)
+        Cluster.objects.filter(pk=cluster.pk).update(last_tick_at=now, wanted_at=None)
         try:
             with connect(cluster) as runner:
                 _visit(held, runner)
@@ -86,12 +88,9 @@ def tick(cluster_pk: int) -> str:
         return "done"
 
 
-def _is_due(cluster: Cluster, now: datetime) -> bool:
-    """Polite: at most one visit every `poll_seconds`, and none while backing off."""
-    if cluster.retry_at and now < cluster.retry_at:
-        return False
-    floor = timedelta(seconds=cluster.poll_seconds)
-    return cluster.last_tick_at is None or now - cluster.last_tick_at >= floor
+def _come_back(cluster: Cluster) -> None:
+    """Have the clock ask again as soon as the cluster may be visited: somebody waits for it."""
+    Cluster.objects.filter(pk=cluster.pk).update(wanted_at=timezone.now())
 
 
 def _visit(held: Lease, runner: Runner) -> None:
@@ -186,6 +185,7 @@ def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
             record(row.experiment, "adopted", job=row, why=words)
         return
     move(row, Job.State.COLLECTING, why="has left the queue", gone_at=timezone.now())
+    row.cluster.pauses.filter(kind="limit").update(retry_at=timezone.now())  # there may be room
 
 
 def _follow(rows: list[Job | Chore], runner: Runner) -> None:

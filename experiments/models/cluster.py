@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
@@ -194,12 +194,12 @@ class Cluster(SharedInside):
         blank=True, help_text="Shell lines that begin every job here, such as `module load`."
     )
     max_live_jobs = models.PositiveIntegerField(
-        default=4,
+        default=16,
         validators=[MinValueValidator(1)],
         help_text="How many of Tare's jobs may be queued or running at once.",
     )
     poll_seconds = models.FloatField(
-        default=15,
+        default=5,
         validators=[MinValueValidator(1)],
         help_text="Tare asks the scheduler at most this often.",
     )
@@ -225,6 +225,9 @@ class Cluster(SharedInside):
     lease_token = models.CharField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
     last_tick_at = models.DateTimeField(null=True, editable=False)
+    wanted_at = models.DateTimeField(
+        null=True, editable=False, help_text="When a visit was asked for that could not begin."
+    )
     last_seen_at = models.DateTimeField(null=True, editable=False)
     last_error = models.TextField(blank=True, editable=False)
     last_error_kind = models.CharField(max_length=30, blank=True, editable=False)
@@ -277,6 +280,13 @@ class Cluster(SharedInside):
         """What Tare could not handle there, for a day: the visits went on without it."""
         is_recent = self.own_failed_at and timezone.now() - self.own_failed_at < FAILURE_SHOWN
         return self.own_failure if is_recent else ""
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When it may be visited next, after its pause or a longer back-off; None: at once."""
+        floor = timedelta(seconds=self.poll_seconds)
+        times = (self.last_tick_at and self.last_tick_at + floor, self.retry_at)
+        return max(filter(None, times), default=None)
 
     @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:

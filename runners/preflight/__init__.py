@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runners import gate
 from runners.errors import Refused, TryAgain
-from runners.preflight import asking, machine, node, queue
+from runners.preflight import asking, limits, machine, node, queue
 from runners.preflight.checks import (
     Change,
     Check,
@@ -120,6 +120,7 @@ def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> 
     yield from machine.disk(said["space"], said["inodes"], said["file system"], area=LOGIN)
     yield machine.quota(said["quota"], area=LOGIN)
     yield from _scheduler(said, scheduler, site)
+    yield from _limits(transport, scheduler, site)
     came_back = False
     for partition, probes, probe in nodes:
         answer = said[probe.name]
@@ -186,6 +187,15 @@ def _scheduler(said: dict[str, Answer], scheduler: Scheduler, site: Site) -> Ite
     for partition in site.partitions:
         if answer := said.get(f"trial {partition.name}"):
             yield queue.trial(answer, scheduler, partition.name)
+
+
+def _limits(transport: Transport, scheduler: Scheduler, site: Site) -> Iterator[Check]:
+    """Time one status call, of a job that nobody has, and suggest limits by it."""
+    argv = scheduler.status(["1" if scheduler.has_partitions else "1-1"])
+    began = time.monotonic()
+    with suppress(TryAgain):
+        scheduler.parse_status(transport.run(argv, timeout=asking.TRIAL_SECONDS))
+        yield limits.suggest(time.monotonic() - began, site, scheduler)
 
 
 def _node(

@@ -24,6 +24,7 @@ class Check:
     cure: str = ""  # what to do about it; empty if nothing is to be done
     words: str = ""  # what the tool itself said, to be copied
     value: str = ""  # what is compared from check to check; empty for what changes by itself
+    limits: str = ""  # suggested ones: how many live jobs, and seconds between status calls
 
     @property
     def is_bad(self) -> bool:

@@ -355,3 +355,17 @@ def test_words_that_no_database_takes_are_kept_as_far_as_it_can(
     kept = Pause.objects.get().message
     assert kept.startswith("closed \N{REPLACEMENT CHARACTER} \\xe9 x")
     assert len(kept) == 2000
+
+
+def test_room_under_a_limit_is_used_as_soon_as_a_job_has_left(
+    experiment: Make, here: Cluster
+) -> None:
+    made = experiment(repeats=2)
+    noes = [None, not_now("site")]
+    with answering(lambda job: noes.pop(0) if noes else None):
+        execution.tick(here.pk)
+        Pause.objects.update(retry_at=timezone.now() + timedelta(minutes=15))
+        assert sorted(made.jobs.values_list("state", flat=True)) == ["planned", "queued"]
+        execution.tick(here.pk)  # the first one is not in the queue any more
+    assert not Pause.objects.exists()
+    assert not made.jobs.filter(state=Job.State.PLANNED).exists()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.db import OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
@@ -42,11 +42,13 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stopping.set())
         rung: dict[int, float] = {}
         again: dict[str, float] = {}
+        answered: dict[int, datetime] = {}
         while not stopping.wait(0.5):
             try:
                 ring_what_is_due(rung, time.monotonic())
+                ring_what_came_early(answered)
                 ring_what_waits(again, time.monotonic())
-            except OperationalError as error:
+            except (OperationalError, InterfaceError) as error:
                 # PostgreSQL is away; it will come back, or the supervisor ends us.
                 self.stderr.write(str(error))
                 close_old_connections()
@@ -65,6 +67,20 @@ def ring_what_is_due(rung: dict[int, float], now: float) -> None:
         if now - rung.get(pk, float("-inf")) >= pause:
             rung[pk] = now
             ring(pk)
+
+
+def ring_what_came_early(answered: dict[int, datetime]) -> None:
+    """Ring for visits that were asked for too early, as soon as the cluster may be visited.
+
+    `answered` is what has been rung for: once each, however long no worker comes.
+    """
+    now = timezone.now()
+    wanted = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
+    for cluster in wanted.exclude(lease_until__gt=now):
+        is_due = cluster.due_at is None or cluster.due_at <= now
+        if is_due and cluster.wanted_at and answered.get(cluster.pk) != cluster.wanted_at:
+            answered[cluster.pk] = cluster.wanted_at
+            ring(cluster.pk)
 
 
 def ring_what_waits(again: dict[str, float], now: float) -> None:

@@ -1,0 +1,92 @@
+"""The clock: a visit that was asked for too early is asked for again when it may begin."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from experiments import execution
+from experiments.execution.lease import LEASE
+from experiments.management.commands import clock
+from experiments.models import Cluster
+from tests.factories import ClusterFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def rung(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The clusters that the clock has rung for."""
+    found: list[int] = []
+    monkeypatch.setattr(clock, "ring", found.append)
+    return found
+
+
+def pass_time(cluster: Cluster, **columns: Any) -> None:
+    """Let the pause since the last visit be over."""
+    ago = timezone.now() - timedelta(hours=1)
+    Cluster.objects.filter(pk=cluster.pk).update(**({"last_tick_at": ago} | columns))
+
+
+def test_a_ring_inside_the_pause_is_not_lost(here: Cluster, rung: list[int]) -> None:
+    Cluster.objects.update(poll_seconds=60)
+    answered: dict[int, datetime] = {}
+    assert execution.tick(here.pk) == "done"
+    clock.ring_what_came_early(answered)
+    assert rung == [], "nobody has asked for another"
+    assert execution.tick(here.pk) == "early"
+    clock.ring_what_came_early(answered)
+    assert rung == [], "polite: not before the pause is over"
+    pass_time(here)
+    clock.ring_what_came_early(answered)
+    assert rung == [here.pk]
+    assert execution.tick(here.pk) == "done"
+    clock.ring_what_came_early(answered)
+    assert rung == [here.pk], "what was asked for has been done"
+
+
+def test_a_ring_during_a_visit_is_not_lost(here: Cluster, rung: list[int]) -> None:
+    Cluster.objects.update(lease_token="another", lease_until=timezone.now() + LEASE)
+    assert execution.tick(here.pk) == "busy"
+    clock.ring_what_came_early({})
+    assert rung == []
+    Cluster.objects.update(lease_token="", lease_until=None)
+    clock.ring_what_came_early({})
+    assert rung == [here.pk]
+
+
+def test_it_does_not_fill_the_queue_while_no_worker_comes(here: Cluster, rung: list[int]) -> None:
+    Cluster.objects.update(poll_seconds=60)
+    answered: dict[int, datetime] = {}
+    execution.tick(here.pk)
+    execution.tick(here.pk)
+    pass_time(here)
+    for _ in range(10):
+        clock.ring_what_came_early(answered)
+    assert rung == [here.pk]
+    assert execution.tick(here.pk) == "done"
+    assert execution.tick(here.pk) == "early"
+    pass_time(here)
+    clock.ring_what_came_early(answered)
+    assert rung == [here.pk] * 2
+
+
+def test_a_back_off_is_kept(here: Cluster, rung: list[int]) -> None:
+    later = timezone.now() + timedelta(minutes=5)
+    Cluster.objects.update(retry_at=later)
+    assert execution.tick(here.pk) == "early"
+    pass_time(here)
+    clock.ring_what_came_early({})
+    assert rung == []
+    Cluster.objects.update(retry_at=None)
+    clock.ring_what_came_early({})
+    assert rung == [here.pk]
+
+
+def test_what_is_switched_off_is_left_alone(rung: list[int]) -> None:
+    ClusterFactory(enabled=False, wanted_at=timezone.now())
+    clock.ring_what_came_early({})
+    assert rung == []
