@@ -198,14 +198,21 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
         return
     counts = Counter(str(one.outcome) for one in found)
     said = ", ".join(f"{count} {words}" for words, count in counts.most_common())
-    runs, noise = "with the same seed", "the seeds of the baseline"
+    how = (
+        "with the same seed were compared with the baseline’s. Where they differ to the bit, the "
+        "root mean square of the differences of the last values was held against √2 times their "
+        "standard deviation between the seeds of the baseline (F test), and their mean against "
+        "that standard deviation (Student’s t)"
+    )
     if not all(one.seeds_known for one in found):
-        runs, noise = "of the same repeat, whose seeds are not known,", "the baseline’s own runs"
+        how = (
+            "whose seeds are not known were compared with all of the baseline’s: the last values "
+            "by their squared distances from the baseline’s mean (F test) and by their means "
+            "(Student’s t), against the standard deviation between the baseline’s runs"
+        )
     yield (
-        f"Losses (and accuracies) of runs {runs} were compared with the baseline’s. "
-        "Where they differ to the bit, the root mean square of the differences of the last values "
-        f"was held against √2 times their standard deviation between {noise} (F test at 1 %), "
-        "and their mean against that standard deviation (Student’s t at 1 %). Of "
+        f"Losses (and accuracies) of runs {how}, at 2 % for the whole study by Holm’s correction. "
+        "Of "
         f"{numbers.count(len(found), 'comparison')}: {said}."
     )
 

@@ -10,14 +10,15 @@ from django.db.models import F, QuerySet
 
 from experiments.comparisons.exclusions import counted
 from experiments.models import Experiment, Measurement, Series
-from experiments.statistics.training import Alike, Ending, alike
+from experiments.statistics.training import Alike, Ending, alike, decided
 from experiments.statistics.training_words import reason
 from experiments.steady import LOSS
 
 Place = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
 ACCURACIES = ("accuracy", "top_1_accuracy")
-SEED = "run__spec__workload__parameters__seed"
+PARAMETERS = "run__spec__workload__parameters"
+SEED = f"{PARAMETERS}__seed"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Trainings:
                 ("seeds", one.baseline_seeds),
                 ("sd_between_seeds", one.seed_sd),
                 ("apart", one.apart),
+                ("p", one.p),
+                ("p_holm", one.p_holm),
             )
         }
 
@@ -76,13 +79,23 @@ def trainings(
     if not losses:
         return {}
     rows = Measurement.objects.filter(counted(also), metric__in=ACCURACIES, unit="1")
-    accuracies = _endings(experiment, rows, F("value"))
-    return {
+    accuracies = _endings(experiment, rows, F("value"), needs_labels=True)
+    found = {
         place: Trainings(
             _compared(endings, environments),
             _compared(accuracies.get(place, _Endings()), environments, what="accuracy"),
         )
         for place, endings in losses.items()
+    }
+    # Holm's family is the study: every environment, configuration, loss and accuracy.
+    family = iter(
+        decided([one for each in found.values() for one in (*each.losses, *each.accuracies)])
+    )
+    return {
+        place: Trainings(
+            [next(family) for _ in each.losses], [next(family) for _ in each.accuracies]
+        )
+        for place, each in found.items()
     }
 
 
@@ -93,9 +106,12 @@ class _Endings:
 
 
 def _endings(
-    experiment: Experiment, rows: QuerySet[Any], last: F, *more: str
+    experiment: Experiment, rows: QuerySet[Any], last: F, *more: str, needs_labels: bool = False
 ) -> dict[Place, _Endings]:
-    """Return the runs of each group in the order of the plan."""
+    """Return the runs of each group in the order of the plan.
+
+    An accuracy on labels that were made up says nothing about what was learnt: `needs_labels`.
+    """
     found: dict[Place, _Endings] = {}
     chosen = (
         rows.filter(run__experiment=experiment)
@@ -107,11 +123,15 @@ def _endings(
             "run__uid",
             "run__repeat",
             SEED,
+            f"{PARAMETERS}__data",
+            f"{PARAMETERS}__dataset",
             last,
             *more,
         )
     )
-    for workload, scale, environment, uid, repeat, seed, value, *rest in chosen:
+    for workload, scale, environment, uid, repeat, seed, data, dataset, value, *rest in chosen:
+        if needs_labels and "synthetic" in f"{data} {dataset}":
+            continue
         group = found.setdefault((workload, scale), _Endings())
         group.seeds_known &= seed is not None
         draw = f"repeat {repeat}" if seed is None else f"seed {seed}"

@@ -27,6 +27,8 @@ def words(one: Alike) -> str:
         if one.what == "loss":
             return f"equal to {one.baseline} to the bit {runs}."
         return f"the same {one.what} as {one.baseline} {runs}."
+    if not one.seeds_known:
+        return _unpaired(one)
     some = "its only run" if one.runs == 1 else f"{one.runs - one.equal} of {one.runs} runs"
     head = (
         f"differs from {one.baseline} in {some}, the last {one.what} by "
@@ -41,6 +43,30 @@ def words(one: Alike) -> str:
             f"{one.baseline}: worse by far. {unknown}."
         )
     return f"{head}. {unknown}."
+
+
+def _unpaired(one: Alike) -> str:
+    """Of runs whose seeds nobody knows: against all of the baseline."""
+    side = "higher" if (one.shift or 0) > 0 else "lower"
+    head = (
+        f"{numbers.count(one.runs, 'run')} against {one.baseline_seeds} of {one.baseline} with "
+        f"unknown seeds, the last {one.what} {_size(one, abs(one.shift or 0))} {side} on average"
+    )
+    if one.outcome in (Outcome.WITHIN, Outcome.BEYOND):
+        where = "within" if one.outcome is Outcome.WITHIN else "beyond"
+        return (
+            f"{head}; {where} the noise between runs (SD {_size(one, one.seed_sd)}, n = "
+            f"{one.baseline_seeds}{_p_words(one)})."
+        )
+    unknown = f"The noise between runs is unknown: {_why_unknown(one)}."
+    if one.outcome is Outcome.WORSE:
+        lacks = numbers.percent(one.lacks, decimals=0)
+        return f"{head}. Its loss fell {lacks} less far: worse by far. {unknown}"
+    return f"{head}. {unknown}"
+
+
+def _p_words(one: Alike) -> str:
+    return "" if one.p_holm is None else f", p after Holm {numbers.p_value(one.p_holm)}"
 
 
 def reason(one: Alike) -> str:

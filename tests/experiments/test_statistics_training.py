@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.statistics.training import Ending, Outcome, alike
+from experiments.statistics.training import Ending, Outcome, alike, decided
 from experiments.statistics.training_words import reason, sentence
 
 TWO = ["bare", "box"]
@@ -146,7 +146,10 @@ def test_other_seeds_are_not_compared_and_unknown_ones_are_said():
     assert bare == (
         "bare: 5 runs whose seeds are not known; the last loss varies by 6.2 % between them (SD)."
     )
-    assert "within the noise between runs" in box
+    assert box == "box: equal to bare to the bit in all 5 runs.", "in whatever order"
+    (_, box) = said(SEEDS, [0.51, 0.54, 0.48, 0.53, 0.485], seeds_known=False)
+    assert "5 runs against 5 of bare with unknown seeds, the last loss" in box
+    assert "within the noise between runs (SD 6.2 %, n = 5, p after Holm 1.00)." in box
     (bare, box) = said([0.5] * 3, [0.5, 0.4, 0.5], seeds_known=False)
     assert bare == "bare: 3 runs whose seeds are not known, all equal to the bit."
     assert box.endswith("The noise between runs is unknown: all runs of bare end alike.")
@@ -181,3 +184,67 @@ def test_a_training_that_went_wrong_is_found():
     bare, box = draw.lognormal(0, 0.05, (2, 200, 5)) * np.array([[[1.0]], [[1.3]]])
     found = [of(b, e)[1].is_amiss for b, e in zip(bare.tolist(), box.tolist(), strict=True)]
     assert sum(found) >= 190, "five standard deviations higher, with five seeds"
+
+
+TWO_FAR = [0.51, 0.54, 0.47, 0.9, 1.0]
+
+
+@given(st.permutations(range(5)), st.permutations(range(5)))
+def test_the_numbers_of_repeats_say_nothing_where_seeds_are_unknown(first, second):
+    """Which of the runs is called the third one is nobody's finding."""
+    orders = [SEEDS[k] for k in first], [TWO_FAR[k] for k in second]
+    (_, plain), (_, turned) = (of(*runs, seeds_known=False) for runs in ((SEEDS, TWO_FAR), orders))
+    assert plain.outcome is turned.outcome is Outcome.BEYOND
+    assert turned.p == pytest.approx(plain.p)
+    assert sentence(turned) == sentence(plain)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (5, 5), (3, 10), (10, 4)])
+def test_runs_of_unknown_seeds_are_rarely_called_amiss_and_found_where_they_are(n, m):
+    draw = np.random.default_rng(n)
+
+    def amiss(factor):
+        rows = [draw.lognormal(0, 0.05, size) for size in (m, n)]
+        return of(rows[0].tolist(), (factor * rows[1]).tolist(), seeds_known=False)[1].is_amiss
+
+    assert sum(amiss(1.0) for _ in range(600)) <= 0.03 * 600
+    if min(n, m) >= 4:
+        assert sum(amiss(1.6) for _ in range(100)) >= 90
+
+
+def test_a_study_of_many_configurations_raises_no_more_false_alarms_than_one():
+    draw = np.random.default_rng(9)
+    alarms = 0
+    for _ in range(200):
+        found = [of(*draw.lognormal(0, 0.05, (2, 5)).tolist())[1] for _ in range(18)]
+        alarms += any(one.is_amiss for one in decided(found))
+    assert alarms <= 0.05 * 200
+    (_, far) = of(SEEDS, [loss * 1.5 for loss in SEEDS])
+    within = [of(SEEDS, [loss * 1.01 for loss in SEEDS])[1] for _ in range(17)]
+    assert decided([*within, far])[-1].outcome is Outcome.BEYOND
+
+
+def test_nothing_was_learnt_so_nothing_can_be_missed():
+    """ln(1000) is where a thousand classes begin: 6.91 to 6.90 is no training."""
+    (_, one) = of([6.90] * 3, [6.909] * 3, seeds=[1] * 3, first=6.91)
+    assert (one.outcome, one.lacks) == (Outcome.UNKNOWN, None)
+    (_, one) = of([0.5, 0.6, 2.4], [2.5] * 3, seeds=[1] * 3, first=2.6)
+    assert one.outcome is Outcome.UNKNOWN, "its own runs differ by more than the loss fell"
+
+
+def test_what_the_digits_of_a_log_hide_is_no_difference():
+    """7.3 and 7.4 may be the same loss, printed on either side of a half."""
+    (_, one) = of([7.3, 7.3, 7.4, 7.3, 7.3], [7.4, 7.4, 7.4, 7.5, 7.4], digests=False)
+    assert (one.outcome, one.p) == (Outcome.WITHIN, 1.0)
+    bare = [7.301, 7.302, 7.303, 7.304, 7.302]
+    (_, one) = of(bare, [loss + 0.1 for loss in bare], digests=False, seeds_known=False)
+    assert one.outcome is Outcome.BEYOND
+
+
+def test_a_hundredth_of_a_point_is_no_other_training():
+    points = {"what": "accuracy", "better": "higher", "digests": False}
+    bare = [0.362656, 0.3626562, 0.3626559]
+    (_, one) = of(bare, [share + 0.00016 for share in bare], **points)
+    assert one.outcome is Outcome.WITHIN
+    (_, one) = of(bare, [share + 0.01 for share in bare], **points)
+    assert one.outcome is Outcome.BEYOND
