@@ -33,7 +33,9 @@ def test_what_is_wrong_stays_in_sight(page: Page, open_page: Open, complaints: C
     page.get_by_label("Learning rate").fill("quick")
     page.get_by_label("Mode").select_option("forward")
     page.get_by_role("button", name="Add to the catalogue").click()
-    expect(page.get_by_text("Learning rate must be a number")).to_be_visible()
+    expect(
+        page.locator("#id_learning_rate_error", has_text="Learning rate must be a number")
+    ).to_be_visible()
     expect(page.get_by_label("Optimizer")).to_be_hidden()
 
 
