@@ -75,6 +75,7 @@ urlpatterns = [
     path("compare/tables/<int:pk>/table.csv", exports.table_text, name="table_text"),
     path("experiments/<int:pk>/retry/", experiments.retry_unsent, name="experiment_retry_unsent"),
     path("jobs/<slug:uid>/retry/", experiments.retry, name="job_retry"),
+    path("jobs/<slug:uid>/collect/", experiments.collect_again, name="job_collect"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<slug:uid>/", runs.run, name="run"),
     path("runs/<slug:uid>/exclude/", runs.exclude, name="run_exclude"),

@@ -16,7 +16,7 @@ from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experim
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition, of_repeat
-from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, User
+from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, RunFile, User
 from experiments.permissions import why_not_use
 
 REFUSED = "refused"
@@ -28,11 +28,12 @@ NEVER_STARTED = (REFUSED, "cancelled outside", "node failure")
 JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
-    "journal_offset": 0,
+    **dict.fromkeys(("journal_offset", "collect_tries"), 0),
+    "collect_at": None,
 }
 RUN_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message"), ""),
-    **dict.fromkeys(("exit_code", "began_at", "ended_at")),
+    **dict.fromkeys(("exit_code", "began_at", "ended_at", "files_count", "files_bytes")),
 }
 
 
@@ -305,6 +306,7 @@ def retry(job: Job, by: User) -> bool:
                 record(job.experiment, TRIED_AGAIN, job=job, by=by)
             for run in job.runs.filter(state=Run.State.FAILED):
                 move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
+            RunFile.objects.filter(run__job=job).delete()
     return moved
 
 

@@ -18,6 +18,7 @@ from dashboard.views.software import known
 from experiments import lifecycle, unsent
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
+from experiments.late_files import MAY_CHANGE, ask_to_collect_again
 from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before, own_programs
 from experiments.pauses import pauses_of
@@ -118,7 +119,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
     if tab == "jobs":
         unfailed = Run.objects.filter(job=OuterRef("pk")).exclude(state=Run.State.FAILED)
-        found = row.jobs.select_related("workload").annotate(has_a_number=Exists(unfailed))
+        lacking = Run.objects.filter(job=OuterRef("pk"), state__in=MAY_CHANGE)
+        found = row.jobs.select_related("workload").annotate(
+            has_a_number=Exists(unfailed), lacks_a_number=Exists(lacking)
+        )
         return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
@@ -166,6 +170,23 @@ def retry_unsent(request: Request, pk: int) -> HttpResponse:
     plural = "" if count == 1 else "s"
     messages.success(request, f"{count} job{plural} that had not been sent will be tried again.")
     return redirect(row)
+
+
+@require_POST
+def collect_again(request: Request, uid: str) -> HttpResponse:
+    """Have the files of an ended job read once more."""
+    job = get_object_or_404(Job, uid=uid)
+    row = editable(request, job.experiment_id)
+    if ask_to_collect_again(job, request.user):
+        ring(job.cluster_id)
+        messages.success(
+            request, f"The files of block {job.number} are read once more. Events say what is new."
+        )
+    else:
+        messages.error(
+            request, "There is nothing to collect: all runs of this job have given their numbers."
+        )
+    return redirect(f"{row.get_absolute_url()}?tab=jobs")
 
 
 @require_POST

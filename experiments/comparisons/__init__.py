@@ -9,6 +9,7 @@ from experiments.comparisons.comparison import (
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment import (
+    COLLECTED_AFTER,
     TRIED_AGAIN,
     ExperimentComparison,
     compare_experiment,
@@ -17,6 +18,7 @@ from experiments.comparisons.experiment import (
 )
 
 __all__ = [
+    "COLLECTED_AFTER",
     "EXCLUDED_AFTER",
     "TRIED_AGAIN",
     "Comparison",

@@ -29,6 +29,12 @@ WHY_AGAIN = (
     "depended on the verdict."
 )
 
+COLLECTED_AFTER = "collected after a verdict"
+"""What the event says when files arrive so late that a verdict could be read without them."""
+WHY_LATE = (
+    "Files of a run arrived after a verdict could be read here: it counts now, and did not then."
+)
+
 
 @dataclass(frozen=True)
 class ExperimentComparison(Comparison):
@@ -83,8 +89,9 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     workloads = list(experiment.workloads.order_by("name"))
     metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
     stage = stage_of(experiment)
-    again = set(
-        experiment.events.filter(what=TRIED_AGAIN).values_list("job__workload_id", "job__scale")
+    again, late = (
+        set(experiment.events.filter(what=what).values_list("job__workload_id", "job__scale"))
+        for what in (TRIED_AGAIN, COLLECTED_AFTER)
     )
     environments = _baseline_first(experiment)
     parity = passports.kept(experiment)
@@ -112,6 +119,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     parity,
                     trained.get((workload.pk, scale)),
                     tried_again=(workload.pk, scale) in again,
+                    collected_late=(workload.pk, scale) in late,
                 )
                 for workload in workloads
                 for scale in experiment.scales
@@ -119,11 +127,11 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         )
 
     found = groups()
-    if late := [one for one in excluded if one.after_verdict]:
-        before = groups({one.pk for one in late})
+    if left_out := [one for one in excluded if one.after_verdict]:
+        before = groups({one.pk for one in left_out})
         places = [(workload.pk, scale) for workload in workloads for scale in experiment.scales]
         found = [
-            _held_to_exclusions(group, then, [one for one in late if one.place == place])
+            _held_to_exclusions(group, then, [one for one in left_out if one.place == place])
             for place, group, then in zip(places, found, before, strict=True)
         ]
     return ExperimentComparison(
@@ -204,6 +212,7 @@ def _group(
     trained: Trainings | None,
     *,
     tried_again: bool,
+    collected_late: bool,
 ) -> Group:
     if experiment.imported_at and any(sample.started is None for sample in samples):
         differences = {
@@ -240,6 +249,8 @@ def _group(
         return Group(cell, metric, samples, [], str(error), starts, trained)
     if tried_again:
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
+    if collected_late:
+        pairs = [_stamped(pair, Stamp.COLLECTED_AFTER, WHY_LATE) for pair in pairs]
     pairs = [
         _with_software(pair, parity.get(pair.environment), programs_said.get(pair.environment, ""))
         for pair in pairs

@@ -14,9 +14,10 @@ from experiments.execution.chores import NOTHING, keep_chore
 from experiments.execution.files_left import damaged_files, keep_files, unread_files, wanted_files
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
+from experiments.late_files import plan_next
 from experiments.lifecycle import end_runs, move
 from experiments.lifecycle import record as note_event
-from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot
+from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
 from experiments.snapshots import differing
 from experiments.steady import note
 from runners.directories import Fetched
@@ -98,8 +99,8 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
             found = record.runs.get(run.uid)
             with guarded(run, job.cluster, partial(_keep_damaged_run, run)), transaction.atomic():
-                if found and _came_to_its_own_end(found, record):
-                    _keep_run(run, found, record)
+                if found and came_to_its_own_end(found, record):
+                    keep_run(run, found, record)
                 elif found:
                     _keep_what_came(run, found, record)
                 if reason and not cancelled and _never_began(run, record):
@@ -120,6 +121,8 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             exit_code=record.exit_code,
             **times(job, record),
         )
+        if not cancelled:
+            plan_next(job, complete=record.exit_code is not None and not record.missing)
 
 
 def _never_began(run: Run, record: Record) -> bool:
@@ -144,7 +147,7 @@ def _keep_damaged_run(run: Run, problem: str) -> None:
     move(run, Run.State.FAILED, why=message, reason="damaged", message=message, ended_at=now)
 
 
-def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:
+def came_to_its_own_end(found: RunRecord, record: Record) -> bool:
     """Whether the run ended by itself, rather than being cut off together with its job."""
     if found.failure:
         return True
@@ -152,9 +155,14 @@ def _came_to_its_own_end(found: RunRecord, record: Record) -> bool:
     return found.exit_code is not None and found.ended is not None and found.ended < terminated
 
 
-def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
-    """Store one run's outcome. A run that fails its sanity check gives no measurement."""
-    state, reason, message, result = _outcome(run, found, record)
+def keep_run(
+    run: Run, found: RunRecord, record: Record, *, why: str = "", by: User | None = None
+) -> bool:
+    """Store one run's outcome; False if somebody was faster.
+
+    A run that fails its sanity check gives no measurement.
+    """
+    state, reason, message, result = outcome(run, found, record)
     snapshot = {
         "inside": found.snapshot,
         "outside": dict(record.snapshot),
@@ -166,7 +174,8 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
     moved = move(
         run,
         state,
-        why=message,
+        why=" ".join(filter(None, [why, message])),
+        by=by,
         reason=reason,
         message=message,
         exit_code=found.exit_code,
@@ -179,11 +188,11 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         phases=result.phases if result else {},
     )
     if not moved:
-        return
+        return False
     keep_files(run, found, record)
     if result is None:
         _keep_steps(run, found)
-        return
+        return True
     Measurement.objects.bulk_create(
         Measurement(run=run, metric=name, value=value, unit=unit)
         for name, (value, unit) in result.measurements.items()
@@ -204,6 +213,7 @@ def _keep_run(run: Run, found: RunRecord, record: Record) -> None:
         )
         for name, (unit, values) in result.series.items()
     )
+    return True
 
 
 def _keep_what_came(run: Run, found: RunRecord, record: Record) -> None:
@@ -225,7 +235,7 @@ def _keep_steps(run: Run, found: RunRecord) -> None:
     )
 
 
-def _outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str, Result | None]:
+def outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str, Result | None]:
     """Return state, reason, message and, for a sane run alone, its result."""
     if found.failure:
         return Run.State.FAILED, found.failure.partition(":")[0][:40], found.failure, None

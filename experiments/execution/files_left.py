@@ -9,6 +9,7 @@ from experiments.models import Chore, Job, Run, RunFile
 from runners.directories import OUR_FILE_LIMIT, is_ours
 from runners.records import TAIL, Record, RunRecord
 from runners.transports.base import MIB
+from runners.untrusted import clean_text
 
 MOST_ROWS = 500
 """Of one run. Which others there are, its directory tells."""
@@ -41,7 +42,7 @@ def unread_files(run: Run, found: RunRecord, record: Record) -> list[str]:
         f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
         "a file: it stays on the cluster."
         for path, size in _files(run, record)
-        if path not in found.files and is_ours(f"{run.folder}/{path}", wanted)
+        if not _came(path, found) and is_ours(f"{run.folder}/{path}", wanted)
     ]
 
 
@@ -68,9 +69,14 @@ def _files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
             yield name.removeprefix(folder), size
 
 
+def _came(path: str, found: RunRecord) -> bool:
+    """Whether the file itself was fetched."""
+    return clean_text(path) in found.files
+
+
 def _is_known(path: str, size: int, run: Run, found: RunRecord) -> bool:
     """Whether the page shows all that is in a file: Tare's own, of which nothing stayed behind."""
-    if path not in found.files or not is_ours(f"{run.folder}/{path}"):
+    if not _came(path, found) or not is_ours(f"{run.folder}/{path}"):
         return False
     return not path.endswith("output.txt") or size <= TAIL
 
@@ -78,7 +84,7 @@ def _is_known(path: str, size: int, run: Run, found: RunRecord) -> bool:
 def _row(run: Run, path: str, size: int, found: RunRecord, record: Record) -> RunFile:
     name = f"{run.folder}/{path}"
     digest = record.checksums.get(name, "")
-    state = RunFile.State.SAME if digest and path in found.files else RunFile.State.STAYED
+    state = RunFile.State.SAME if digest and _came(path, found) else RunFile.State.STAYED
     shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     return RunFile(
         run=run,

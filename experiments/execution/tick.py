@@ -27,6 +27,7 @@ from experiments.execution.chores import (
     is_due,
 )
 from experiments.execution.collect import collect, keep_damaged
+from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.guard import describe, guarded, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
@@ -51,6 +52,7 @@ logger = logging.getLogger(__name__)
 
 # What is large of an image, and read nowhere during a visit but where a chore is sent.
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
+MOST_AGAIN = 5  # jobs in one visit
 LONGEST_BACK_OFF = timedelta(minutes=5)
 
 
@@ -97,7 +99,7 @@ def _visit(held: Lease, runner: Runner) -> None:
     """Results first: what is on the cluster's disk is safe before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (_poll, _collect, _recover, _submit):
+        for step in (_poll, _collect, _collect_again, _recover, _submit):
             held.renew()
             step(held, runner)
 
@@ -223,6 +225,15 @@ def _collect(held: Lease, runner: Runner) -> None:
         held.renew()
         with guarded(row, row.cluster, partial(keep_damaged, row)):
             collect(row, runner)
+
+
+def _collect_again(held: Lease, runner: Runner) -> None:
+    """Look a few times more for files of ended jobs that had not come when they were collected."""
+    due = _jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
+    for job in due[:MOST_AGAIN]:
+        held.renew()
+        with guarded(job, job.cluster, partial(put_off, job)):
+            collect_again(job, runner)
 
 
 def _recover(held: Lease, runner: Runner) -> None:

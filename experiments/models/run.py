@@ -22,6 +22,13 @@ class Job(Submission):
     repeat = models.PositiveIntegerField()
     block = models.PositiveIntegerField(help_text="Its place in the plan's random order.")
     payload_hash = models.CharField(max_length=64, blank=True)
+    collect_at = models.DateTimeField(
+        null=True, help_text="When its files are to be read once more, though it has ended."
+    )
+    collect_tries = models.PositiveSmallIntegerField(default=0)
+    collect_asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
 
     class Meta:
         ordering = ["experiment", "block"]
@@ -39,11 +46,21 @@ class Job(Submission):
                 fields=["cluster", "state"],
                 condition=~models.Q(state__in=("done", "failed", "cancelled")),
                 name="job_alive",
-            )
+            ),
+            models.Index(
+                fields=["cluster", "collect_at"],
+                condition=models.Q(collect_at__isnull=False),
+                name="job_to_collect_again",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"job {self.uid[:8]}"
+
+    @property
+    def can_be_collected(self) -> bool:
+        """Whether it has ended, and its directory on the cluster is known."""
+        return self.is_final and bool(self.directory and self.submitted_at)
 
     @property
     def number(self) -> int:

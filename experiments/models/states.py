@@ -32,7 +32,8 @@ JOB_NEXT: dict[str, Set[str]] = {
     JobState.COLLECTING: {JobState.DONE, JobState.FAILED, JobState.CANCELLED},
     JobState.DONE: set(),
     # A retry is the next attempt of the same job, in a new directory.
-    JobState.FAILED: {JobState.PLANNED},
+    # Or its files arrived late, and say that it came to its end.
+    JobState.FAILED: {JobState.PLANNED, JobState.DONE},
     JobState.CANCELLED: set(),
 }
 
@@ -52,7 +53,8 @@ RUN_NEXT: dict[str, Set[str]] = {
     RunState.RUNNING: set(RUN_FINAL) - {RunState.EXCLUDED},
     RunState.SUCCEEDED: {RunState.EXCLUDED},
     # The next attempt of a job that ended before any of its runs gave a number.
-    RunState.FAILED: {RunState.PLANNED},
-    RunState.CANCELLED: set(),
+    # Or its files arrived late, and say that it had succeeded.
+    RunState.FAILED: {RunState.PLANNED, RunState.SUCCEEDED},
+    RunState.CANCELLED: {RunState.SUCCEEDED},
     RunState.EXCLUDED: set(),
 }

@@ -234,14 +234,14 @@ class TestGuard:
 
     def test_one_damaged_run_takes_nothing_from_the_others(self, experiment: Make) -> None:
         culprit = experiment()
-        keep = collect._keep_run
+        keep = collect.keep_run
 
         def fail(run: Run, *rest: Any) -> None:
             keep(run, *rest)
             if run.environment_id != culprit.baseline_id:
                 raise RecursionError
 
-        with mock.patch.object(collect, "_keep_run", fail):
+        with mock.patch.object(collect, "keep_run", fail):
             finish(culprit)
         first, second = culprit.runs.order_by("environment__name")
         assert (first.state, first.measurements.exists()) == ("succeeded", True)

@@ -1,0 +1,58 @@
+"""Jobs whose files are read once more after their end: by the tick for a day, or when asked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from experiments.comparisons import COLLECTED_AFTER
+from experiments.comparisons.stages import stage_of
+from experiments.lifecycle import record
+from experiments.models import Job, Run, User
+
+FIRST_PAUSE = timedelta(minutes=1)
+LONGEST_PAUSE = timedelta(hours=2)
+UNTIL = timedelta(days=1)
+MAY_CHANGE = (Run.State.FAILED, Run.State.CANCELLED)
+"""Runs that more files may say more of. A run that has succeeded keeps its numbers."""
+
+
+def can_collect_again(job: Job) -> bool:
+    """Whether the job has ended, and a run of it may have left more than was found."""
+    return job.can_be_collected and job.runs.filter(state__in=MAY_CHANGE).exists()
+
+
+def ask_to_collect_again(job: Job, by: User) -> bool:
+    """Have the next tick read the job's files once more; False if nothing could come of it."""
+    if not can_collect_again(job):
+        return False
+    ended = Job.objects.filter(pk=job.pk, attempt=job.attempt, state__in=Job.FINAL)
+    if not ended.update(collect_at=timezone.now(), collect_asked_by=by):
+        return False
+    record(job.experiment, "asked to collect again", job=job, by=by)
+    return True
+
+
+def plan_next(job: Job, *, complete: bool) -> None:
+    """Decide when the files are looked for again: in growing pauses, until a day has passed."""
+    now = timezone.now()
+    pause = min(FIRST_PAUSE * 2 ** min(job.collect_tries, 10), LONGEST_PAUSE)
+    over = complete or not job.ended_at or now + pause - job.ended_at > UNTIL
+    Job.objects.filter(pk=job.pk, attempt=job.attempt).update(
+        collect_at=None if over else now + pause,
+        collect_tries=min(job.collect_tries + 1, 1000),
+        collect_asked_by=None,
+    )
+
+
+def verdict_is_out(job: Job) -> bool:
+    """Whether a verdict can be read now that did not know the runs of this job."""
+    stage = stage_of(job.experiment)
+    over = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0
+    return over or job.repeat <= stage.settled
+
+
+def note_after_verdict(run: Run, by: User | None) -> None:
+    """Write down that a run counts which was not known when a verdict could be read."""
+    record(run.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)
