@@ -42,6 +42,21 @@ WRITTEN: tuple[tuple[Failure, str], ...] = (
     ("cancelled outside", r".*CANCELLED AT .*"),
 )
 
+DUPLICATE = re.compile(r"duplicate[ _]job[ _]?id", re.IGNORECASE)
+# How the job script ends before it has begun, by exit code: see `claim` there.
+NOT_BEGUN: dict[str, tuple[Failure, str]] = {
+    "73": (
+        "disk full",
+        "the job could not write into its directory (exit code 73): the disk or the quota is full, "
+        "or nothing may be written there",
+    ),
+    "71": (
+        "failed",
+        "the job's directory is on a file system without hard links (exit code 71), and nothing "
+        "else says safely which copy of a job may start: choose another work directory",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -176,6 +191,16 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
     """Why a job did not come to its end, and in whose words; for a record without exit code 0."""
     if record.time_limit_reached:
         return "time-out", "the time limit was reached"
+    if DUPLICATE.search(record.output_tail) or (last_word and DUPLICATE.search(last_word.reason)):
+        return (
+            "controller failure",
+            "the scheduler knew two jobs by this number and ended one (Duplicate jobid): its "
+            "controller had lost its state. Try the job again",
+        )
+    if last_word and record.started_by is None:
+        code = last_word.exit_code.partition(":")[0]
+        if code in NOT_BEGUN:
+            return NOT_BEGUN[code]
     if last_word and last_word.kind and last_word.kind != "failed":
         return last_word.kind, _said(last_word)
     # Where single processes are killed for their memory, Slurm itself only knows FAILED 0:9.

@@ -53,8 +53,10 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     wanted = wanted_files(row)
     try:
         files = runner.collect(row.directory, wanted=wanted)
+        place = f"Its files are in {row.directory} on {row.cluster}."
     except FileNotFoundError:
         files = Fetched({}, {})
+        place = f"Its directory {row.directory} on {row.cluster} is not there."
     except Refused as refusal:  # more than one transfer is meant to hold
         return read_record({}), "too large", str(refusal)
     record = read_record(files, wanted=wanted)
@@ -64,7 +66,7 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     reason, message = name_failure(record, word)
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
         return None
-    return record, reason, f"{message}. Its files are in {row.directory} on {row.cluster}."
+    return record, reason, f"{message}. {place}"
 
 
 def keep_damaged(row: Job | Chore, problem: str) -> None:

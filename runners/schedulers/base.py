@@ -12,7 +12,14 @@ from runners.transports.base import Completed
 from runners.untrusted import clean_text
 
 Failure = Literal[
-    "time-out", "out of memory", "node failure", "cancelled outside", "lost", "failed"
+    "time-out",
+    "out of memory",
+    "node failure",
+    "controller failure",  # the scheduler forgot its jobs
+    "cancelled outside",
+    "disk full",
+    "lost",
+    "failed",
 ]
 
 LONGEST_ID = 18  # digits

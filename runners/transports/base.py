@@ -282,12 +282,23 @@ def checked(done: Completed, doing: str) -> Completed:
     """The result of one of our own commands, if it did what it should."""
     if done.returncode == 0:
         return done
-    words = clean_text(done.stderr).strip()
-    if kind_of_no(words) == "disk full":
+    said = clean_text(done.stderr).strip()
+    words = first_words(said)
+    if kind_of_no(said) == "disk full":
         raise NotNow(
             f"The cluster's disk is full ({doing}): {words}", kind="disk full", scope="site"
         )
     raise Refused(f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}")
+
+
+def first_words(said: str) -> str:
+    """Return the first line of what a command complained of, and how many more there were.
+
+    Where `tar` may not write it says so of every file, and what is first is the cause.
+    """
+    first, *others = said.splitlines() or [""]
+    more = f" (and {len(others)} more lines like this)" if len(others) > 1 else ""
+    return f"{first}{more}" if len(others) > 1 else said
 
 
 def _written(done: Completed, doing: str, *, whatever: bool = False) -> Completed:

@@ -29,6 +29,14 @@ CHUNK = 1 << 15  # bytes
 PIECE = 1 << 18  # bytes that are read at once of what has arrived
 PACKET = CHUNK - 64  # what fits into one packet: a longer piece would go as two, one of them tiny
 REKEY_BYTES = 1 << 36
+# What paramiko says of a log-in that came to nothing, in words.
+PARAMIKO = {
+    "No existing session": "it closed the connection before anybody had logged in, as hosts do "
+    "that have too many log-ins at once. Tare tries again; if it stays so, ask its administrators",
+    "Error reading SSH protocol banner": "it accepted the connection and then said nothing, as "
+    "busy hosts do and what is no SSH server",
+    "SSH session not active": "the connection had been closed meanwhile",
+}
 GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
 
 
@@ -325,4 +333,4 @@ def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
 
 
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return PARAMIKO.get(str(error), str(error)) or type(error).__name__

@@ -196,3 +196,18 @@ def test_no_output_keeps_everybody_waiting(word):
     written = (word * 20_000)[:60_000]
     record = read_record({"scheduler-7.out": written.encode(), "job.out": written.encode()})
     assert name_failure(record, None)[0] in ("lost", "cancelled outside")
+
+
+def test_a_full_disk_is_named_where_the_job_could_not_begin():
+    """Slurm only knows FAILED 73:0."""
+    word = LastWord("FAILED", "73:0", "NonZeroExitCode", "node1", "failed")
+    kind, words = name_failure(read_record({}), word)
+    assert (kind, "73" in words, "quota" in words) == ("disk full", True, True)
+    begun = read_record({"started": b"7\n"})
+    assert name_failure(begun, word)[0] == "failed"  # it is the code of something else
+
+
+@pytest.mark.parametrize("reason", ["Duplicate jobid", "Duplicate_jobid"])
+def test_a_controller_that_lost_its_state_is_nobody_cancelling(reason):
+    word = LastWord("CANCELLED", "0:0", reason, "node1", "cancelled outside")
+    assert name_failure(read_record({}), word)[0] == "controller failure"

@@ -228,3 +228,13 @@ def test_what_breaks_while_the_source_is_read_is_told(transport, tmp_path):
     with pytest.raises(OSError, match="Input/output error"):
         transport.upload(str(tmp_path / "image"), Broken(), 10, SHA256)
     assert not (tmp_path / "image").exists()
+
+
+def test_what_tar_says_of_every_file_is_said_once():
+    lines = "".join(f"tar: file{n}: Cannot open: Permission denied\n" for n in range(28))
+    with pytest.raises(Refused) as caught:
+        transports_base.checked(Completed(2, b"", lines.encode()), "sending to /scratch")
+    assert str(caught.value) == (
+        "Sending to /scratch failed: tar: file0: Cannot open: Permission denied "
+        "(and 27 more lines like this)"
+    )
