@@ -96,6 +96,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     environments = _baseline_first(experiment)
     parity = passports.kept(experiment)
     excluded = exclusions(experiment)
+    places = _places(experiment, workloads)
 
     def groups(also: Collection[int] = ()) -> list[Group]:
         """Compare the runs that succeeded, and `also` these."""
@@ -121,18 +122,18 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     tried_again=(workload.pk, scale) in again,
                     collected_late=(workload.pk, scale) in late,
                 )
-                for workload in workloads
-                for scale in experiment.scales
+                for workload, scale in places
             ]
         )
 
     found = groups()
     if left_out := [one for one in excluded if one.after_verdict]:
         before = groups({one.pk for one in left_out})
-        places = [(workload.pk, scale) for workload in workloads for scale in experiment.scales]
         found = [
-            _held_to_exclusions(group, then, [one for one in left_out if one.place == place])
-            for place, group, then in zip(places, found, before, strict=True)
+            _held_to_exclusions(
+                group, then, [one for one in left_out if one.place == (workload.pk, scale)]
+            )
+            for (workload, scale), group, then in zip(places, found, before, strict=True)
         ]
     return ExperimentComparison(
         key=experiment.key,
@@ -145,6 +146,15 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         stage=stage,
         exclusions=excluded,
     )
+
+
+def _places(experiment: Experiment, workloads: Sequence[Workload]) -> list[tuple[Workload, str]]:
+    """Return the configurations: all that were planned, or those that imported logs hold."""
+    places = [(workload, scale) for workload in workloads for scale in experiment.scales]
+    if not experiment.imported_at:
+        return places
+    run = set(experiment.runs.order_by().values_list("workload_id", "scale").distinct())
+    return [(workload, scale) for workload, scale in places if (workload.pk, scale) in run]
 
 
 def primary_metric(experiment: Experiment, workload: Workload) -> Metric:

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard import uploads
+from experiments.comparisons import compare_experiment
 from experiments.importing import store
 from experiments.imports import Limits, files, read_logs
 from experiments.models import Experiment, Run
@@ -199,7 +200,7 @@ def test_the_methods_say_that_the_runs_were_imported(
         assert "The plan was to judge" not in text
         assert "6 runs were found in the logs, 6 succeeded." in text
         assert "in random order" not in text.partition("Methods")[2]
-        assert "of the same repeat, whose seeds are not known" in text
+        assert "of runs whose seeds are not known were compared with all of the baseline’s" in text
 
 
 def test_the_exports_say_where_the_runs_come_from(experiment: Experiment, as_owner: Client) -> None:
@@ -289,3 +290,12 @@ def test_the_list_filters_imports(
 ) -> None:
     page = as_owner.get(f"/experiments/?state={state}").content.decode()
     assert page.count(experiment.get_absolute_url()) == shown
+
+
+def test_configurations_that_no_log_has_are_left_out(experiment: Experiment) -> None:
+    """One workload on one GPU and another on four are two configurations, not four."""
+    before = [group.cell for group in compare_experiment(experiment).groups]
+    experiment.scales = [*experiment.scales, "1x8"]
+    experiment.save(update_fields=["scales"])
+    assert [group.cell for group in compare_experiment(experiment).groups] == before
+    assert all(group.samples for group in compare_experiment(experiment).groups)
