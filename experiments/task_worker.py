@@ -29,6 +29,7 @@ TASKS = {
         tasks.test_connection,
         tasks.send,
         tasks.receive,
+        tasks.copy_file,
     )
 }
 """What can be asked for, by the name under which RQ writes it down."""

@@ -212,6 +212,17 @@ def test_every_task_takes_the_key_of_a_row() -> None:
         TaskJob.create("os.mkdir", ("x",), connection=django_rq.get_queue().connection).perform()
 
 
+def test_workers_run_whatever_tare_asks_for() -> None:
+    """A task that only one side knows would be asked for again and again, and always refused."""
+    own = {
+        f"{task.__module__}.{name}"
+        for name, task in vars(tasks).items()
+        if getattr(task, "__module__", "") == tasks.__name__
+        and getattr(task, "__annotations__", {}).get("return") == "str"
+    }
+    assert own == TASKS.keys()
+
+
 def test_what_looks_abandoned_calls_nobody(
     valkey: Redis, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
