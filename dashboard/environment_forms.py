@@ -134,7 +134,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         self.chosen_image: StagedImage | None = self._asked("staged_image", self._startable())
         self._modes()
         self.share_as(user)
-        if not permissions.may_change(user, self.chosen_cluster or Cluster()):
+        if permissions.why_not_write_setup_lines(user, self.chosen_cluster or Cluster()):
             del self.fields["setup_lines"]
         if not self.is_bound and not self.instance.pk:
             self._suggest()

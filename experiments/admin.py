@@ -36,7 +36,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.models.cluster import HERE
-from experiments.permissions import may_change, may_run_here
+from experiments.permissions import may_change, may_run_here, why_not_use_keys_of
 from experiments.sharing import Sharing
 from runners.runtimes import RUNTIMES
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
@@ -147,7 +147,18 @@ class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
                     form.add_error(None, f"A job cannot be written so: {problem}.")
 
 
-class PartitionInline(RuledInline):
+class KeyedInline(RuledInline):
+    """What jobs with the cluster's key run: changed by those who may use that key, shown to all."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        allowed = super().has_change_permission(request, obj)
+        return allowed and not (obj and why_not_use_keys_of(request.user, obj))
+
+
+class PartitionInline(KeyedInline):
     model = Partition
     form = PartitionForm
     formset = PartitionFormSet
@@ -160,7 +171,7 @@ class PartitionInline(RuledInline):
     )
 
 
-class RuntimeInline(RuledInline):
+class RuntimeInline(KeyedInline):
     model = Runtime
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
@@ -206,6 +217,11 @@ READERS = (
 )
 
 
+# What decides where the cluster's key logs in, and what runs with it.
+KEYED = (
+    *("transport", "host", "port", "host_key", "jump_host", "credential"),
+    *("scheduler", "work_directory", "setup_lines"),
+)
 SENDERS = "Who may send jobs to Tare’s own machine"
 
 
@@ -248,8 +264,19 @@ class ClusterAdmin(Owned):
 
     def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
         """Let those name people for this machine itself who may send jobs there themselves."""
-        found = super().get_fieldsets(request, obj)
-        return [one for one in found if one[0] != SENDERS or may_run_here(request.user)]
+        locked = obj and why_not_use_keys_of(request.user, obj)
+        return [
+            (
+                name,
+                {**about, "description": locked} if locked and "host" in about["fields"] else about,
+            )
+            for name, about in super().get_fieldsets(request, obj)
+            if name != SENDERS or may_run_here(request.user)
+        ]
+
+    def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
+        locked = KEYED if obj and why_not_use_keys_of(request.user, obj) else ()
+        return (*super().get_readonly_fields(request, obj), *locked)
 
     @admin.display(description="Pinned fingerprint")
     def pinned(self, cluster: Cluster) -> str:
@@ -306,8 +333,12 @@ class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         cluster = cleaned.get("cluster")
-        if "setup_lines" in self.changed_data and not (cluster and may_change(self.by, cluster)):
-            self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
+        stored = self.instance.cluster if self.instance.pk else None
+        for where in filter(None, (cluster, stored)):
+            if why_not := why_not_use_keys_of(self.by, where):
+                self.add_error(None, why_not)
+            elif "setup_lines" in self.changed_data and not may_change(self.by, where):
+                self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
         found = environments.refusals(
             cluster=cluster,
             runtime=cleaned.get("runtime"),

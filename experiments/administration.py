@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import JSONField, Model, Q, QuerySet
+from django.db.models import JSONField, Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -143,7 +143,8 @@ def offered(user: Any, field: Any) -> QuerySet[Any] | None:
     model = field.related_model
     keys = Credential.objects.usable_by(user)
     if field.name == "jump_host":
-        return Cluster.objects.visible_to(user).filter(Q(credential=None) | Q(credential__in=keys))
+        known = Cluster.objects.visible_to(user)
+        return known if user.is_superuser else known.filter(credential__in=keys)
     if model is Credential:
         return keys
     clusters = permissions.clusters_to_furnish(user)

@@ -129,8 +129,31 @@ def clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
     if not isinstance(user, User):
         return Cluster.objects.none()
     usable = Cluster.objects.usable_by(user).values("pk")
-    mine = changeable(user, Cluster.objects.all()).values("pk")
+    keys = Credential.objects.usable_by(user).values("pk")
+    opened = models.Q(credential=None) | models.Q(credential__in=keys)
+    mine = changeable(user, Cluster.objects.filter(opened)).values("pk")
     return Cluster.objects.filter(models.Q(pk__in=usable) | models.Q(pk__in=mine))
+
+
+def why_not_use_keys_of(user: Somebody, cluster: Cluster) -> str:
+    """Return why `user` may not decide where the keys on the way to `cluster` log in, and what runs
+    with them; "" where all are theirs to use.
+
+    Whoever changes a host, a work directory, set-up lines or an executable decides that.
+    """
+    keys = {hop.credential.pk: hop.credential for hop in cluster.way() if hop.credential}
+    if isinstance(user, User):
+        for key in Credential.objects.usable_by(user).filter(pk__in=list(keys)):
+            del keys[key.pk]
+    names = ", ".join(sorted(str(key) for key in keys.values()))
+    return (
+        f"To change what the key {names} is used for, you must be able to use it." if keys else ""
+    )
+
+
+def why_not_write_setup_lines(user: Somebody, cluster: Cluster) -> str:
+    """Return why `user` may not write shell that runs on `cluster`; "" where they may."""
+    return why_not_change(user, cluster) or why_not_use_keys_of(user, cluster)
 
 
 def why_not_set_role(by: Somebody, person: User, role: str, *, active: bool = True) -> str:

@@ -17,7 +17,7 @@ from experiments import connection_tests, preflights
 from experiments.models import Chore, Cluster, Experiment, HostKey, Job, Pause
 from experiments.models.checks import fingerprint_of
 from experiments.pauses import try_now
-from experiments.permissions import may_change, why_not_change
+from experiments.permissions import why_not_change, why_not_write_setup_lines
 from experiments.tasks import ring, ring_for
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
@@ -74,7 +74,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
             if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
         ],
         "may_check": not preflights.why_not_check(row, request.user),
-        "may_pin": may_change(request.user, row),
+        "may_pin": not why_not_write_setup_lines(request.user, row),
     }
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
@@ -149,7 +149,7 @@ def pin_host_key(request: Request, pk: int) -> HttpResponse:
     """Trust a key that was shown by its fingerprint, and compared."""
     seen = HostKey.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
     row = get_object_or_404(seen.select_related("cluster"), pk=pk)
-    require(why_not_change(request.user, row.cluster))
+    require(why_not_write_setup_lines(request.user, row.cluster))
     try:
         preflights.pin(row, request.user)
     except preflights.NotPinned as problem:
