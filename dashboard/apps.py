@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class DashboardConfig(AppConfig):
     name = "dashboard"
+
+    def ready(self) -> None:
+        from dashboard import sessions  # noqa: F401  (listens for log-ins)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponseBase
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -15,6 +18,11 @@ from dashboard.middleware import Answer
 BEGAN, ACTIVE = "began", "active"
 EXACT_SECONDS = 60
 """How exactly the last activity is known: not every request writes a row."""
+
+
+@receiver(user_logged_in)
+def note_log_in(request: HttpRequest, **kwargs: Any) -> None:
+    request.session[BEGAN] = request.session[ACTIVE] = time.time()
 
 
 def end_old_sessions(get_response: Answer) -> Answer:

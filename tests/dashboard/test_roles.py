@@ -145,6 +145,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "audit": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "gate_script": (GET, "", Role.VIEWER),
     "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_limits": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "host_key_pin": (POST, "host key", Role.CLUSTER_ADMINISTRATOR),
 }
 
