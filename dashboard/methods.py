@@ -52,6 +52,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_training(comparison),
         " ".join((_inference(comparison), _family(comparison))),
         _completeness(comparison),
+        *_repairs(comparison),
         *_exclusions(comparison),
     ]
 
@@ -292,6 +293,21 @@ def _completeness(comparison: ExperimentComparison) -> str:
     if comparison.experiment.is_paired:
         without += "; blocks in which one side is missing are left out of that pair"
     return f"{runs} {without}."
+
+
+def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
+    """How many blocks a second job has completed."""
+    blocks, on_any_node = comparison.repaired
+    if not blocks:
+        return
+    count = _count(blocks, "block was", "blocks were")
+    said = (
+        f"{count} completed by a second job, because the first one ended before all of its runs "
+        "had begun; their runs are further apart in time."
+    )
+    if on_any_node:
+        said += f" For {on_any_node:,} of them any node was allowed."
+    yield said
 
 
 def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:

@@ -22,6 +22,7 @@ class Resources:
     account: str = ""
     qos: str = ""
     directives: tuple[str, ...] = ()
+    node: str = ""  # the one to run on, by the scheduler's name for it
     gres: str = "gpu"  # the name of the generic resource, with a type if need be: "gpu:h100"
     # Without a scheduler, which would know:
     gpus_on_node: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
@@ -15,7 +15,7 @@ from dashboard.filters import ExperimentFilter, listing
 from dashboard.matrix import matrix
 from dashboard.requests import OpenRequest, Request, whole_number
 from dashboard.views.software import known
-from experiments import lifecycle, unsent
+from experiments import lifecycle, repairs, unsent
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
 from experiments.late_files import MAY_CHANGE, ask_to_collect_again
@@ -120,8 +120,15 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
     if tab == "jobs":
         unfailed = Run.objects.filter(job=OuterRef("pk")).exclude(state=Run.State.FAILED)
         lacking = Run.objects.filter(job=OuterRef("pk"), state__in=MAY_CHANGE)
-        found = row.jobs.select_related("workload").annotate(
-            has_a_number=Exists(unfailed), lacks_a_number=Exists(lacking)
+        found = (
+            row.jobs.select_related("workload", "repairs")
+            .defer("script", "repairs__script")
+            .annotate(
+                has_a_number=Exists(unfailed),
+                lacks_a_number=Exists(lacking),
+                held=Count("runs"),
+                missing=Count("runs", filter=Q(runs__reason=repairs.NOT_STARTED)),
+            )
         )
         return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
     if tab == "plan":
@@ -185,6 +192,25 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
     else:
         messages.error(
             request, "There is nothing to collect: all runs of this job have given their numbers."
+        )
+    return redirect(f"{row.get_absolute_url()}?tab=jobs")
+
+
+@require_POST
+def repair(request: Request, uid: str) -> HttpResponse:
+    """Plan a job for the runs of a block that never began."""
+    job = get_object_or_404(Job.objects.defer("script"), uid=uid)
+    row = editable(request, job.experiment_id)
+    second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
+    if second:
+        ring(job.cluster_id)
+        where = f", on {second.node}" if second.node else ""
+        messages.success(request, f"The rest of block {job.number} is planned{where}.")
+    else:
+        messages.error(
+            request,
+            "Nothing of this job can be run: every run of it has begun, or a planned look has "
+            "judged without it.",
         )
     return redirect(f"{row.get_absolute_url()}?tab=jobs")
 

@@ -14,6 +14,7 @@ from experiments.comparisons.exclusions import (
     exclusions,
     stamp_excluded,
 )
+from experiments.comparisons.repaired import repaired_blocks
 from experiments.comparisons.stages import Judgement, Stage, stage_of
 from experiments.comparisons.trainings import Trainings, trainings
 from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
@@ -46,6 +47,8 @@ class ExperimentComparison(Comparison):
     """How far it is: before the first planned look there are runs, but no pairs."""
     exclusions: list[Exclusion]
     """The runs that persons have excluded; they are among no samples."""
+    repaired: tuple[int, int]
+    """How many blocks a second job has completed, and how many of those on any node."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -145,6 +148,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         experiment=experiment,
         stage=stage,
         exclusions=excluded,
+        repaired=repaired_blocks(experiment),
     )
 
 
@@ -177,7 +181,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
     excluded = {one.run: one.columns for one in exclusions(experiment)}
     looked_at = {uid: start for group in starts.values() for uid, start in group.starts.items()}
-    runs = experiment.runs.select_related("job", "workload", "environment", "snapshot")
+    runs = experiment.runs.select_related("job__repairs", "workload", "environment", "snapshot")
     for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
         numbers = {
             f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
@@ -199,6 +203,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "began_at": run.began_at.isoformat() if run.began_at else None,
             "ended_at": run.ended_at.isoformat() if run.ended_at else None,
             "attempt": run.job.attempt,
+            "repairs_job": run.job.repairs.uid if run.job.repairs else None,
             "scheduler_id": run.job.scheduler_id,
             "snapshot": run.snapshot.content_hash if run.snapshot else None,
             **numbers,

@@ -166,6 +166,7 @@ def _resources(job: Job, runs: int) -> Resources:
         nodes=scale.nodes,
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
+        node=job.node,
     )
     return on_partition(asked, partition) if partition else asked
 

@@ -29,9 +29,19 @@ class Job(Submission):
     collect_asked_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    repairs = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="repaired_by",
+        help_text="The first job of its block, of which it runs what never began.",
+    )
+    node = models.CharField(
+        max_length=255, blank=True, help_text="The node that it must run on; empty: any."
+    )
 
     class Meta:
-        ordering = ["experiment", "block"]
+        ordering = ["experiment", "block", "pk"]
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(state__in=("planned", "submitting", "failed", "cancelled"))

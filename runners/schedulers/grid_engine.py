@@ -117,6 +117,8 @@ class GridEngine(Scheduler):
         ]
         if wanted.partition:
             options.append(f"-q {_word(wanted.partition)}")
+        if wanted.node:
+            options.append(f"-l hostname={_word(wanted.node)}")
         if wanted.account:
             options.append(f"-P {_word(wanted.account)}")
         if (wanted.cpus_per_node > 1 or wanted.nodes > 1) and not asked & {"cpus", "nodes"}:

@@ -129,6 +129,8 @@ class Slurm(Scheduler):
             options.append(f"--gres={wanted.gres}:{wanted.gpus_per_node}")
         if wanted.memory_mb is not None and not asked & {"memory", "memory_per_cpu"}:
             options.append(f"--mem={wanted.memory_mb}M")
+        if wanted.node:
+            options.append(f"--nodelist={wanted.node}")
         for name in ("partition", "account", "qos"):
             if value := getattr(wanted, name):
                 options.append(f"--{name}={value}")
