@@ -1,0 +1,172 @@
+"""What never began of a block is run by a second job, and nothing that has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.utils import timezone
+
+from dashboard.methods import methods
+from experiments import lifecycle, repairs
+from experiments.comparisons import TRIED_AGAIN, compare_experiment
+from experiments.comparisons.experiment import run_rows
+from experiments.execution.links import job_spec
+from experiments.models import Experiment, Job, Run, User
+from runners.jobs import JobSpec, Resources
+from runners.schedulers import SCHEDULERS
+from tests.conftest import finish
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Make = Callable[..., Experiment]
+KILL_JOB = "kill -s KILL -- -$(cut -d- -f1 <../../started); sleep 300"
+
+
+def broken(experiment: Make, tmp_path: Path) -> Job:
+    """Return a job that was killed in the first of its two runs; the other one never began."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{KILL_JOB}\n")
+    program.chmod(0o755)
+    made = experiment()
+    job = made.jobs.get()
+    first = job.runs.get(position=0)
+    first.spec["environment"]["python"] = str(program)
+    first.save(update_fields=["spec"])
+    with mock.patch("experiments.execution.collect.FILES_MAY_BE_LATE", timedelta(0)):
+        finish(made)
+    job.refresh_from_db()
+    reasons = list(job.runs.order_by("position").values_list("reason", flat=True))
+    assert (job.state, reasons) == ("failed", ["lost", "not started"])
+    return job
+
+
+def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
+    experiment: Make, tmp_path: Path
+) -> None:
+    job = broken(experiment, tmp_path)
+    node = repairs.node_of(job)
+    assert node, "the journal has named it"
+    second = repairs.repair(job, job.experiment.owner, same_node=True)
+    assert second
+    assert (second.block, second.repairs, second.node) == (job.block, job, node)
+    finish(job.experiment)
+    run = second.runs.get()
+    assert (run.state, run.position) == ("succeeded", 1)
+    first = job.runs.get()
+    assert (first.state, first.reason) == ("failed", "lost"), "what has begun is not run again"
+    told = job.experiment.events.filter(what=repairs.REPAIRED).get()
+    assert told.job == second
+    assert f"on {node}, in this order" in told.why
+    assert repairs.repair(job, job.experiment.owner, same_node=True) is None, "nothing is missing"
+    said = " ".join(methods(compare_experiment(Experiment.objects.get(pk=job.experiment_id))))
+    assert "1 block was completed by a second job" in said
+    exported = {row["run"]: row["repairs_job"] for row in run_rows(job.experiment)}
+    assert exported == {first.uid: None, run.uid: job.uid}
+
+
+def failed_block(job: Job, *reasons: str) -> None:
+    """Write down a failed job whose runs ended so; "" is one that succeeded."""
+    now = timezone.now()
+    Job.objects.filter(pk=job.pk).update(state="failed", reason="lost", ended_at=now)
+    for run, reason in zip(job.runs.order_by("position"), reasons, strict=True):
+        state = "failed" if reason else "succeeded"
+        Run.objects.filter(pk=run.pk).update(state=state, reason=reason, node="n7")
+    job.refresh_from_db()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "may"),
+    [
+        (("", "not started"), True),
+        (("out of memory", "not started"), True),
+        (("not started", "not started"), False),  # the job itself is tried again
+        (("", "crashed"), False),
+        (("", ""), False),
+    ],
+)
+def test_only_what_never_began_may_be_run(
+    experiment: Make, reasons: tuple[str, ...], may: bool
+) -> None:
+    job = experiment().jobs.get()
+    failed_block(job, *reasons)
+    before = dict(job.runs.values_list("uid", "state"))
+    second = repairs.repair(job, job.experiment.owner, same_node=True)
+    assert (second is not None) == may
+    if second:
+        moved = second.runs.get()
+        assert (moved.state, moved.reason, moved.message) == ("planned", "", "")
+        assert before[moved.uid] == "failed"
+        assert second.node == "n7"
+    else:
+        assert dict(job.runs.values_list("uid", "state")) == before
+
+
+def test_a_cancelled_experiment_is_not_repaired(experiment: Make) -> None:
+    made = experiment()
+    failed_block(made.jobs.get(), "", "not started")
+    lifecycle.cancel(made, made.owner)
+    assert repairs.repair(made.jobs.get(), made.owner, same_node=True) is None
+
+
+def test_a_verdict_that_could_be_read_is_stamped(experiment: Make) -> None:
+    def stamped(made: Experiment) -> bool:
+        return made.events.filter(what=TRIED_AGAIN).exists()
+
+    early, late = experiment(repeats=2), None
+    job, other = early.jobs.order_by("pk")
+    failed_block(job, "", "not started")
+    assert repairs.repair(job, early.owner, same_node=False)
+    assert not stamped(early), "the other block is still to come"
+    failed_block(other, "", "not started")
+    Run.objects.filter(experiment=early, state="planned").update(state="succeeded")
+    late = repairs.repair(other, early.owner, same_node=False)
+    assert late
+    assert stamped(early)
+
+
+def test_two_people_at_once_make_one_job(experiment: Make) -> None:
+    job = experiment().jobs.get()
+    failed_block(job, "", "not started")
+    stale = Job.objects.get(pk=job.pk)
+    owner: User = job.experiment.owner
+    assert repairs.repair(job, owner, same_node=True)
+    assert repairs.repair(stale, owner, same_node=True) is None
+    assert Job.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "line"),
+    [("slurm", "#SBATCH --nodelist=n7"), ("grid_engine", "#$ -l hostname=n7")],
+)
+def test_schedulers_are_asked_for_the_node(scheduler: str, line: str) -> None:
+    job = JobSpec("u", "tare-u-1", "/w/jobs/u-1", (), Resources(60, node="n7"))
+    assert line in SCHEDULERS[scheduler]().header(job)
+
+
+def test_the_second_job_asks_for_the_node_of_the_first(experiment: Make) -> None:
+    job = experiment().jobs.get()
+    failed_block(job, "", "not started")
+    second = repairs.repair(job, job.experiment.owner, same_node=True)
+    assert second
+    assert job_spec(second).resources.node == "n7"
+    assert [run.position for run in job_spec(second).runs] == [1]
+
+
+def test_the_page_offers_it_and_says_what_came_of_it(experiment: Make, client: Any) -> None:
+    job = experiment().jobs.get()
+    failed_block(job, "", "not started")
+    client.force_login(job.experiment.owner)
+    page = client.get(f"/experiments/{job.experiment_id}/?tab=jobs").content.decode()
+    assert "Run the 1 that never began" in page
+    answer = client.post(f"/jobs/{job.uid}/repair/", {"any_node": "on"}, follow=True)
+    page = answer.content.decode()
+    assert "The rest of block 1 is planned." in page
+    assert "the rest of it" in page
+    assert Job.objects.get(repairs=job).node == ""
+    again = client.post(f"/jobs/{job.uid}/repair/", follow=True).content.decode()
+    assert "every run of it has begun" in again
