@@ -29,7 +29,7 @@ JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
     **dict.fromkeys(("journal_offset", "collect_tries"), 0),
-    "collect_at": None,
+    **dict.fromkeys(("collect_at", "collect_asked_by")),
 }
 RUN_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message"), ""),

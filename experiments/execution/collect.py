@@ -51,14 +51,16 @@ def collect(row: Job | Chore, runner: Runner) -> None:
 def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     """The record, and why it is a failure in one word and in many; None: look again later."""
     wanted = wanted_files(row)
+    place = f"Its files are in {row.directory} on {row.cluster}."
     try:
         files = runner.collect(row.directory, wanted=wanted)
-        place = f"Its files are in {row.directory} on {row.cluster}."
     except FileNotFoundError:
         files = Fetched({}, {})
         place = f"Its directory {row.directory} on {row.cluster} is not there."
-    except Refused as refusal:  # more than one transfer is meant to hold
-        return read_record({}), "too large", str(refusal)
+    except Refused as refusal:  # a file system that says no, or more than one transfer holds
+        if not row.cancel_requested_at and _files_may_be_late(row):
+            return None
+        return read_record({}), "unreadable", f"{str(refusal).rstrip('.')}. {place}"
     record = read_record(files, wanted=wanted)
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")

@@ -16,6 +16,7 @@ from experiments.comparisons import COLLECTED_AFTER, compare_experiment
 from experiments.execution import collect
 from experiments.models import Experiment, Job, Run
 from experiments.statistics import Stamp
+from runners.errors import Refused
 from tests.conftest import finish, tick_until
 from tests.factories import UserFactory
 
@@ -170,6 +171,42 @@ def test_one_late_file_costs_one_run_until_it_comes(
     assert damaged.measurements.exists()
 
 
+def refusing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """A file system that says no to whoever lists a job's files, as a stale handle does."""
+    real = collect.Runner.collect
+    noes = iter(range(times))
+
+    def stale(self: collect.Runner, directory: str, **options: object) -> object:
+        if next(noes, None) is not None:
+            raise Refused(f"Listing {directory} failed: Stale file handle")
+        return real(self, directory, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(collect.Runner, "collect", stale)
+
+
+def test_a_file_system_that_says_no_is_asked_again(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, times=2)
+    made = experiment()
+    finish(made)
+    assert made.jobs.get().state == "done"
+    assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_no_that_lasts_is_said_in_its_own_words(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+    refusing(monkeypatch, times=1)
+    made = experiment()
+    finish(made)
+    job = made.jobs.get()
+    assert (job.state, job.reason) == ("failed", "unreadable")
+    assert "Stale file handle. Its files are in" in job.message
+    assert visit(job).state == "done"
+
+
 def test_a_verdict_that_was_out_is_stamped(lost: Job) -> None:
     """The other blocks had been judged without it."""
     made = lost.experiment
@@ -192,9 +229,11 @@ def test_a_verdict_that_was_out_is_stamped(lost: Job) -> None:
 def test_the_next_attempt_is_not_touched(lost: Job) -> None:
     """Who tries again has given the first attempt's files up."""
     stale = Job.objects.get(pk=lost.pk)
+    assert late_files.ask_to_collect_again(lost, lost.experiment.owner)
     assert lifecycle.retry(lost, lost.experiment.owner)
     lost.refresh_from_db()
     assert lost.collect_at is None
+    assert lost.collect_asked_by_id is None
     assert not late_files.ask_to_collect_again(stale, stale.experiment.owner)
     late_files.plan_next(stale, complete=False)
     lost.refresh_from_db()
