@@ -52,6 +52,8 @@ def _keys(row: Job | Chore) -> tuple[int | None, int | None]:
 
 def is_held(row: Job | Chore, pauses: Sequence[Pause]) -> bool:
     """Return whether one of `pauses` keeps `row` from being sent."""
+    if not pauses:
+        return False
     partition_pk, experiment_pk = _keys(row)
     return any(
         pause.holds(partition_pk=partition_pk, experiment_pk=experiment_pk) for pause in pauses

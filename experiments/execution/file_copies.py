@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from experiments import store
-from experiments.execution.transfers import GivenUp, Meter, attended, connection
+from experiments.execution.transfers import GivenUp, Meter, attended, connection, in_words
 from experiments.models import RunFile
 from experiments.models.images import SILENCE
 from runners import directories
@@ -44,8 +44,8 @@ def copy_file(pk: int) -> str:
     except TryAgain as error:
         wanted.update(problem=f"{error} Fetch it again later.")
         return "failed"
-    except (Refused, OSError) as error:
-        wanted.update(problem=str(error))
+    except Exception as error:  # noqa: BLE001 - asked again, it would stumble again
+        wanted.update(problem=in_words(error))
         return "failed"
     finally:
         incoming.unlink(missing_ok=True)

@@ -218,7 +218,7 @@ def in_words(problem: Exception) -> str:
     words = storable(str(problem))[:MOST_WORDS]
     if isinstance(problem, TryAgain | Refused | OSError):
         return str(words)
-    logger.error("An image could not be moved", exc_info=problem)
+    logger.error("A transfer failed", exc_info=problem)
     return f"Tare itself failed, and wrote to its log why: {type(problem).__name__}: {words}"
 
 

@@ -165,3 +165,17 @@ def test_five_hundred_files_are_paged(run: Run, folder: Path, as_owner: Client) 
     page = as_owner.get(run.get_absolute_url()).content.decode()
     assert "shard-499" in page
     assert page.count("<code>shard-") == 50
+
+
+def test_what_nobody_foresaw_ends_a_copy_with_words(
+    checkpoint: RunFile, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the clock would ask for it again, for ever."""
+
+    def fail(*args: object, **options: object) -> str:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("runners.directories.copy_file", fail)
+    assert fetch(checkpoint, as_owner) == "failed"
+    assert "Tare itself failed" in checkpoint.problem
+    assert not RunFile.objects.to_be_copied().exists()
