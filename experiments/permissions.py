@@ -141,7 +141,18 @@ def why_not_use_keys_of(user: Somebody, cluster: Cluster) -> str:
 
     Whoever changes a host, a work directory, set-up lines or an executable decides that.
     """
-    keys = {hop.credential.pk: hop.credential for hop in cluster.way() if hop.credential}
+    return _why_not_use(user, [hop.credential for hop in cluster.way() if hop.credential])
+
+
+def why_not_use_key_of(user: Somebody, cluster: Cluster) -> str:
+    """Return why `user` may not decide what runs with the key of `cluster` itself; "" where they
+    may, as whoever makes environments there.
+    """
+    return _why_not_use(user, [cluster.credential] if cluster.credential else [])
+
+
+def _why_not_use(user: Somebody, credentials: Iterable[Credential]) -> str:
+    keys = {key.pk: key for key in credentials}
     if isinstance(user, User):
         for key in Credential.objects.usable_by(user).filter(pk__in=list(keys)):
             del keys[key.pk]

@@ -38,7 +38,7 @@ def environment(request: Request, pk: int) -> HttpResponse:
     """What it is, and the form for whoever may change it."""
     row = _readable(request, pk)
     problem = permissions.why_not_change(request.user, row)
-    problem = problem or permissions.why_not_use_keys_of(request.user, row.cluster)
+    problem = problem or permissions.why_not_use_key_of(request.user, row.cluster)
     if row.recorded_tool or row.cluster.recorded:
         problem = "It was imported with its runs, and stays as it was."
     if problem:

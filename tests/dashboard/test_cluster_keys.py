@@ -129,6 +129,21 @@ def test_without_the_key_nobody_writes_what_environments_run(
     assert cluster not in permissions.clusters_to_furnish(editor)
 
 
+def test_whoever_makes_an_environment_there_may_change_it(cluster: Cluster) -> None:
+    """What runs beyond the gateway is no matter of the gateway's key."""
+    owner = UserFactory(role=Role.RESEARCHER)
+    owner.groups.add(*cluster.groups.all())
+    assert cluster.credential
+    cluster.credential.users.add(owner)
+    assert cluster in permissions.clusters_to_furnish(owner)
+    row = EnvironmentFactory(cluster=cluster, owner=owner, python="python3")
+    kept = {"name": row.name, "python": "python3.12", "visibility": "private"}
+    answer = logged_in(owner).post(reverse("environment", args=[row.pk]), kept)
+    assert answer.status_code == 302, answer.content.decode()
+    row.refresh_from_db()
+    assert row.python == "python3.12"
+
+
 def test_a_jump_host_without_a_key_is_no_way_round(editor: User) -> None:
     """Its key comes later, and would then open whatever it had been made a way to."""
     later = ClusterFactory(transport="ssh", host="x", credential=None)
