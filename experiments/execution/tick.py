@@ -28,7 +28,7 @@ from experiments.execution.chores import (
 )
 from experiments.execution.collect import collect, keep_damaged
 from experiments.execution.collect_again import collect_again, put_off
-from experiments.execution.guard import describe, guarded, storable
+from experiments.execution.guard import describe, guarded, note_failure, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
 from experiments.execution.links import (
@@ -221,10 +221,18 @@ def _skip(row: Job | Chore, size: int, problem: str = "") -> None:
 
 
 def _collect(held: Lease, runner: Runner) -> None:
+    """Fetch what has ended. One row whose files take too long waits; two, and the site is slow."""
+    too_slow: Job | Chore | None = None
     for row in _both(held, Job.State.COLLECTING):
         held.renew()
-        with guarded(row, row.cluster, partial(keep_damaged, row)):
-            collect(row, runner)
+        try:
+            with guarded(row, row.cluster, partial(keep_damaged, row)):
+                collect(row, runner)
+        except TryAgain as error:
+            if error.kind != "time-out" or too_slow:
+                raise
+            too_slow = row
+            note_failure(row.cluster, f"{row}: its files could not be fetched. {error}")
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:
@@ -232,8 +240,12 @@ def _collect_again(held: Lease, runner: Runner) -> None:
     due = _jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
     for job in due[:MOST_AGAIN]:
         held.renew()
-        with guarded(job, job.cluster, partial(put_off, job)):
-            collect_again(job, runner)
+        try:
+            with guarded(job, job.cluster, partial(put_off, job)):
+                collect_again(job, runner)
+        except TryAgain as error:
+            put_off(job, str(error))  # else each visit would end here, and nothing be sent
+            raise
 
 
 def _recover(held: Lease, runner: Runner) -> None:

@@ -16,7 +16,7 @@ from experiments.comparisons import COLLECTED_AFTER, compare_experiment
 from experiments.execution import collect
 from experiments.models import Experiment, Job, Run
 from experiments.statistics import Stamp
-from runners.errors import Refused
+from runners.errors import Refused, TryAgain
 from tests.conftest import finish, tick_until
 from tests.factories import UserFactory
 
@@ -192,6 +192,25 @@ def test_a_file_system_that_says_no_is_asked_again(
     finish(made)
     assert made.jobs.get().state == "done"
     assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_late_job_that_cannot_be_reached_holds_up_one_visit(
+    lost: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent before it has been looked for: it must not come first for ever."""
+    Job.objects.filter(pk=lost.pk).update(collect_at=timezone.now() - timedelta(seconds=1))
+
+    def silent(self: object, directory: str, **options: object) -> object:
+        raise TryAgain("login did not answer sh in 300 s.", kind="time-out")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collect.Runner, "collect", silent)
+        assert execution.tick(lost.cluster_id) == "try again"
+    lost.refresh_from_db()
+    assert lost.collect_at
+    assert lost.collect_at > timezone.now()
+    type(lost.cluster).objects.update(retry_at=None, last_tick_at=None)
+    assert execution.tick(lost.cluster_id) == "done"
 
 
 def test_a_no_that_lasts_is_said_in_its_own_words(

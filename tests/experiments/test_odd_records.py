@@ -18,7 +18,7 @@ from rq.timeouts import JobTimeoutException
 from experiments import execution, lifecycle
 from experiments.execution import collect
 from experiments.models import Chore, Cluster, Experiment, Job, Run
-from runners.errors import Refused
+from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from tests.conftest import finish, tick_until
 from tests.factories import EnvironmentFactory, ExperimentFactory
@@ -269,6 +269,26 @@ class TestGuard:
             assert execution.tick(culprit.cluster_id) == "done"
         culprit.cluster.refresh_from_db()
         assert "scancel: not yours" in culprit.cluster.recent_failure
+        finish(culprit)
+
+    def test_files_that_take_too_long_keep_nobody(self, experiment: Make) -> None:
+        """A folder of a million files on a slow file system is listed in vain, each time."""
+        culprit = experiment()
+        other = beside(culprit)
+        slow = culprit.jobs.get().pk
+        real = tick.collect
+
+        def collect_slowly(row: Job, runner: Runner) -> None:
+            if row.pk == slow:
+                raise TryAgain("login did not answer sh in 300 s.", kind="time-out")
+            real(row, runner)
+
+        with mock.patch.object(tick, "collect", collect_slowly):
+            finish(other)
+        assert set(other.runs.values_list("state", flat=True)) == {"succeeded"}
+        assert culprit.jobs.get().state == Job.State.COLLECTING
+        culprit.cluster.refresh_from_db()
+        assert "did not answer" in culprit.cluster.recent_failure
         finish(culprit)
 
     @pytest.mark.parametrize("error", [OperationalError("gone"), JobTimeoutException("gone")])
