@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from ipaddress import ip_network
 from pathlib import Path
@@ -51,6 +52,18 @@ def networks(name: str) -> list[str]:
             raise ImproperlyConfigured(
                 f"{name} names {entry!r}, which is neither an address nor a network."
             ) from None
+    return listed
+
+
+def hosts(name: str) -> list[str]:
+    """Return hosts, `host` or `host:port` with or without http://, in small letters."""
+    listed = [entry.lower() for entry in names(name)]
+    for entry in listed:
+        if not re.fullmatch(r"(http://)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", entry):
+            raise ImproperlyConfigured(
+                f"{name} names {entry!r}, which is no host: write host, host:port, [address]:port, "
+                "or http:// and that."
+            )
     return listed
 
 

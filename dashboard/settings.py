@@ -101,6 +101,9 @@ RQ = {"JOB_CLASS": "experiments.task_worker.TaskJob"}
 IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
 # Registries, by host, that people may have the server ask; empty: any.
 IMAGE_REGISTRIES = environment.names("IMAGE_REGISTRIES")
+# Hosts that the server may ask for images although they are inside the site's own network: `host`
+# or `host:port` with TLS, `http://host:port` without.
+IMAGE_INSIDE_HOSTS = environment.hosts("IMAGE_INSIDE_HOSTS")
 IMAGE_UPLOAD_BYTES = int(environment.text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
 AUTH_USER_MODEL = "experiments.User"

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -231,9 +232,10 @@ def _forget(path: Path) -> None:
 def _pull(row: Arrival, path: Path, write: Callable[..., bool]) -> None:
     """Resolve the reference, and fetch what it means now; the digest becomes part of it."""
     try:
-        access = registry.Access(row.user_name, row.password.reveal())
+        password = row.password.reveal()
     except WrongKey as problem:
         raise TryAgain(f"The password cannot be used. {problem}", kind="set-up") from None
+    access = registry.Access(row.user_name, password, settings.IMAGE_INSIDE_HOSTS)
     wanted = registry.parse(row.reference)
     found = attended(lambda _: registry.resolve(wanted, access), write)
     name = str(replace(wanted, digest=found.digest))

@@ -17,12 +17,13 @@ import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
+from runners.images import addresses
 from runners.payload import layers, pack
 
 CHUNK = 1 << 18  # bytes
@@ -67,7 +68,7 @@ class Access:
 
     user: str = ""
     password: str = field(default="", repr=False)
-    plain_http: bool = False  # for registries without TLS; localhost needs no leave
+    inside: Collection[str] = ()  # hosts that may be inside, or without TLS: see `addresses`
 
 
 @dataclass(frozen=True)
@@ -279,10 +280,9 @@ class Session:
     def __init__(self, reference: Reference, access: Access) -> None:
         self.reference, self.access = reference, access
         self.host = HUB if reference.host == "docker.io" else reference.host
-        name = urllib.parse.urlsplit(f"//{self.host}").hostname or ""
-        here = name == "localhost" or name.startswith("127.") or name == "::1"
-        scheme = "http" if here or access.plain_http else "https"
+        scheme = "http" if addresses.is_plain(self.host, access.inside) else "https"
         self.base = f"{scheme}://{self.host}/v2/{reference.repository}"
+        addresses.check_address(self.base, access.inside)
         self.leave = ""  # the Authorization header
 
     def manifest(self, name: str) -> bytes:
@@ -319,7 +319,7 @@ class Session:
                 # Not for where a redirect leads: other hosts must not see it.
                 request.add_unredirected_header("Authorization", self.leave)
             try:
-                return _open(request, self.host)
+                return _open(request, self.host, self.access.inside)
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 401 and attempt == 0:
@@ -343,6 +343,7 @@ class Session:
         self.leave = ""
 
     def bearer(self, fields: Mapping[str, str], basic_leave: str) -> str:
+        addresses.check_address(fields["realm"], self.access.inside)
         realm = urllib.parse.urlsplit(fields["realm"])
         if realm.scheme != "https" and not self.base.startswith("http:"):
             raise Refused(f"{self.host} wants its password sent without TLS, to {realm.netloc}.")
@@ -356,7 +357,7 @@ class Session:
         if basic_leave:
             request.add_unredirected_header("Authorization", basic_leave)
         try:
-            with _open(request, realm.netloc) as answer:
+            with _open(request, realm.netloc, self.access.inside) as answer:
                 given = _object(self.whole(answer))
         except layers.BadImage as error:
             raise Refused(f"{realm.netloc} gives no token for {self.reference}: {error}.") from None
@@ -394,28 +395,18 @@ class Session:
         return Refused(f"{self.host} answers with HTTP {error.code} {error.reason} to {name}.{own}")
 
 
-class _Only(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to the web alone, and never from TLS to none."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        scheme = urllib.parse.urlsplit(newurl).scheme
-        if scheme != "https" and scheme != req.type:
-            raise Refused(f"{req.host} sends on to {newurl}, which is not safe to follow.")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _open(request: urllib.request.Request, host: str) -> Any:
-    """The answer, or HTTPError. Raises TryAgain when there is none."""
+def _open(request: urllib.request.Request, host: str, inside: Collection[str]) -> Any:
+    """The answer, or HTTPError. Raises Refused, and TryAgain when there is no answer."""
     try:
-        return urllib.request.build_opener(_Only).open(request, timeout=TIMEOUT)
+        return addresses.open_address(request, inside, TIMEOUT)
     except urllib.error.HTTPError:
         raise
     except urllib.error.URLError as error:
         raise _away(host, error.reason) from None
     except (OSError, http.client.HTTPException) as error:
         raise _away(host, error) from None
+    except ValueError:  # of urllib, about where a redirect leads
+        raise Refused(f"{host} sends on to what is no address of the web.") from None
 
 
 def _away(host: str, why: object) -> TryAgain:

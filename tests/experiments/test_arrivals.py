@@ -10,11 +10,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError
 from django.utils import timezone
 from pytest_django import Settings
 
+from dashboard import environment
 from experiments import arrivals, execution, staging, store
 from experiments.models import Arrival, AuditEntry, Chore, Cluster, Image, StagedImage
 from tests.conftest import tick_until
@@ -28,7 +30,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.runners.made_images import image, layer, os_release
-from tests.runners.registry import answering
+from tests.runners.registry import LISTED, answering
 
 pytestmark = pytest.mark.django_db
 
@@ -165,6 +167,7 @@ def test_labels_that_are_no_text_are_kept_as_far_as_they_are(tmp_path: Path) -> 
 
 
 def test_a_registry_s_own_words_are_told_whatever_they_are(settings: Settings) -> None:
+    settings.IMAGE_INSIDE_HOSTS = LISTED
     said = b'{"errors": [{"message": "no\\u0000 \\ud800"}]}'
     with answering(lambda path, headers: (404, {}, said)) as host:
         done = received(arrivals.ask_registry(f"{host}/x", AdminFactory()))
@@ -239,6 +242,37 @@ def test_what_is_given_up_ends_and_leaves_nothing() -> None:
     assert not (store.incoming(row.incoming)).exists()
     with pytest.raises(staging.NotDone, match="ended already"):
         arrivals.cancel(row, row.owner)
+
+
+def test_a_registry_inside_is_asked_only_where_the_site_lists_it(settings: Settings) -> None:
+    assert settings.IMAGE_INSIDE_HOSTS == []
+    asked: list[str] = []
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        asked.append(path)
+        return 404, {}, b""
+
+    with answering(answer) as host:
+        done = received(arrivals.ask_registry(f"{host}/x", AdminFactory()))
+        assert (done.state, asked) == ("failed", [])
+        assert "inside this site's network" in done.problem
+        assert "IMAGE_INSIDE_HOSTS" in done.problem
+        settings.IMAGE_INSIDE_HOSTS = [f"http://{host}"]
+        done = received(arrivals.ask_registry(f"{host}/x", AdminFactory()))
+        assert asked == ["/v2/x/manifests/latest"]
+        assert "no such name" in done.problem
+
+
+def test_hosts_inside_are_names_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "Harbor.example,http://[::1]:5000, 10.0.0.5:443 ,http://localhost"
+    monkeypatch.setenv("IMAGE_INSIDE_HOSTS", listed)
+    assert environment.hosts("IMAGE_INSIDE_HOSTS") == [
+        "harbor.example", "http://[::1]:5000", "10.0.0.5:443", "http://localhost",
+    ]  # fmt: skip
+    for wrong in ("https://a", "a/b", "a:b", "10.0.0.0/8", "*.example", "a b"):
+        monkeypatch.setenv("IMAGE_INSIDE_HOSTS", wrong)
+        with pytest.raises(ImproperlyConfigured, match="which is no host"):
+            environment.hosts("IMAGE_INSIDE_HOSTS")
 
 
 def test_a_site_may_name_the_registries_that_are_asked(settings: Settings) -> None:

@@ -31,6 +31,7 @@ from tests.runners.sshd import free_port, wait_until_open
 
 PROGRAM = Path("/usr/bin/docker-registry")
 USER, PASSWORD = "jo", "it's a secret"
+LISTED = ["http://127.0.0.1"]  # what a site lists that asks these registries
 
 
 @dataclass(frozen=True)
