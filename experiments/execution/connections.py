@@ -7,6 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from experiments.credentials import finish_rotation
+from experiments.execution.guard import ended_anyway
 from experiments.execution.links import Link, ssh_address
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
@@ -38,6 +39,11 @@ def test_connection(pk: int) -> str:
     if not ConnectionTest.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
     test = ConnectionTest.objects.select_related("credential", "owner").get(pk=pk)
+    with ended_anyway(lambda problem: _end(pk, [_row(test.credential, problem)])):
+        return _try(test)
+
+
+def _try(test: ConnectionTest) -> str:
     credential = test.credential
     is_new = credential.is_rotating and test.tried == credential.next_fingerprint
     rows: list[dict[str, Any]] = []
@@ -55,11 +61,20 @@ def test_connection(pk: int) -> str:
         is_there = is_new or test.tried == credential.fingerprint
     if not is_there:
         outcome = GONE.outcome
-        rows.append({"name": str(credential), "pk": None, "checks": [GONE.as_json()]})
+        rows.append(_row(credential, GONE))
+    _end(test.pk, rows, outcome)
+    return outcome
+
+
+def _row(credential: Credential, check: Check) -> dict[str, Any]:
+    """What is told of the credential itself."""
+    return {"name": str(credential), "pk": None, "checks": [check.as_json()]}
+
+
+def _end(pk: int, rows: list[dict[str, Any]], outcome: str = "failed") -> None:
     ConnectionTest.objects.filter(pk=pk, ended_at=None).update(
         ended_at=timezone.now(), outcome=outcome, rows=rows
     )
-    return outcome
 
 
 def places(test: ConnectionTest) -> list[Cluster]:

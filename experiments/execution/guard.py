@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from textwrap import shorten
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
@@ -19,12 +19,14 @@ from rq.timeouts import BaseTimeoutException
 from experiments.execution.lease import LeaseLost
 from experiments.models import Chore, Cluster, Job, Run
 from runners.errors import Refused, TryAgain
+from runners.preflight.checks import Check
 from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
 LONGEST = 500  # characters of an error's text that a page repeats
 MOST_WORDS = 2000  # characters of what another machine said
+OWN_CURE = "Try again; if it says so again, tell who looks after Tare: its worker's log says more."
 TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too deep a document
 
 
@@ -49,6 +51,20 @@ def guarded(
             with guarded(row, cluster):
                 row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
                 give_up(problem)
+
+
+@contextmanager
+def ended_anyway(end: Callable[[Check], object]) -> Iterator[None]:
+    """Hand whatever fails to `end`, as a red check: what a person asked for never stays under way.
+
+    It is raised all the same: the worker keeps where it happened.
+    """
+    try:
+        yield
+    except Exception as error:
+        with suppress(DatabaseError, InterfaceError):  # it may be what failed
+            end(Check("Connection", "Worker", "failed", describe(error), OWN_CURE))
+        raise
 
 
 def concerns_the_visit(error: Exception) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils import timezone
 
 from experiments.execution.connections import entry_check
+from experiments.execution.guard import ended_anyway, storable
 from experiments.execution.links import (
     Link,
     environment,
@@ -40,17 +41,23 @@ def check(pk: int) -> str:
     """
     if not CheckReport.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    report = CheckReport.objects.select_related(*PLACES).get(pk=pk)
-    cluster = report.cluster
-    checks = look(cluster)
-    outcome = worst(checks)
-    CheckReport.objects.filter(pk=pk, ended_at=None).update(
-        ended_at=timezone.now(), outcome=outcome, rows=[check.as_json() for check in checks]
-    )
+    with ended_anyway(lambda problem: _end(pk, [problem])):
+        report = CheckReport.objects.select_related(*PLACES).get(pk=pk)
+        cluster = report.cluster
+        checks = look(cluster)
+        _end(pk, checks)
     if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
         # The way is open: whatever made the ticks back off is over.
         Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
-    return outcome
+    return worst(checks)
+
+
+def _end(pk: int, checks: list[Check]) -> None:
+    CheckReport.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(),
+        outcome=worst(checks),
+        rows=[check.as_json() for check in checks],
+    )
 
 
 def is_about_the_way(check: Check) -> bool:
@@ -138,14 +145,19 @@ def fetch_host_key(pk: int) -> str:
     """Ask a host for its key, once: for a person to compare, never to be pinned by itself."""
     if not HostKey.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    row = HostKey.objects.select_related(*PLACES).get(pk=pk)
-    jump = row.cluster.jump_host
-    try:
-        way = Link(ssh_address(jump)) if jump else None
-        key, problem = scan_host_key(row.host, row.port, jump=way), ""
-    except TryAgain as error:
-        key, problem = "", str(error)
-    HostKey.objects.filter(pk=pk, ended_at=None).update(
-        ended_at=timezone.now(), key=key, problem=problem
-    )
+    with ended_anyway(lambda problem: _end_host_key(pk, problem=problem.found)):
+        row = HostKey.objects.select_related(*PLACES).get(pk=pk)
+        jump = row.cluster.jump_host
+        try:
+            way = Link(ssh_address(jump)) if jump else None
+            key, problem = scan_host_key(row.host, row.port, jump=way), ""
+        except TryAgain as error:
+            key, problem = "", str(error)
+        _end_host_key(pk, key=key, problem=problem)
     return problem or "fetched"
+
+
+def _end_host_key(pk: int, *, key: str = "", problem: str) -> None:
+    HostKey.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(), key=key, problem=storable(problem)
+    )

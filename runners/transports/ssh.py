@@ -242,7 +242,7 @@ def open_socket(host: str, port: int, timeout: float) -> socket.socket:
     """A TCP connection that sends small packets at once: 2 ms for a command instead of 45."""
     try:
         connection = socket.create_connection((host, port), timeout)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # of a part that is longer than any name's may be
         raise TryAgain(f"No host is called {host}.", kind="host name") from None
     except TimeoutError:
         raise TryAgain(

@@ -89,6 +89,20 @@ def test_every_login_is_remembered_that_over_a_jump_host_too(
         assert row.last_used_at
 
 
+def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by: User) -> None:
+    there(server, credential, name="lab")
+    test = connection_tests.ask(credential, by)
+    with (
+        mock.patch("experiments.execution.connections.connect", side_effect=KeyError("what")),
+        pytest.raises(KeyError),
+    ):
+        execution.test_connection(test.pk)
+    test.refresh_from_db()
+    assert (test.outcome, bool(test.ended_at)) == ("failed", True)
+    (place,) = connection_tests.seen(credential).places
+    assert "Tare itself failed: KeyError" in place.checks[0].found
+
+
 def test_the_first_wrong_step_is_named_for_each_cluster(
     server: Server, credential: Credential, by: User
 ) -> None:

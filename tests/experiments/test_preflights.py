@@ -110,6 +110,19 @@ class TestCheck:
         assert dead.outcome == "failed"
         assert "no worker" in dead.checks[0].found
 
+    def test_what_nobody_expected_ends_it(self, here: Cluster) -> None:
+        report = ask_for_check(here, None)
+        unexpected = KeyError("what nobody expected \0 \udce9")
+        with (
+            mock.patch("experiments.execution.preflight.preflight", side_effect=unexpected),
+            pytest.raises(KeyError),
+        ):
+            execution.check(report.pk)
+        report.refresh_from_db()
+        assert (report.outcome, bool(report.ended_at)) == ("failed", True)
+        assert "Tare itself failed: KeyError" in report.checks[0].found
+        assert ask_for_check(here, None) != report
+
     def test_a_lost_task_is_rung_for_again(self, here: Cluster) -> None:
         waits = ask_for_check(here, None)
         with mock.patch("experiments.management.commands.clock.ring_for") as rings:
@@ -249,6 +262,22 @@ class TestFindings:
 
 
 class TestHostKey:
+    def test_a_host_that_no_name_can_have_is_named(self, there: Cluster) -> None:
+        Cluster.objects.update(host=f"{'a' * 64}.example")
+        there.refresh_from_db()
+        assert "No host is called aaa" in self.fetched(there).problem
+
+    def test_what_nobody_expected_ends_it(self, there: Cluster) -> None:
+        row = ask_for_host_key(there, there.owner)
+        with (
+            mock.patch("experiments.execution.preflight.scan_host_key", side_effect=KeyError),
+            pytest.raises(KeyError),
+        ):
+            execution.fetch_host_key(row.pk)
+        row.refresh_from_db()
+        assert row.ended_at
+        assert "Tare itself failed: KeyError" in row.problem
+
     def fetched(self, cluster: Cluster) -> HostKey:
         row = ask_for_host_key(cluster, cluster.owner)
         execution.fetch_host_key(row.pk)
