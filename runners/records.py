@@ -6,7 +6,7 @@ the journal's last line.
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from runners.directories import END, Fetched, is_ours
 from runners.exit_codes import describe_exit_code
 from runners.schedulers import Failure, LastWord
 from runners.shapes import CODE, EVENTS, INSIDE, LINE
+from runners.transports.base import MIB
 from runners.untrusted import (
     Damaged,
     Shape,
@@ -29,6 +30,8 @@ from runners.untrusted import (
 TAIL = 20_000  # characters of output that are kept
 LONGEST = 500_000  # of a command, and of what one tool printed about a node
 LONGEST_LINE = 1 << 16  # bytes of a journal's line
+MOST_LINES = 100_000  # of a journal: reading millions would keep other jobs waiting
+LONGEST_DOCUMENT = 4 * MIB  # of what a run saw: a large one has 100 kB
 LONGEST_ID = 100  # characters that are kept of what claims to be a scheduler's id
 MOST_NAMED = 10  # lines that cannot be read, of a journal
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
@@ -174,7 +177,7 @@ def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
     """The whole lines of a journal; of the others, which they are and what is wrong with them."""
     lines: list[dict[str, Any]] = []
     damage: list[str] = []
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
+    for number, line in _number_lines(content):
         try:
             if len(line) > LONGEST_LINE:
                 raise Damaged(f"it has {len(line)} bytes")
@@ -184,7 +187,22 @@ def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
         except Damaged as error:
             if len(damage) < MOST_NAMED:
                 damage.append(f"line {number}: {error}")
+    if (count := content.count(b"\n")) > MOST_LINES:
+        damage.append(f"{count - MOST_LINES} of its {count} lines are too many to be read")
     return lines, damage
+
+
+def _number_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines, from 1 on; of too many the first and the last, which tell the end."""
+    whole = content[: content.rfind(b"\n") + 1]
+    count = whole.count(b"\n")
+    half = MOST_LINES // 2
+    first = whole.split(b"\n", half)
+    rest = first.pop()
+    yield from enumerate(first, start=1)
+    if rest:
+        last = rest.rsplit(b"\n", half + 1)[-half - 1 : -1]
+        yield from enumerate(last, start=count - len(last) + 1)
 
 
 def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, str]:
@@ -326,8 +344,11 @@ def _number(files: Mapping[str, bytes], name: str) -> int | None:
 
 def _document(files: Mapping[str, bytes], name: str, shape: Shape) -> tuple[dict[str, Any], str]:
     """A table in a file; none, and why, if it is not what it must be."""
+    content = files.get(name, b"{}")
+    if len(content) > LONGEST_DOCUMENT:
+        return {}, f"{name}: it has {len(content) / MIB:.0f} MiB"
     try:
-        return parse_document(files.get(name, b"{}"), shape), ""
+        return parse_document(content, shape), ""
     except Damaged as error:
         return {}, f"{name}: {error}"
 

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners import records
 from runners.directories import Fetched
 from runners.records import name_failure, parse_journal, read_record
 from runners.schedulers import LastWord
@@ -211,3 +213,31 @@ def test_a_full_disk_is_named_where_the_job_could_not_begin():
 def test_a_controller_that_lost_its_state_is_nobody_cancelling(reason):
     word = LastWord("CANCELLED", "0:0", reason, "node1", "cancelled outside")
     assert name_failure(read_record({}), word)[0] == "controller failure"
+
+
+@pytest.mark.parametrize("junk", [b"{\n", b"\n", b'{"time": 3, "event": "step"}\n'])
+def test_of_millions_of_lines_the_first_and_the_last_are_read(junk):
+    lines = WHOLE["journal.ndjson"].splitlines(keepends=True)
+    content = b"".join([*lines[:2], junk * 3_000_000, *lines[2:]])
+    with mock.patch.object(records, "parse_document", wraps=records.parse_document) as parse:
+        record = read_record({**WHOLE, "journal.ndjson": content})
+    assert parse.call_count < records.MOST_LINES + 10
+    assert (record.runs["b-b"].began, record.runs["b-b"].ended) == (2.5, 4.5)
+    assert "2900004 of its 3000004 lines" in record.damage[-1]
+    assert parse_journal(content)[1] == len(content)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 2])
+def test_each_line_is_read_once_around_the_limit(monkeypatch, more):
+    monkeypatch.setattr(records, "MOST_LINES", 4)
+    content = journal(*({"time": at, "event": "a"} for at in range(4 + more)))
+    record = read_record({"journal.ndjson": content + b'{"time": 9'})
+    times = list(range(4 + more))
+    assert [line["time"] for line in record.journal] == times[:2] + times[2:][-2:]
+    assert bool(record.damage) == (more > 0)
+
+
+def test_what_a_run_saw_is_no_book():
+    content = b'{"cpu": [' + b"[]," * 2_000_000 + b"1]}"
+    run = read_record({**WHOLE, "runs/0-b-b/inside.json": content}).runs["b-b"]
+    assert (run.snapshot, run.damage) == ({}, "inside.json: it has 6 MiB")
