@@ -55,4 +55,4 @@ def verdict_is_out(job: Job) -> bool:
 
 def note_after_verdict(run: Run, by: User | None) -> None:
     """Write down that a run counts which was not known when a verdict could be read."""
-    record(run.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)
+    record(run.job.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)

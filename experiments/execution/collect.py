@@ -18,6 +18,7 @@ from experiments.late_files import plan_next
 from experiments.lifecycle import end_runs, move
 from experiments.lifecycle import record as note_event
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
+from experiments.repairs import NOT_STARTED
 from experiments.snapshots import differing
 from experiments.steady import note
 from runners.directories import Fetched
@@ -141,7 +142,7 @@ def _end_unstarted(run: Run, record: Record, message: str) -> None:
     last = Run.objects.filter(uid=uid, job=run.job_id).select_related("environment").first()
     when = f"in its run of {last.environment}" if last else "before its first run"
     message = f"Not started, because its job ended {when}: {message}"
-    move(run, Run.State.FAILED, why=message, reason="not started", message=message)
+    move(run, Run.State.FAILED, why=message, reason=NOT_STARTED, message=message)
 
 
 def _keep_damaged_run(run: Run, problem: str) -> None:

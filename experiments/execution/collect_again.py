@@ -83,7 +83,7 @@ def _keep_late_run(job: Job, run: Run, left: RunRecord, found: Record, *, is_out
             columns[name] = text
     Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**columns)
     why = f"{WHY}: {message}"
-    record(run.experiment, "collected again", job=job, run=run, why=why, by=job.collect_asked_by)
+    record(job.experiment, "collected again", job=job, run=run, why=why, by=job.collect_asked_by)
     return True
 
 
