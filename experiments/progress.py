@@ -172,7 +172,7 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
         return f"{words}: paused, until the site takes jobs again."
     limit = cluster.max_live_jobs
     if live >= limit:
-        return f"{words}: {cluster} takes at most {_jobs(limit)} of Tare’s at once, and has them."
+        return f"{words}: {cluster} takes at most {_jobs(limit)} of Tare’s at once."
     return f"{words}, to be sent at the next visit to {cluster}."
 
 

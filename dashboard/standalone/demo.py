@@ -122,7 +122,7 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
             "Without root there is no cluster here: runs go to this machine itself, without a "
             "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
         )
-    say(f"Ctrl-C ends it; results stay in {VAR}.")
+    say(f"Ctrl-C ends it, and the runs under way; results stay in {VAR}.")
     while True:
         for service in services:
             service.look()

@@ -4,7 +4,10 @@
 const system = window.matchMedia("(prefers-color-scheme: dark)");
 
 function showTheme() {
-  const theme = localStorage.getItem("theme") ?? (system.matches ? "dark" : "light");
+  // The administration keeps its choice under the same name, and there it may be "auto".
+  const chosen = localStorage.getItem("theme");
+  const wanted = system.matches ? "dark" : "light";
+  const theme = ["light", "dark"].includes(chosen) ? chosen : wanted;
   if (document.documentElement.dataset.bsTheme === theme) return;
   document.documentElement.dataset.bsTheme = theme;
   document.dispatchEvent(new Event("tare:theme"));

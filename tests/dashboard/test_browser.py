@@ -327,6 +327,16 @@ def test_dark_is_the_systems_wish(page: Page, open_page: Open, results: Experime
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
 
 
+def test_the_administrations_auto_leaves_the_systems_wish(
+    page: Page, open_page: Open, results: Experiment
+) -> None:
+    page.emulate_media(color_scheme="dark")
+    open_page("/experiments/")
+    page.evaluate("localStorage.setItem('theme', 'auto')")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+
+
 def test_no_page_scrolls_sideways_on_a_phone(
     page: Page, open_page: Open, results: Experiment, run: Run
 ) -> None:

@@ -179,3 +179,18 @@ def test_what_nobody_foresaw_ends_a_copy_with_words(
     assert fetch(checkpoint, as_owner) == "failed"
     assert "Tare itself failed" in checkpoint.problem
     assert not RunFile.objects.to_be_copied().exists()
+
+
+def test_a_run_that_left_nothing_alone_on_the_cluster_says_so(
+    folder: Path, run: Run, as_owner: Client
+) -> None:
+    page = as_owner.get(run.get_absolute_url()).content.decode()
+    assert "Nothing but caches stayed on the cluster alone." in page
+    assert "Listed are" not in page
+
+
+def test_a_cancelled_run_says_so_once(run: Run, as_owner: Client) -> None:
+    Run.objects.filter(pk=run.pk).update(state="cancelled", reason="cancelled")
+    for address in (reverse("runs"), run.job.experiment.get_absolute_url()):
+        page = as_owner.get(address).content.decode()
+        assert '<span class="muted">cancelled</span>' not in page

@@ -112,10 +112,7 @@ def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Ex
     Cluster.objects.filter(pk=cluster.pk).update(max_live_jobs=1, scheduler="slurm")
     cluster.refresh_from_db()
     own, slurm = explain_waiting(waiting, jobs)
-    assert own == (
-        f"2 jobs in Tare’s own queue: {cluster} takes at most 1 job of Tare’s at once, and has "
-        "them."
-    )
+    assert own == f"2 jobs in Tare’s own queue: {cluster} takes at most 1 job of Tare’s at once."
     assert slurm == "1 job in Slurm’s queue: jobs of higher priority go first (Priority)."
 
 
