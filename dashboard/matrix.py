@@ -98,6 +98,8 @@ def matrix(experiment: Experiment) -> Matrix:
     for workload, metric in workloads:
         for scale in experiment.scales:
             keys = [(workload.pk, scale, row.pk) for row in environments]
+            if experiment.imported_at and not any(key in states for key in keys):
+                continue  # nobody planned it, and nobody ran it
             found = [values.get(key, []) for key in keys]
             known = [value for cell in found for value in cell]
             limits = (min(known), max(known)) if known else (0.0, 0.0)

@@ -51,7 +51,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
         *_warm_up(comparison),
         *_training(comparison),
         " ".join((_inference(comparison), _family(comparison))),
-        _completeness(comparison),
+        " ".join((_completeness(comparison), *comparison.left_out)),
         *_repairs(comparison),
         *_exclusions(comparison),
     ]

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from experiments import audit
 from experiments.imports import ImportProblem, Logs
-from experiments.imports.layout import MOST_ENVIRONMENTS, Placed, arrange, natural, tool_of
+from experiments.imports.layout import (
+    LONGEST_WORKLOAD,
+    MOST_ENVIRONMENTS,
+    Placed,
+    arrange,
+    differing_parameters,
+    name_apart,
+    natural,
+    numbered,
+    tool_of,
+)
 from experiments.lifecycle import record
 from experiments.models import (
     Cluster,
@@ -172,21 +183,30 @@ def _environments(
 
 
 def _workloads(placed: Sequence[Placed], owner: User) -> dict[str, Workload]:
-    """Return the catalogue's row for each workload: an old one if it says the same."""
+    """Return the catalogue's row for each workload: an old one if it says the same.
+
+    A name that another one has gets what differs from that; a number where that is taken as well.
+    """
     wanted = {one.workload: one.run.workload for one in placed}
     found = {}
     for name, parameters in sorted(wanted.items()):
-        taken = {row.name: row for row in Workload.objects.filter(name__startswith=name)}
-        count, free = 1, name
-        while free in taken and not (
-            taken[free].kind == KIND.kind and taken[free].parameters == parameters
-        ):
-            count += 1
-            free = f"{name} ({count})"
+        rows = Workload.objects.filter(name__startswith=name[:LONGEST_WORKLOAD])
+        taken = {row.name: row for row in rows}
+        others = {row.name for row in rows if not _is_same(row, parameters)}
+        free = name
+        if name in others:
+            known = taken[name]
+            alike = [known.parameters, parameters] if known.kind == KIND.kind else []
+            differing = differing_parameters(alike)
+            free = numbered(name_apart(name, parameters, differing), others)
         found[name] = taken.get(free) or Workload.objects.create(
             name=free, kind=KIND.kind, parameters=parameters, owner=owner
         )
     return found
+
+
+def _is_same(row: Workload, parameters: dict[str, Any]) -> bool:
+    return row.kind == KIND.kind and row.parameters == parameters
 
 
 def _create_runs(

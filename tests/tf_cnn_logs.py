@@ -196,3 +196,37 @@ def as_tar(tree: Tree, *, mode: str = "w:gz", more: Sequence[tarfile.TarInfo] = 
             archive.addfile(member)
     held.seek(0)
     return held
+
+
+def lasting(
+    epochs: float, *, images: int = 50_000, batch: int = 64, gpus: int = 1
+) -> dict[str, Any]:
+    """Return the length as the program logs it: whole batches, and the epochs that these make."""
+    batches = int(epochs * images / (batch * gpus))
+    return {"num_batches": batches, "num_epochs": batches * batch * gpus / images}
+
+
+def five_epochs() -> dict[str, str]:
+    """Three environments on 1, 2 and 4 GPUs, one run each; the last has one other batch size."""
+    tree: dict[str, str] = {}
+    for day, environment in enumerate(("lsdf_udocker", "lsdf_singularity", "fh2_udocker")):
+        for net, dataset, images, epochs in (
+            ("alexnet", "cifar10", 50_000, 10),
+            ("resnet56", "cifar10", 50_000, 10),
+            ("alexnet", "imagenet", 1_281_167, 5),
+            ("resnet50", "imagenet", 1_281_167, 5),
+        ):
+            is_other = (environment, dataset, net) == ("fh2_udocker", "cifar10", "alexnet")
+            batch = 512 if is_other else 64
+            for gpus in (1, 2, 4):
+                tree |= run(
+                    f"results/{environment}_5epoch/{dataset}_{net}_{gpus}_gpu/1",
+                    time=0.5 * (1 + day / 10),
+                    gpus=gpus,
+                    batch=batch,
+                    began=NOON + timedelta(days=day, hours=gpus),
+                    model=net,
+                    dataset=dataset,
+                    **lasting(epochs, images=images, batch=batch, gpus=gpus),
+                )
+    return tree

@@ -45,6 +45,7 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
         "experiment": _about(experiment),
         "waiting": found.stage.waiting,
         "exclusions": [{"run": one.run, **one.columns} for one in found.exclusions],
+        "left_out": found.left_out,
         "robustness": companion_rows(found),
         "steadiness": steadiness_rows(found),
     }

@@ -14,6 +14,7 @@ from experiments.comparisons.exclusions import (
     exclusions,
     stamp_excluded,
 )
+from experiments.comparisons.logged import compared_arms, describe_left_out, is_compared
 from experiments.comparisons.repaired import repaired_blocks
 from experiments.comparisons.stages import Judgement, Stage, stage_of
 from experiments.comparisons.trainings import Trainings, trainings
@@ -49,6 +50,8 @@ class ExperimentComparison(Comparison):
     """The runs that persons have excluded; they are among no samples."""
     repaired: tuple[int, int]
     """How many blocks a second job has completed, and how many of those on any node."""
+    left_out: list[str]
+    """Of imported logs: what one environment ran and the baseline did not, or the reverse."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -99,7 +102,12 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     environments = _baseline_first(experiment)
     parity = passports.kept(experiment)
     excluded = exclusions(experiment)
-    places = _places(experiment, workloads)
+    arms = compared_arms(experiment, workloads, environments)
+    places = [
+        place
+        for place, names in arms.items()
+        if not experiment.imported_at or is_compared(names, environments[0])
+    ]
 
     def groups(also: Collection[int] = ()) -> list[Group]:
         """Compare the runs that succeeded, and `also` these."""
@@ -115,7 +123,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     stage,
                     {"workload": workload.name, "scale": scale},
                     Measured(**asdict(metrics[workload.pk])),
-                    environments,
+                    arms[workload, scale],
                     samples.get((workload.pk, scale), []),
                     differences.get((workload.pk, scale), {}),
                     _programs(workload, facts.get((workload.pk, scale), {}), environments),
@@ -149,16 +157,8 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         stage=stage,
         exclusions=excluded,
         repaired=repaired_blocks(experiment),
+        left_out=describe_left_out(arms, environments),
     )
-
-
-def _places(experiment: Experiment, workloads: Sequence[Workload]) -> list[tuple[Workload, str]]:
-    """Return the configurations: all that were planned, or those that imported logs hold."""
-    places = [(workload, scale) for workload in workloads for scale in experiment.scales]
-    if not experiment.imported_at:
-        return places
-    run = set(experiment.runs.order_by().values_list("workload_id", "scale").distinct())
-    return [(workload, scale) for workload, scale in places if (workload.pk, scale) in run]
 
 
 def primary_metric(experiment: Experiment, workload: Workload) -> Metric:

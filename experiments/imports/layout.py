@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.imports.lengths import EPOCHS, STEPS
 from experiments.imports.problems import ImportProblem
 from experiments.imports.tf_cnn import LoggedRun
 
@@ -29,6 +30,10 @@ TOOLS = {
 MOST_ENVIRONMENTS = 30
 MOST_REPEATS = 1000
 """A larger number is a date, not a repeat."""
+LONGEST_LABEL, LONGEST_VALUE, LONGEST_WORKLOAD = 70, 20, 90
+"""Characters of a workload's name; a number may follow."""
+LENGTH = "length"
+TOLD_APART_BY = ("model", "dataset", "mode", LENGTH, "data_format", "optimizer")
 UNKNOWN_TOOL = "not known"
 REPEAT = re.compile(
     r"(?:run|rep|repeat|repetition|trial)?[-_. ]?(\d{1,9})", re.IGNORECASE | re.ASCII
@@ -152,25 +157,65 @@ def _parts(runs: Sequence[LoggedRun]) -> list[list[str]]:
 
 
 def _names(labels: Sequence[str], workloads: Sequence[dict[str, Any]]) -> list[str]:
-    """Return one name a workload: its label, and its batch; a number where that is not enough."""
-    known: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+    """Return one name a workload: its label and batch, and whatever else tells it apart.
+
+    A number only where no parameter does.
+    """
+    bases = [_base(label, workload) for label, workload in zip(labels, workloads, strict=True)]
+    alike: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for base, workload in zip(bases, workloads, strict=True):
+        alike[base].append(workload)
+    differing = {base: differing_parameters(members) for base, members in alike.items()}
+    known: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     names = []
-    for label, workload in zip(labels, workloads, strict=True):
-        key = label, tuple(sorted((name, str(value)) for name, value in workload.items()))
+    for label, base, workload in zip(labels, bases, workloads, strict=True):
+        key = label, repr(sorted(workload.items()))
         if key not in known:
-            model = " on ".join(
-                str(workload[name]) for name in ("model", "dataset") if workload.get(name)
-            )
-            batch = workload.get("batch_size_per_device")
-            name = (label or model or "tf_cnn_benchmarks")[:70] + (
-                f", batch {batch}" if batch else ""
-            )
-            count, base = 1, name
-            while name in taken:
-                count += 1
-                name = f"{base} ({count})"
-            known[key] = name
-            taken.add(name)
+            known[key] = numbered(name_apart(base, workload, differing[base]), taken)
+            taken.add(known[key])
         names.append(known[key])
     return names
+
+
+def _base(label: str, workload: Mapping[str, Any]) -> str:
+    model = " on ".join(str(workload[name]) for name in ("model", "dataset") if workload.get(name))
+    batch = workload.get("batch_size_per_device")
+    name = (label or model or "tf_cnn_benchmarks")[:LONGEST_LABEL]
+    return name + (f", batch {batch}" if batch else "")
+
+
+def differing_parameters(workloads: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the parameters that have not one value in all of them."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for workload in workloads:
+        for parameter in TOLD_APART_BY:
+            values[parameter].add(_text(workload, parameter))
+    return [parameter for parameter in TOLD_APART_BY if len(values[parameter]) > 1]
+
+
+def name_apart(name: str, workload: Mapping[str, Any], differing: Iterable[str]) -> str:
+    """Return the name with the values of these parameters: "alexnet, batch 64, 5 epochs"."""
+    for parameter in differing:
+        text = _text(workload, parameter)[:LONGEST_VALUE]
+        if text and len(name) + len(text) + 2 <= LONGEST_WORKLOAD:
+            name = f"{name}, {text}"
+    return name[:LONGEST_WORKLOAD]
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """Return the name, with a number if it is taken: "alexnet (2)"."""
+    count, free = 1, name
+    while free in taken:
+        count += 1
+        free = f"{name} ({count})"
+    return free
+
+
+def _text(workload: Mapping[str, Any], parameter: str) -> str:
+    if parameter != LENGTH:
+        return str(workload.get(parameter) or "")
+    for name, noun in ((EPOCHS, "epoch"), (STEPS, "step")):
+        if count := workload.get(name):
+            return f"{count} {noun}{'s' * (count != 1)}"
+    return ""

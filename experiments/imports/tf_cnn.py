@@ -7,7 +7,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -21,6 +21,7 @@ from experiments.imports.benchmark_logger import (
     read_info,
     read_metrics,
 )
+from experiments.imports.lengths import keep_lengths
 from experiments.imports.problems import ImportProblem
 from experiments.imports.reading import File
 from experiments.imports.standard_output import PRINTED_STEP, Output, read_output
@@ -33,11 +34,15 @@ WORKLOAD_PARAMETERS = (
     "dataset",
     "mode",
     "batch_size_per_device",
+    "num_epochs",
     "num_batches",
     "data_format",
     "optimizer",
 )
-"""What must agree for two runs to have done the same work, however many GPUs they had."""
+"""What must agree for two runs to have done the same work, however many GPUs they had.
+
+Of epochs and batches only what was asked for is kept.
+"""
 MOST_RUNS = 5000
 
 
@@ -106,6 +111,8 @@ def read_logs(found: Iterable[File]) -> Logs:
             "No run of tf_cnn_benchmarks was found: neither benchmark.log with metric.log, nor a "
             "standard output with lines such as “10 images/sec: 51.2 ...”."
         )
+    kept = keep_lengths([run.workload for run in runs])
+    runs = [replace(run, workload=workload) for run, workload in zip(runs, kept, strict=True)]
     return Logs(runs, left_out, _content_hash(hashes))
 
 

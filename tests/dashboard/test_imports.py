@@ -292,6 +292,44 @@ def test_the_list_filters_imports(
     assert page.count(experiment.get_absolute_url()) == shown
 
 
+def test_what_one_side_ran_alone_is_one_sentence(as_owner: Client, people: People) -> None:
+    row = store(
+        read_logs(files(logs.as_zip(logs.five_epochs()))),
+        environment=0,
+        baseline="lsdf_udocker_5epoch",
+        question="What do containers cost?",
+        margin=0.02,
+        owner=people.owner,
+        source="logs.zip",
+        machine="K80",
+    )
+    sentence = (
+        "fh2_udocker_5epoch and lsdf_udocker_5epoch are not compared where only one of them has "
+        "logs: cifar10_alexnet, batch 512 (1x1, 1x2, 1x4); cifar10_alexnet, batch 64 (1x1, 1x2, "
+        "1x4)."
+    )
+    page = as_owner.get(reverse("comparison", args=[row.pk])).content.decode()
+    assert page.count(sentence) == 2  # below the verdicts, and in the methods
+    assert "no run of" not in page
+    document = as_owner.get(reverse("comparison_json", args=[row.pk])).json()
+    assert document["left_out"] == [sentence]
+    matrix = as_owner.get(row.get_absolute_url()).context["matrix"]
+    assert len(matrix.rows) == 15
+    assert all(any(cell.tally.total for cell in each.cells) for each in matrix.rows)
+
+
+def test_logs_without_a_common_configuration_say_so(as_owner: Client, people: People) -> None:
+    tree = {**logs.run("udocker/a/1"), **logs.run("singularity/b/1", model="alexnet")}
+    sent(as_owner, logs.as_zip(tree), action="import", baseline="udocker", environment="0")
+    row = Experiment.objects.get()
+    page = as_owner.get(reverse("comparison", args=[row.pk])).content.decode()
+    assert "singularity and udocker are not compared where only one of them has logs" in page
+    assert "No run has succeeded" not in page
+    assert as_owner.get(row.get_absolute_url()).status_code == 200
+    for name in ("comparison_tex", "comparison_json", "comparison_csv", "runs_csv"):
+        assert as_owner.get(reverse(name, args=[row.pk])).status_code == 200
+
+
 def test_configurations_that_no_log_has_are_left_out(experiment: Experiment) -> None:
     """One workload on one GPU and another on four are two configurations, not four."""
     before = [group.cell for group in compare_experiment(experiment).groups]

@@ -294,7 +294,7 @@ def test_the_command_imports_a_folder(owner: User, tmp_path: Path) -> None:
     folder = logs.as_folder(tree, tmp_path / "logs")
     said = command(folder, "--owner", "ann", "--baseline", "udo", "--margin", "0.05")
     experiment = Experiment.objects.get()
-    assert said.startswith(f"6 runs in 2 environments are experiment {experiment.pk}")
+    assert said.startswith(f"6 runs in 2 environments: experiment {experiment.pk}, ")
     assert "no metrics: results/udocker/synthetic_resnet50_1_gpu/2/metric.log is missing" in said
     assert (experiment.margin, experiment.visibility) == (0.05, "private")
     assert experiment.cluster.name == "logs"

@@ -348,7 +348,7 @@ def test_other_parameters_are_another_workload_whatever_the_folder_says() -> Non
     assert {one.workload for one in placed} == {"net, batch 64", "net, batch 32"}
     tree = dict(logs.run("udocker/net/1")) | dict(logs.run("singularity/net/1", model="alexnet"))
     placed = arrange(read(tree), 0)
-    assert {one.workload for one in placed} == {"net, batch 64", "net, batch 64 (2)"}
+    assert {one.workload for one in placed} == {"net, batch 64, resnet50", "net, batch 64, alexnet"}
 
 
 def test_scales_of_one_folder_name_are_one_workload() -> None:
