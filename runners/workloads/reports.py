@@ -14,7 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from runners.workloads.results import SanityError, parse, parse_name, parse_number
+from runners.workloads.results import (
+    SanityError,
+    check_count,
+    parse,
+    parse_name,
+    parse_number,
+)
 
 STEP_TIME = "step_time"
 KNOWN = {"metric", "step", "series", "phase", "phases", "facts"}
@@ -34,6 +40,8 @@ class Report:
         self.facts: dict[str, Any] = {}
 
     def document(self) -> dict[str, Any]:
+        check_count(self.metrics, "metrics")
+        check_count(self.values, "series")
         for name in (*self.metrics, *self.values, *self.phases):
             parse_name(name)  # of documents, too: databases take no control characters
         return {

@@ -10,6 +10,7 @@ from runners.errors import Refused
 
 LONGEST_NAME = 100  # characters of a metric's, series' or phase's
 LONGEST_UNIT = 30
+MOST_NAMES = 1000  # of metrics or series: each becomes a row, and no page shows as many
 
 
 class SanityError(Refused):
@@ -100,11 +101,18 @@ def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     table = _table(document, name)
+    check_count(table, name)
     for key, entry in table.items():
         parse_name(key)
         if not isinstance(entry, dict):
             raise SanityError(f"{key!r} in {name} is {short(entry)}, not a value with a unit")
     return table
+
+
+def check_count(table: Mapping[str, Any], name: str) -> None:
+    """Raise SanityError for more metrics or series than anybody means."""
+    if len(table) > MOST_NAMES:
+        raise SanityError(f"{len(table)} {name} were reported, and at most {MOST_NAMES} are kept")
 
 
 def _unit(entry: dict[str, Any], name: str) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused
 from runners.workloads import WORKLOADS, Result, SanityError
+from runners.workloads.reports import read_report
 from tests.runners.payload_runs import left
 
 CNN = WORKLOADS["cnn"]
@@ -134,3 +135,14 @@ def test_whatever_a_program_writes_every_number_read_is_finite(path: str, value:
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(SanityError):
         CNN.read(left(content), {})
+
+
+def test_more_series_than_anybody_means_are_no_result() -> None:
+    series = {f"loss {at}": {"unit": "1", "values": [1.0]} for at in range(1001)}
+    content = json.dumps({**GOOD, "series": series}).encode()
+    with pytest.raises(SanityError, match="1001 series were reported"):
+        CNN.read(left(content), {})
+    assert CNN.so_far({"result.json": content}, {}).series == {}
+    lines = b"".join(b'{"series": "loss %d", "values": [1]}\n' % at for at in range(1001))
+    with pytest.raises(SanityError, match="1001 series were reported"):
+        read_report({"tare-result.jsonl": lines}, "tare-result.json", {})
