@@ -24,11 +24,13 @@ def can_repair(job: Job) -> bool:
     """Return whether what is missing of a failed job's block may be run by another job.
 
     Not where no run of it has begun: then the job itself is tried again. Nor where a planned
-    interim analysis has judged without it: that verdict stands.
+    interim analysis has judged without it: that verdict stands. And not before the files were
+    looked for once more, where some may be late: a run that did begin would be run twice.
     """
     return (
         job.state == Job.State.FAILED
         and not job.experiment.cancelled_at
+        and not job.may_be_late
         and missing_runs(job).exists()
         and job.runs.exclude(reason=NOT_STARTED).exists()
         and job.repeat > stage_of(job.experiment).settled

@@ -73,6 +73,11 @@ class Job(Submission):
         return self.is_final and bool(self.directory and self.submitted_at)
 
     @property
+    def may_be_late(self) -> bool:
+        """Whether its files are to be looked for once more, and have not been yet."""
+        return self.collect_at is not None and self.collect_tries <= 1  # 1: at its end
+
+    @property
     def number(self) -> int:
         """Its block as people count: from 1."""
         return self.block + 1

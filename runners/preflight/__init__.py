@@ -217,7 +217,7 @@ def _node(
     for number, runtime in enumerate(site.runtimes):
         yield node.runtime(said[f"runtime {number}"], runtime, area=area)
         if answer := said.get(f"modes {number}"):
-            yield from modes(answer, runtime, area=area)
+            yield from modes(answer, runtime)
     for number, spec in enumerate(site.environments):
         if answer := said.get(f"environment {number}"):
             yield node.environment(answer, spec, area=area, gpus_asked=gpus, gpus_there=there)

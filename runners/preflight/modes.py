@@ -33,8 +33,10 @@ def mode_name(runtime_label: str, mode: str) -> str:
     return f"{runtime_label} {mode}"
 
 
-def modes(answer: Answer, spec: RuntimeSpec, *, area: str) -> Iterator[Check]:
+def modes(answer: Answer, spec: RuntimeSpec) -> Iterator[Check]:
     """Yield a check for each mode that the trial came to; none if it did not start at all."""
+    # An area of its own: a check that does not come to it, beside runs, has not changed anything.
+    area = f"Modes of {spec.label}"
     lines = re.findall(r"^(\w+) (.*)$", answer.stdout.decode(errors="replace"), re.MULTILINE)
     tried = dict(lines)
     for mode, meaning in RUNTIMES[spec.kind].modes.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -152,7 +153,7 @@ class TestContact:
         ("columns", "words"),
         [
             ({"last_seen_at": None}, "never reached"),
-            ({"last_seen_at": timedelta(seconds=20)}, "reachable , 20 s ago"),
+            ({"last_seen_at": timedelta(seconds=20)}, r"reachable , \d+ s ago"),
             ({"last_seen_at": timedelta(minutes=5)}, "last reached 5 min ago"),
             (
                 {
@@ -176,7 +177,7 @@ class TestContact:
         row = ClusterFactory(**columns)
         for address in (reverse("overview"), reverse("cluster", args=[row.pk])):
             page = text(as_owner, address)
-            assert words in page
+            assert re.search(words, page), page
             assert "answers" not in page.replace("answers with a verdict", "")
 
     def test_is_recent_for_two_visits(self) -> None:

@@ -13,8 +13,8 @@ from tests.factories import ClusterFactory, ImageFactory, RuntimeFactory
 
 pytestmark = pytest.mark.django_db
 
-F3 = Check("Partition gpu", "udocker F3", "not applicable", "Not possible here. No patchelf.")
-P1 = Check("Partition gpu", "udocker P1", "ok", "Works.", value=WORKS)
+F3 = Check("Modes of udocker", "udocker F3", "not applicable", "Not possible here. No patchelf.")
+P1 = Check("Modes of udocker", "udocker P1", "ok", "Works.", value=WORKS)
 
 
 @pytest.fixture
@@ -58,12 +58,12 @@ def test_a_check_that_left_modes_out_does_not_forget_them(cluster: Cluster) -> N
 
 
 def test_a_mode_that_works_in_one_partition_works(cluster: Cluster) -> None:
-    works = Check("Partition b", "udocker F3", "ok", "Works.", value=WORKS)
+    works = Check("Modes of udocker", "udocker F3", "ok", "Works.", value=WORKS)
     checked(cluster, F3, works)
     assert ("udocker", "F3") in offered(cluster)
 
 
 def test_a_newer_check_wins(cluster: Cluster) -> None:
     checked(cluster, F3)
-    checked(cluster, Check("Partition gpu", "udocker F3", "ok", "Works.", value=WORKS))
+    checked(cluster, Check("Modes of udocker", "udocker F3", "ok", "Works.", value=WORKS))
     assert offered(cluster)["udocker", "F3"] == "udocker F3, for udocker"

@@ -6,7 +6,7 @@ import pytest
 
 from runners.jobs import Resources
 from runners.preflight.asking import where_jobs_run
-from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
+from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, Site, changes
 from runners.preflight.modes import WORKS, modes
 from runners.preflight.probes import Answer
 from runners.schedulers import Slurm
@@ -25,7 +25,7 @@ X9 ok
 
 def checks(printed: bytes) -> dict[str, tuple[str, str, str]]:
     answer = Answer(0, printed, b"", seconds=40)
-    rows = modes(answer, UDOCKER, area="Partition gpu")
+    rows = modes(answer, UDOCKER)
     return {check.name: (check.outcome, check.value, check.found) for check in rows}
 
 
@@ -66,3 +66,10 @@ def test_modes_are_tried_once_and_never_beside_runs() -> None:
     assert asked(site) == ["modes 0"]
     assert asked(site, first="another partition") == []
     assert asked(measuring) == []
+
+
+def test_a_check_that_left_modes_out_has_changed_nothing() -> None:
+    tried = list(modes(Answer(0, PRINTED, b"", seconds=40), UDOCKER))
+    node = Check("Partition gpu", "Node", "ok", "Ran on node1.")
+    assert changes([node, *tried], [node]) == []
+    assert changes([node], [node, *tried]) == []
