@@ -47,6 +47,7 @@ from runners.records import parse_journal
 from runners.runner import Runner
 from runners.schedulers import Status
 from runners.scripts import render
+from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
@@ -398,7 +399,7 @@ def _send(row: Job | Chore, runner: Runner) -> None:
 def _held_back(row: Job | Chore, no: NotNow) -> SendingPaused:
     """Write a pause down, and return what ends this visit's sending."""
     hold(row, storable(str(no)), kind=no.kind, scope=no.scope)
-    logger.warning("%s: %s (%s)", row.cluster, no, no.kind)
+    logger.warning("%s: %s (%s)", row.cluster, clean_text(str(no)), no.kind)
     return SendingPaused(str(no), kind=no.kind)
 
 
@@ -426,7 +427,7 @@ def _back_off(cluster: Cluster, error: TryAgain) -> None:
     pause = min(
         timedelta(seconds=cluster.poll_seconds) * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF
     )
-    logger.warning("%s: %s (%s)", cluster, error, error.kind)
+    logger.warning("%s: %s (%s)", cluster, clean_text(str(error)), error.kind)
     Cluster.objects.filter(pk=cluster.pk).update(
         last_error=storable(str(error)),
         last_error_kind=error.kind,
