@@ -329,6 +329,7 @@ class TestSending:
         other.pk, other.name = None, "other"
         other.work_directory += "-2"
         other.save()
+        other.users.add(other.owner)
         RuntimeFactory(cluster=other, kind="charliecloud", executable="ch-run")
         row = staging.stage(archive.image, other, "sandbox", other.owner)
         second = StagedImage.objects.get(format="archive", cluster=other)
@@ -378,10 +379,10 @@ def test_of_two_archives_that_are_each_others_only_copy_one_stays(here: Cluster)
 
 def test_only_whose_it_is_and_who_runs_the_cluster_may_remove_a_form(here: Cluster) -> None:
     row = StagedImageFactory(cluster=here, state="ready", made_here=True, path="/a.sif")
-    Cluster.objects.filter(pk=here.pk).update(transport="ssh", credential=None)
-    row.refresh_from_db()
+    someone = UserFactory(role="researcher")
+    here.users.add(someone, row.image.owner)
     with pytest.raises(staging.NotDone, match="not yours to change"):
-        staging.unstage(row, UserFactory(role="researcher"))
+        staging.unstage(row, someone)
     staging.unstage(row, row.image.owner)
 
 
