@@ -182,7 +182,7 @@ def test_a_certificate_is_kept_and_renewed_and_must_belong(
 def test_who_may_use_it_is_chosen(maker: Client, people: People) -> None:
     row, group = made(people.other), Group.objects.create(name="vision")
     friend = UserFactory(username="friend")
-    cluster = ClusterFactory(credential=row)
+    cluster = ClusterFactory(transport="ssh", credential=row)
     assert not cluster.usable_by(friend)
     sent = {"users": [friend.pk], "groups": [group.pk]}
     assert maker.post(reverse("credential_share", args=[row.pk]), sent).status_code == 302

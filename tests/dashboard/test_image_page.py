@@ -158,6 +158,7 @@ def test_what_cannot_be_staged_is_said_at_its_field(
 def test_a_cluster_whose_key_is_not_theirs_is_not_offered(
     as_owner: Client, image: Image, site: Site, people: People
 ) -> None:
+    site.cluster.transport = "ssh"
     site.cluster.credential = CredentialFactory(owner=people.admin)
     site.cluster.save()
     shown = page(as_owner, image)

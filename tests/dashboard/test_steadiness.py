@@ -82,7 +82,8 @@ def test_the_spread_of_each_environment_and_of_packed_runs_is_said(
     for one, times in zip(packed.environments, (2, 3), strict=True):
         low, high = one.sd_ratio.ci95 or (0, 0)
         assert low < times < high
-        assert one.sentence.endswith("(SD within runs, 95 % CI; 5 runs packed, 5 alone).")
+        assert one.sentence.endswith("(95 % CI; SD within runs).")
+        assert "(95 % CI; 5 runs packed, 5 alone)" in one.sentence
         assert one.sentence in page_of(as_owner, spreads)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,9 @@ from pytest_django.fixtures import Settings
 
 from experiments import execution
 from experiments.checks import credential_keys_work
-from experiments.models import Arrival, AuditEntry, Credential
+from experiments.models import Arrival, AuditEntry, Credential, ShareLink
 from experiments.secrets import SEALED, KeyRing, Secret, WrongKey, secret_fields
-from tests.factories import ClusterFactory, CredentialFactory, UserFactory
+from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY----- very secret"
 
@@ -32,10 +33,17 @@ def make_arrival(**secrets: str) -> Arrival:
     )
 
 
+def make_link(**secrets: str) -> ShareLink:
+    return ShareLink.objects.create(
+        experiment=ExperimentFactory(), token_hash=uuid.uuid4().hex, **secrets
+    )
+
+
 # How to make a row with secrets, for every model that has some.
 MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Credential: CredentialFactory,
     Arrival: make_arrival,
+    ShareLink: make_link,
 }
 
 
