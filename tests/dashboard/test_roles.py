@@ -99,6 +99,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_stop": (POST, "results", Role.RESEARCHER),
     "experiment_delete": (POST, "draft", Role.RESEARCHER),
     "job_retry": (POST, "job", Role.RESEARCHER),
+    "job_repair": (POST, "job", Role.RESEARCHER),
+    "job_collect": (POST, "job", Role.RESEARCHER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
     "run_file_fetch": (POST, "file", Role.RESEARCHER),

@@ -107,7 +107,7 @@ class TestLaunch:
 
     def test_is_refused_to_who_may_not_use_the_clusters_key(self) -> None:
         key = CredentialFactory()
-        experiment = ExperimentFactory(cluster__credential=key)
+        experiment = ExperimentFactory(cluster__credential=key, cluster__transport="ssh")
         with pytest.raises(NotLaunchable, match="not yours to use"):
             lifecycle.launch(experiment, experiment.owner)
         key.users.add(experiment.owner)

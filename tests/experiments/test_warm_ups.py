@@ -87,7 +87,7 @@ def test_a_run_that_never_settles_counts_and_is_named(columns):
     (pair,) = made.group.pairs
     run = Run.objects.get(experiment=made.experiment, repeat=6, environment=made.box)
     assert pair.n_blocks == 6
-    assert stamped(pair).startswith(f"1 of 12 runs never settle: run {run.uid} (box).")
+    assert stamped(pair).startswith(f"1 of 12 runs never settles: run {run.uid} (box).")
     cut = 60 if columns else BURN_IN
     assert made.values(made.box)[5] == pytest.approx(fmean(never[cut:]))
 

@@ -24,7 +24,7 @@ def test_only_the_programs_travel() -> None:
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "training",
         "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
         "software.py", "install.py", "extend.py", "place.py", "command.py",
-        "blas_libraries.py", "files.py", "pages.py", "startup.py",
+        "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
     }  # fmt: skip
 
 
