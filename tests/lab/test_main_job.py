@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from experiments import execution, lifecycle
-from experiments.models import Cluster, Environment, Experiment, Job, Run
+from experiments.models import Cluster, Environment, Experiment, Job, Pause, Run
 from lab.client import Lab
 from tests.conftest import finish, tick_until
 from tests.factories import ExperimentFactory, WorkloadFactory
@@ -202,12 +202,12 @@ class TestBadDays:
         made = experiment(["bare metal", "Apptainer SIF"])
         place = made.cluster.work_directory
         Cluster.objects.update(work_directory=tiny)
-        assert execution.tick(made.cluster.pk) == "try again"
-        made.cluster.refresh_from_db()
-        assert made.cluster.last_error_kind == "disk full"
-        assert made.jobs.get().state == Job.State.SUBMITTING
+        assert execution.tick(made.cluster.pk) == "done"
+        assert Pause.objects.get().kind == "disk full"
+        assert made.jobs.get().state in (Job.State.PLANNED, Job.State.SUBMITTING)
         lab.execute(["mount", "-o", "remount,size=64m", tiny])
         Cluster.objects.update(retry_at=None, work_directory=place)
+        Pause.objects.update(retry_at=timezone.now())
         finish(made)
         lab.execute(["umount", "-l", tiny])
         assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}

@@ -145,7 +145,6 @@ def test_a_site_asks_in_its_own_spelling(cluster):
     ("wanted", "no", "words"),
     [
         ({"partition": "nope"}, NotNow, "Invalid partition name specified"),
-        ({"account": "nope"}, NotNow, "Invalid account or account/partition combination"),
         ({"gpus_per_node": 9}, NotNow, "Requested node configuration is not available"),
         ({"memory_mb": 999_999}, Refused, "Memory specification can not be satisfied"),
         ({"directives": ("--bogus",)}, Refused, "unrecognized option '--bogus'"),
