@@ -8,7 +8,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test lint types locks bench
+.PHONY: setup setup-dev demo test explore lint types locks bench
 
 setup: .venv/.ready
 
@@ -17,6 +17,10 @@ demo: setup
 
 test: setup-dev lint types
 	@$(RUN) -m pytest -n 2
+
+# Properties that hold for every input, tried with new inputs, ten times as many as `make test` tries.
+explore: setup-dev
+	@HYPOTHESIS_PROFILE=explore $(RUN) -m pytest -n 2 -m "not lab and not browser" $$(git grep -l "^from hypothesis\|^import hypothesis" -- tests)
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,9 +23,12 @@ from tests.factories import (
     WorkloadFactory,
 )
 
-# How long an example takes says how busy the machine is, not whether the promise holds.
-hypothesis_settings.register_profile("tare", deadline=None)
-hypothesis_settings.load_profile("tare")
+# How long an example takes says how busy the machine is, not whether the promise holds. `make test`
+# tries the same examples each time, so that a change is blamed for what it breaks and for nothing
+# else; `make explore` draws new ones, ten times as many.
+hypothesis_settings.register_profile("repeat", deadline=None, derandomize=True)
+hypothesis_settings.register_profile("explore", deadline=None, max_examples=1000)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
 

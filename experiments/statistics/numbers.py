@@ -112,8 +112,8 @@ def spread(
     if sd is None:
         return f"{quantity(mean, unit)} ({known})"
     mean, sd = mean * factor, sd * factor
-    if 0 < abs(mean) < SMALLEST:
-        value = f"{scientific(mean, 4)} ± {scientific(sd, 2) if sd else 0}"
+    if abs(mean) < SMALLEST:  # a mean of zero, too, has no digits for its spread to line up with
+        value = f"{_written(mean, 4) if mean else 0} ± {_written(sd, 2) if sd else 0}"
     else:
         decimals = _decimals(sd, 2) if sd else _decimals(mean, 4)
         decimals = min(decimals, max(_decimals(mean, MOST_DIGITS), 0))

@@ -172,6 +172,9 @@ def test_quantities_have_no_row_of_zeros(mean, sd, n, unit):
         (22.94, 0.0, "22.94 ± 0.00 (SD, n = 5)"),
         (22.94, 0.31, "22.94 ± 0.31 (SD, n = 5)"),
         (1e-20, 2e-21, "1.000e−20 ± 2.0e−21 (SD, n = 5)"),
+        (0.0, 1e-12, "0 ± 1.0e−12 (SD, n = 5)"),
+        (-0.0, 0.25, "0 ± 0.25 (SD, n = 5)"),
+        (0.0, 0.0, "0 ± 0 (SD, n = 5)"),
     ],
 )
 def test_a_spread_that_its_digits_would_hide_is_written_as_a_power_of_ten(mean, sd, text):
