@@ -7,6 +7,7 @@ that dies anywhere is finished by the next one. What is odd about one row ends o
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,12 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from experiments.execution.attempts import (
+    MOST_ATTEMPTS,
+    counted_attempt,
+    has_ended_workers,
+    untried_first,
+)
 from experiments.execution.chores import (
     NotPossible,
     chore_directory,
@@ -38,6 +45,7 @@ from experiments.execution.links import (
     partition_problem,
     sent_files,
 )
+from experiments.late_files import plan_next
 from experiments.lifecycle import REFUSED, end_runs, move, record
 from experiments.models import Chore, Cluster, Credential, Job, Pause, Run
 from experiments.pauses import end_pauses, hold, is_held, without_held
@@ -55,6 +63,7 @@ logger = logging.getLogger(__name__)
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 MOST_AGAIN = 5  # jobs in one visit
 LONGEST_BACK_OFF = timedelta(minutes=5)
+COLLECTING_SECONDS = 240  # after which a visit begins to read the files of no further row
 
 
 class SendingPaused(TryAgain):
@@ -224,11 +233,14 @@ def _skip(row: Job | Chore, size: int, problem: str = "") -> None:
 def _collect(held: Lease, runner: Runner) -> None:
     """Fetch what has ended. One row whose files take too long waits; two, and the site is slow."""
     too_slow: Job | Chore | None = None
-    for row in _both(held, Job.State.COLLECTING):
+    began = time.monotonic()
+    for row in untried_first(_both(held, Job.State.COLLECTING)):
+        if time.monotonic() - began > COLLECTING_SECONDS:
+            return  # the next visit begins with what is left
         held.renew()
         try:
             with guarded(row, row.cluster, partial(keep_damaged, row)):
-                collect(row, runner)
+                _collect_row(row, runner)
         except TryAgain as error:
             if error.kind != "time-out" or too_slow:
                 raise
@@ -236,13 +248,32 @@ def _collect(held: Lease, runner: Runner) -> None:
             note_failure(row.cluster, f"{row}: its files could not be fetched. {error}")
 
 
+def _collect_row(row: Job | Chore, runner: Runner) -> None:
+    """Fetch what a row has left, unless that has ended one worker after the other."""
+    if has_ended_workers(row):
+        what = "job" if isinstance(row, Job) else "operation"
+        problem = (
+            f"Tare's worker ended {MOST_ATTEMPTS} times while it read this {what}'s files, by its "
+            "memory or by its time: they are left alone until somebody has them read again"
+        )
+        note_failure(row.cluster, f"{row}: {problem}.")
+        keep_damaged(row, problem)
+        return
+    with counted_attempt(row):
+        collect(row, runner)
+
+
 def _collect_again(held: Lease, runner: Runner) -> None:
     """Look a few times more for files of ended jobs that had not come when they were collected."""
     due = _jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
     for job in due[:MOST_AGAIN]:
         held.renew()
+        # Before they are read: a worker that ends over these files finds them put off.
+        plan_next(job, complete=has_ended_workers(job))
+        if has_ended_workers(job) and not job.collect_asked_by_id:
+            continue
         try:
-            with guarded(job, job.cluster, partial(put_off, job)):
+            with guarded(job, job.cluster, partial(put_off, job)), counted_attempt(job):
                 collect_again(job, runner)
         except TryAgain as error:
             put_off(job, str(error))  # else each visit would end here, and nothing be sent

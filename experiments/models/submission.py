@@ -40,6 +40,12 @@ class Submission(models.Model):
     started_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True, help_text="When it had left the queue.")
     ended_at = models.DateTimeField(null=True)
+    collecting_attempts = models.PositiveSmallIntegerField(
+        default=0, help_text="Attempts to read its files that never came to an end."
+    )
+    collecting_tried_at = models.DateTimeField(
+        null=True, help_text="When the last attempt to read its files began."
+    )
 
     class Meta:
         abstract = True

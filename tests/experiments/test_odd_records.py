@@ -77,9 +77,9 @@ def make_odd(run: Run, odd: str) -> None:
         Path(os.fsdecode(os.fsencode(job / "snapshot") + b"/" + NAMES[odd])).write_text("odd")
 
 
-def beside(culprit: Experiment) -> Experiment:
-    """Return an experiment of somebody else's on the same cluster."""
-    second = EnvironmentFactory(name="second", cluster=culprit.cluster, python=sys.executable)
+def beside(culprit: Experiment, name: str = "second") -> Experiment:
+    """Return an experiment of somebody else's on the same cluster; `name` is its environment's."""
+    second = EnvironmentFactory(name=name, cluster=culprit.cluster, python=sys.executable)
     other: Experiment = ExperimentFactory(
         cluster=culprit.cluster,
         partition=None,

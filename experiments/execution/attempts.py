@@ -1,0 +1,55 @@
+"""Attempts to read what a job or chore has left, counted before they begin.
+
+Some files end the worker itself, by its memory or its time. Only what was written down before can
+tell the next visit that it was this row, over which the one before it died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
+from rq.timeouts import BaseTimeoutException
+
+from experiments.models import Chore, Job
+
+MOST_ATTEMPTS = 3
+"""As many workers may end over the files of one row before they are left alone."""
+
+
+@contextmanager
+def counted_attempt(row: Job | Chore) -> Iterator[None]:
+    """Count an attempt at a row's files, unless the block ends in any way that Tare sees.
+
+    A site that does not answer, a mistake of ours or an orderly end of the worker count nothing. A
+    worker that is killed does, and one whose time is over: a visit begins no row late, so that row
+    has taken most of it.
+    """
+    rows = type(row)._default_manager.filter(pk=row.pk)
+    before = row.collecting_attempts
+    rows.update(collecting_attempts=before + 1, collecting_tried_at=timezone.now())
+    try:
+        yield
+    except BaseTimeoutException:
+        raise
+    except BaseException:
+        with suppress(DatabaseError, InterfaceError):  # it may be what failed
+            rows.update(collecting_attempts=before)
+        raise
+    rows.update(collecting_attempts=0)
+
+
+def has_ended_workers(row: Job | Chore) -> bool:
+    """Return whether too many attempts at a row's files never came to an end."""
+    return row.collecting_attempts >= MOST_ATTEMPTS
+
+
+def untried_first(rows: list[Job | Chore]) -> list[Job | Chore]:
+    """Return rows in the order in which to read their files: what was tried last comes last."""
+
+    def last_tried(row: Job | Chore) -> float:
+        return row.collecting_tried_at.timestamp() if row.collecting_tried_at else 0.0
+
+    return sorted(rows, key=last_tried)
