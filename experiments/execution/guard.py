@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from textwrap import shorten
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 from django.utils import timezone
@@ -17,14 +16,14 @@ from rq.exceptions import StopRequested
 from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.lease import LeaseLost
+from experiments.execution.own_failures import Failure, describe
 from experiments.models import Chore, Cluster, Job, Run
-from runners.errors import Refused, TryAgain
+from runners.errors import TryAgain
 from runners.preflight.checks import Check
 from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
-LONGEST = 500  # characters of an error's text that a page repeats
 MOST_WORDS = 2000  # characters of what another machine said
 OWN_CURE = "Try again; if it says so again, tell who looks after Tare: its worker's log says more."
 TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too deep a document
@@ -45,12 +44,12 @@ def guarded(
         if concerns_the_visit(error):
             raise
         problem = describe(error)
-        logger.exception("%s on %s", row, cluster)
-        note_failure(cluster, f"{row}: {problem}")
+        logger.error("%s on %s: %s", row, cluster, problem)
+        note_failure(cluster, problem, of=row)
         if give_up is not None:
             with guarded(row, cluster):
                 row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
-                give_up(problem)
+                give_up(problem.words)
 
 
 @contextmanager
@@ -63,7 +62,7 @@ def ended_anyway(end: Callable[[Check], object]) -> Iterator[None]:
         yield
     except Exception as error:
         with suppress(DatabaseError, InterfaceError):  # it may be what failed
-            end(Check("Connection", "Worker", "failed", describe(error), OWN_CURE))
+            end(Check("Connection", "Worker", "failed", describe(error).words, OWN_CURE))
         raise
 
 
@@ -78,19 +77,17 @@ def concerns_the_visit(error: Exception) -> bool:
     return isinstance(error, TryAgain | LeaseLost | BaseTimeoutException | StopRequested)
 
 
-def describe(error: Exception) -> str:
-    """Return an error as pages and rows can show it."""
-    text = shorten(storable(str(error)), LONGEST, placeholder=" ...")
-    if isinstance(error, Refused):
-        return text  # the other side's own words
-    return f"Tare itself failed: {type(error).__name__}: {text}"
-
-
 def storable(words: str) -> str:
     """Return what another machine said as the database takes it, and no novel."""
     return clean_text(words)[:MOST_WORDS]
 
 
-def note_failure(cluster: Cluster, problem: str) -> None:
+def note_failure(cluster: Cluster, problem: Failure, *, of: Job | Chore | Run) -> None:
     """Write on the cluster's page what went wrong there without ending the visit."""
-    Cluster.objects.filter(pk=cluster.pk).update(own_failure=problem, own_failed_at=timezone.now())
+    # A chore's own words name images and experiments that not every reader may see.
+    row = f"operation {of.pk}" if isinstance(of, Chore) else str(of)
+    Cluster.objects.filter(pk=cluster.pk).update(
+        own_failure=f"{row}: {problem.words}",
+        own_failure_details=problem.details,
+        own_failed_at=timezone.now(),
+    )

@@ -35,7 +35,7 @@ from experiments.execution.chores import (
 )
 from experiments.execution.collect import collect, keep_damaged
 from experiments.execution.collect_again import collect_again, put_off
-from experiments.execution.guard import describe, guarded, note_failure, storable
+from experiments.execution.guard import guarded, note_failure, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
 from experiments.execution.links import (
@@ -45,6 +45,7 @@ from experiments.execution.links import (
     partition_problem,
     sent_files,
 )
+from experiments.execution.own_failures import Failure, describe
 from experiments.late_files import plan_next
 from experiments.lifecycle import REFUSED, end_runs, move, record
 from experiments.models import Chore, Cluster, Credential, Job, Pause, Run
@@ -94,7 +95,7 @@ def tick(cluster_pk: int) -> str:
             return "lease lost"
         except Exception as error:
             with suppress(DatabaseError, InterfaceError):  # it may be what failed
-                _back_off(cluster, TryAgain(describe(error), kind="Tare itself failed"))
+                _back_off_from(cluster, describe(error))
             raise
         _seen(cluster)
         return "done"
@@ -245,7 +246,8 @@ def _collect(held: Lease, runner: Runner) -> None:
             if error.kind != "time-out" or too_slow:
                 raise
             too_slow = row
-            note_failure(row.cluster, f"{row}: its files could not be fetched. {error}")
+            words = f"its files could not be fetched. {storable(str(error))}"
+            note_failure(row.cluster, Failure(words), of=row)
 
 
 def _collect_row(row: Job | Chore, runner: Runner) -> None:
@@ -256,7 +258,7 @@ def _collect_row(row: Job | Chore, runner: Runner) -> None:
             f"Tare's worker ended {MOST_ATTEMPTS} times while it read this {what}'s files, by its "
             "memory or by its time: they are left alone until somebody has them read again"
         )
-        note_failure(row.cluster, f"{row}: {problem}.")
+        note_failure(row.cluster, Failure(f"{problem}."), of=row)
         keep_damaged(row, problem)
         return
     with counted_attempt(row):
@@ -464,6 +466,14 @@ def _back_off(cluster: Cluster, error: TryAgain) -> None:
         last_error_kind=error.kind,
         failures=failures,
         retry_at=timezone.now() + pause,
+    )
+
+
+def _back_off_from(cluster: Cluster, problem: Failure) -> None:
+    """Back off from what ended a visit and was not the cluster's fault."""
+    _back_off(cluster, TryAgain(problem.words, kind="Tare itself failed"))
+    Cluster.objects.filter(pk=cluster.pk).update(
+        own_failure="", own_failure_details=problem.details, own_failed_at=timezone.now()
     )
 
 

@@ -7,7 +7,6 @@ clock asks another one; what was given up meanwhile is noticed at the same time.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from django.utils import timezone
 
 from experiments import audit, store
 from experiments.execution.links import Link, ssh_address
+from experiments.execution.own_failures import describe
 from experiments.inventory import columns, storable
 from experiments.lifecycle import end_arrival
 from experiments.models import Arrival, Cluster, Image, StagedImage, User
@@ -31,8 +31,6 @@ from runners.errors import Refused, TryAgain
 from runners.images import About, about, identify, registry, to_oci
 from runners.transports import Local, Transport
 from runners.untrusted import clean_text
-
-logger = logging.getLogger(__name__)
 
 PLACES = ("cluster__credential", "cluster__jump_host")
 PAUSE_SECONDS = 1.0  # between two words about how far it is
@@ -216,11 +214,9 @@ def in_words(problem: Exception) -> str:
     """
     if isinstance(problem, OperationalError | InterfaceError):
         raise problem
-    words = storable(str(problem))[:MOST_WORDS]
     if isinstance(problem, TryAgain | Refused | OSError):
-        return str(words)
-    logger.error("A transfer failed", exc_info=problem)
-    return f"Tare itself failed, and wrote to its log why: {type(problem).__name__}: {words}"
+        return str(storable(str(problem))[:MOST_WORDS])
+    return describe(problem).words
 
 
 def _forget(path: Path) -> None:

@@ -234,6 +234,9 @@ class Cluster(SharedInside):
     own_failure = models.TextField(
         blank=True, editable=False, help_text="What Tare could not handle there, of one job."
     )
+    own_failure_details = models.TextField(
+        blank=True, editable=False, help_text="More of it, for administrators."
+    )
     own_failed_at = models.DateTimeField(null=True, editable=False)
     failures = models.PositiveIntegerField(default=0, editable=False)
     retry_at = models.DateTimeField(null=True, editable=False)
@@ -278,8 +281,17 @@ class Cluster(SharedInside):
     @property
     def recent_failure(self) -> str:
         """What Tare could not handle there, for a day: the visits went on without it."""
-        is_recent = self.own_failed_at and timezone.now() - self.own_failed_at < FAILURE_SHOWN
-        return self.own_failure if is_recent else ""
+        return self.own_failure if self._has_failed_lately else ""
+
+    @property
+    def recent_details(self) -> str:
+        """What administrators read beside it, or beside what ended a visit."""
+        return self.own_failure_details if self._has_failed_lately else ""
+
+    @property
+    def _has_failed_lately(self) -> bool:
+        at = self.own_failed_at
+        return at is not None and timezone.now() - at < FAILURE_SHOWN
 
     @property
     def due_at(self) -> datetime | None:

@@ -204,3 +204,47 @@ def test_lists_do_not_ask_for_each_cluster(
     for name in ("overview", "clusters"):
         with django_assert_max_num_queries(20):
             as_owner.get(reverse(name))
+
+
+def test_lists_name_what_is_paused_and_what_tare_could_not_handle(
+    waiting: Experiment, as_owner: Client
+) -> None:
+    pause(waiting)
+    Cluster.objects.update(
+        own_failure="job 1234abcd: Tare itself failed, under reference 5fe1.",
+        own_failure_details="KeyError: 'time' (reference 5fe1)",
+        own_failed_at=timezone.now(),
+    )
+    for address in (reverse("overview"), reverse("clusters")):
+        page = text(as_owner, address)
+        assert "Job 1234abcd: Tare itself failed, under reference 5fe1." in page
+        assert f"no jobs are sent to {waiting.cluster}" in page
+        assert WORDS in page
+        assert "KeyError" not in page
+
+
+@pytest.mark.parametrize(("who", "reads"), [("other", False), ("admin", True)])
+@pytest.mark.parametrize("ends_the_visit", [False, True])
+def test_only_administrators_read_the_text_of_an_exception(
+    waiting: Experiment, people: People, who: str, reads: bool, ends_the_visit: bool
+) -> None:
+    failed = "Tare itself failed, under reference 5fe1."
+    Cluster.objects.update(
+        own_failure="" if ends_the_visit else failed,
+        last_error=failed if ends_the_visit else "",
+        own_failure_details="KeyError: 'time' (reference 5fe1)",
+        own_failed_at=timezone.now(),
+    )
+    page = text(people.client(who), reverse("cluster", args=[waiting.cluster.pk]))
+    assert failed in page
+    assert ("KeyError" in page) is reads
+
+
+def test_a_cluster_that_is_being_set_up_is_not_called_reachable(
+    waiting: Experiment, as_owner: Client
+) -> None:
+    Cluster.objects.update(preparing="Starting the cluster of this machine")
+    for address in (reverse("overview"), reverse("clusters")):
+        page = text(as_owner, address)
+        assert "being set up" in page
+        assert "reachable" not in page
