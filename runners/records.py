@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import re2
@@ -32,6 +33,7 @@ LONGEST = 500_000  # of a command, and of what one tool printed about a node
 LONGEST_LINE = 1 << 16  # bytes of a journal's line
 MOST_LINES = 100_000  # of a journal: reading millions would keep other jobs waiting
 LONGEST_DOCUMENT = 4 * MIB  # of what a run saw: a large one has 100 kB
+ALL_DOCUMENTS = 32 * MIB  # of what all processes of a job's runs saw
 LONGEST_ID = 100  # characters that are kept of what claims to be a scheduler's id
 MOST_NAMED = 10  # lines that cannot be read, of a journal
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
@@ -129,6 +131,8 @@ def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> 
     """Read what `fetch_record` brought back; `wanted` as there."""
     checksums = _checksums(files)
     sizes = dict(files.sizes if isinstance(files, Fetched) else _sizes(files))
+    unread = _too_many_documents(files)
+    files = {name: content for name, content in files.items() if name not in unread}
     journal, damage = _read_lines(files.get("journal.ndjson", b""))
     times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
     directories = {name.split("/")[1] for name in files if re.match(r"runs/\d{1,9}-[^/]+/", name)}
@@ -139,7 +143,10 @@ def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> 
     return Record(
         started_by=_text(files, "started")[:LONGEST_ID] or None,
         exit_code=_number(files, "exit_code"),
-        runs={name.partition("-")[2]: _read_run(files, f"runs/{name}", times) for name in in_order},
+        runs={
+            name.partition("-")[2]: _read_run(files, f"runs/{name}", times, unread)
+            for name in in_order
+        },
         journal=journal,
         snapshot={
             clean_text(name.removeprefix("snapshot/")): _text(files, name)[:LONGEST]
@@ -241,7 +248,10 @@ def _said(word: LastWord) -> str:
 
 
 def _read_run(
-    files: Mapping[str, bytes], directory: str, times: Mapping[tuple[str, str], float]
+    files: Mapping[str, bytes],
+    directory: str,
+    times: Mapping[tuple[str, str], float],
+    unread: Collection[str] = (),
 ) -> RunRecord:
     uid = directory.rpartition("/")[2].partition("-")[2]
     left = {
@@ -254,6 +264,12 @@ def _read_run(
     snapshots = {one.name: one.snapshot for one in parts if one.snapshot}
     inside, damage = _document(left, "inside.json", INSIDE)
     inside = inside or snapshots.pop("instance 0", {})
+    too_many = [
+        f"{name.removeprefix(directory + '/')}: with those beside it there are more than "
+        f"{ALL_DOCUMENTS // MIB} MiB"
+        for name in unread
+        if name.startswith(f"{directory}/")
+    ]
     return RunRecord(
         began=times.get(("run began", uid)),
         ended=times.get(("run ended", uid)),
@@ -266,7 +282,7 @@ def _read_run(
         snapshot=inside,
         others=snapshots,
         culprit=f"{failed.name} {failed.end}" if failed else "",
-        damage=next(filter(None, [damage, *(one.damage for one in parts)]), ""),
+        damage=next(filter(None, [damage, *(one.damage for one in parts), *too_many]), ""),
     )
 
 
@@ -351,6 +367,18 @@ def _document(files: Mapping[str, bytes], name: str, shape: Shape) -> tuple[dict
         return parse_document(content, shape), ""
     except Damaged as error:
         return {}, f"{name}: {error}"
+
+
+def _too_many_documents(files: Mapping[str, bytes]) -> list[str]:
+    """Return the names of the largest documents about processes, beyond what is read of a job."""
+    sizes = {
+        name: len(content)
+        for name, content in files.items()
+        if name.endswith("/inside.json") and len(content) <= LONGEST_DOCUMENT
+    }
+    by_size = sorted(sizes, key=lambda name: (sizes[name], name))
+    totals = accumulate(sizes[name] for name in by_size)
+    return [name for name, total in zip(by_size, totals, strict=True) if total > ALL_DOCUMENTS]
 
 
 def _checksums(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -19,9 +19,11 @@ from runners.jobs import JobSpec, Resources, Step
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
 from runners.terminal import plain_text
+from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, parse_document
 
 LONGEST_SECONDS = 7200
+LONGEST_RESULT = 8 * MIB  # of one: the packages of a large image take 200 kB
 LAST_WORDS = 500  # characters of the output's end that a message repeats
 
 
@@ -141,9 +143,15 @@ def end_unsent(chore: Chore, reason: str, problem: str, *, to: str = Chore.State
 
 
 def result_of(record: Record, shape: Shape = Table()) -> dict[str, Any]:  # noqa: B008
-    """The result that the steps have written; nothing if it has not the shape that it must have."""
+    """The result that the steps have written; nothing if it is odd.
+
+    That is, without the shape that it must have, or too long to be read while others wait.
+    """
+    content = record.result or b"{}"
+    if len(content) > LONGEST_RESULT:
+        return {}
     try:
-        result: dict[str, Any] = parse_document(record.result or b"{}", shape)
+        result: dict[str, Any] = parse_document(content, shape)
     except Damaged:
         return {}
     return result

@@ -204,7 +204,8 @@ def keep_run(
     )
     run.series.all().delete()  # what an earlier attempt had come to
     said = result.facts.get("burn_in")
-    burn_in = said if isinstance(said, int) and 0 <= said <= MOST_STEPS else None
+    is_count = isinstance(said, int) and not isinstance(said, bool) and 0 <= said <= MOST_STEPS
+    burn_in = said if is_count else None
     Series.objects.bulk_create(
         note(
             Series(

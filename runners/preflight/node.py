@@ -120,7 +120,7 @@ def environment(
     if not gpus_asked:
         return make("ok", f"Starts: {value}.", value=value)
     seen = told.get("gpus")
-    if not isinstance(seen, int):
+    if isinstance(seen, bool) or not isinstance(seen, int):
         seen = 0
     if seen:
         gpus = f"{seen} GPU{'s' if seen > 1 else ''}"

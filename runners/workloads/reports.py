@@ -17,6 +17,7 @@ from typing import Any
 from runners.workloads.results import (
     SanityError,
     check_count,
+    check_schema,
     parse,
     parse_name,
     parse_number,
@@ -59,10 +60,7 @@ class Report:
         return self.units.get(name) or self.known_units.get(name, "1")
 
     def take_document(self, document: Mapping[str, Any]) -> None:
-        if document.get("schema") != 1:
-            raise SanityError(
-                f"the report has schema {document.get('schema')!r}; schema 1 is known"
-            )
+        check_schema(document, "report")
         for name in ("metrics", "series", "phases", "facts"):
             if not isinstance(document.get(name, {}), dict):
                 raise SanityError(f"the report's {name} are not a table")

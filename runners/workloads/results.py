@@ -46,8 +46,7 @@ class Result:
 def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:
     """The content of `result.json`. Raises SanityError unless every number in it can be used."""
     document = parse(content)
-    if document.get("schema") != 1:
-        raise SanityError(f"the result has schema {document.get('schema')!r}; schema 1 is known")
+    check_schema(document, "result")
     units = {metric.name: metric.unit for metric in metrics}
     measurements: dict[str, tuple[float, str]] = {}
     for name, entry in _entries(document, "metrics").items():
@@ -86,6 +85,13 @@ def parse(content: bytes | None) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise SanityError(f"the result is a JSON {type(document).__name__}, not an object")
     return document
+
+
+def check_schema(document: Mapping[str, Any], what: str) -> None:
+    """Raise SanityError unless the document is of the schema that is read here."""
+    schema = document.get("schema")
+    if isinstance(schema, bool) or schema != 1:  # true equals 1 in Python
+        raise SanityError(f"the {what} has schema {short(schema)}; schema 1 is known")
 
 
 def _refuse_constant(text: str) -> NoReturn:

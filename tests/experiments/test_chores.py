@@ -84,6 +84,14 @@ def test_a_chore_goes_from_its_steps_to_its_result(kind: Kind, chore: Chore) -> 
     assert done.started_at <= done.ended_at
 
 
+def test_a_result_as_long_as_a_book_is_not_read(kind: Kind, chore: Chore) -> None:
+    kind.shell = (
+        """{ printf '{"n": "'; head -c 9000000 /dev/zero | tr '\\0' x; echo '"}'; } >result.json"""
+    )
+    done = finish(chore)
+    assert (done.state, done.result) == ("done", {})
+
+
 def test_a_step_that_fails_is_named_with_its_last_words(kind: Kind, chore: Chore) -> None:
     kind.shell = "echo first; echo the disk is full >&2; exit 3"
     done = finish(chore)

@@ -21,6 +21,7 @@ from experiments.models import Chore, Cluster, Experiment, Job, Run
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from tests.conftest import finish, tick_until
+from tests.experiments.test_execution import script
 from tests.factories import EnvironmentFactory, ExperimentFactory
 from tests.runners.test_untrusted import CODES, INSIDES, JOURNALS, documents, tables
 
@@ -124,6 +125,19 @@ def test_a_variable_that_is_not_utf8_is_shown(experiment: Make) -> None:
         assert run.state == "succeeded", run.message
         assert run.snapshot
         assert run.snapshot.content["inside"]["variables"]["OMP_FOO"] == "caf\\xe9"
+
+
+def test_yes_is_no_number_of_steps(experiment: Make, tmp_path: Path) -> None:
+    result = 'result="${2%/*}/result.json"'
+    path = script(
+        tmp_path,
+        f'{sys.executable} "$@" && {result} && grep -q \'"burn_in": 1\' "$result" &&\n'
+        'sed -i \'s/"burn_in": 1/"burn_in": true/\' "$result"',
+    )
+    made = experiment(python=path)
+    finish(made)
+    found = made.runs.values_list("environment__name", "state", "series__burn_in")
+    assert {*found} == {("bare metal", "succeeded", 1), ("other", "succeeded", None)}
 
 
 REPORTS = documents(tables("schema", "metrics", "series", "phases", "facts"))

@@ -282,6 +282,7 @@ def test_a_container_without_the_nodes_gpu_is_red_though_it_ended_well():
 
 def test_without_a_gpu_on_the_node_nothing_is_expected_inside():
     assert start(inside(gpus=0), there=0).outcome == "ok"
+    assert "GPU inside" not in start(inside(gpus=True), there=0).found, "yes is no count"
     assert start(inside(gpus=0), asked=0).outcome == "ok"
 
 

@@ -241,3 +241,17 @@ def test_what_a_run_saw_is_no_book():
     content = b'{"cpu": [' + b"[]," * 2_000_000 + b"1]}"
     run = read_record({**WHOLE, "runs/0-b-b/inside.json": content}).runs["b-b"]
     assert (run.snapshot, run.damage) == ({}, "inside.json: it has 6 MiB")
+
+
+def test_what_many_processes_saw_is_bounded_in_sum_the_largest_last(monkeypatch):
+    monkeypatch.setattr(records, "ALL_DOCUMENTS", 5_000)
+    small, large = b'{"cpu": "small"}', b'{"cpu": "%s"}' % (b"x" * 1_000)
+    saw = {f"runs/0-b-b/rank-{number}/inside.json": large for number in range(1, 200)}
+    record = read_record({**WHOLE, "runs/0-b-b/inside.json": small, **saw})
+    run = record.runs["b-b"]
+    assert run.snapshot == {"cpu": "small"}
+    assert len(run.others) == 4
+    assert "with those beside it there are more than" in run.damage
+    others = [other for name, other in record.runs.items() if name != "b-b"]
+    assert not any(other.damage for other in others), "the fault of one run is not another's"
+    assert len(record.sizes) >= 200, "what is not read is still named"

@@ -47,6 +47,7 @@ def test_a_good_result_is_read_as_it_is() -> None:
         (b"[1]", "the result is a JSON list, not an object"),
         (b'{"schema": NaN}', "the result holds NaN, which is not a number"),
         (b'{"schema": -Infinity}', "the result holds -Infinity, which is not a number"),
+        (b'{"schema": true}', "the result has schema True; schema 1 is known"),
         (b'{"schema": 2}', "the result has schema 2; schema 1 is known"),
     ],
 )
