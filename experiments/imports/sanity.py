@@ -36,8 +36,9 @@ def gpus(path: str, parameters: dict[str, Any]) -> int:
 def check_devices(path: str, parameters: dict[str, Any], batch: float) -> None:
     """Refuse a batch size that is not that of all devices together."""
     each, count = parameters.get("batch_size_per_device"), len(_devices(parameters))
-    is_number = isinstance(each, int | float) and not isinstance(each, bool)
-    if is_number and abs(each * count - batch) > 0.5:
+    if isinstance(each, bool) or not isinstance(each, int | float):
+        return
+    if abs(each * count - batch) > 0.5:
         raise ImportProblem(
             f"{path}: the batch size is {batch:g}, but {count} device{'s' * (count != 1)} with "
             f"{each:g} each make {each * count:g}."
