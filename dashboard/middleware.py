@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 
 from csp.constants import SELF, UNSAFE_INLINE
@@ -13,6 +14,20 @@ Answer = Callable[[HttpRequest], HttpResponseBase]
 
 NUL = "\x00"
 QUEUES = "/admin/django_rq/"
+
+
+def refuse_charsets(get_response: Answer) -> Answer:
+    """Answer 400 to a request that says its text is not UTF-8, in which every page of ours sends.
+
+    Some of the names that Python knows decode no text at all, others to what no text can hold.
+    """
+
+    def checked(request: HttpRequest) -> HttpResponseBase:
+        if request.encoding and codecs.lookup(request.encoding).name != "utf-8":
+            return HttpResponseBadRequest(render_to_string("400.html"))
+        return get_response(request)
+
+    return checked
 
 
 def refuse_nul(get_response: Answer) -> Answer:

@@ -47,6 +47,7 @@ MIDDLEWARE = [
     # With random bytes in each answer, so that its length tells nothing of a secret in it (BREACH).
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
+    "dashboard.middleware.refuse_charsets",
     "dashboard.middleware.refuse_nul",
     "dashboard.middleware.widen_policy_for_queues",
     "django.contrib.sessions.middleware.SessionMiddleware",

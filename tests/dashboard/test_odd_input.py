@@ -146,6 +146,33 @@ def test_no_cookie_makes_a_page_fail(cookie: str, address: str) -> None:
     assert client.post(address).status_code < 500
 
 
+OF_NO_TEXT = ("hex", "idna", "undefined")  # that Python decodes to or from what is no text
+ODD_CHARSETS = [
+    *((charset, "/login/") for charset in (*OF_NO_TEXT, "unicode_escape", "utf-7")),
+    ("unicode_escape", "/search/?q=%5Cud800"),
+    ("utf-7", "/search/?q=%2B2AA-"),
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(("charset", "address"), ODD_CHARSETS)
+def test_a_request_in_another_charset_is_refused(charset: str, address: str, method: str) -> None:
+    client = logged_in(person(Role.RESEARCHER))
+    client.raise_request_exception = False
+    content = f"multipart/form-data; boundary=-; charset={charset}"
+    part = '---\r\nContent-Disposition: form-data; name="username"\r\n\r\n\\ud800+2AA-\r\n-----\r\n'
+    answer = client.generic(method, address, part, content_type=content)
+    assert answer.status_code == 400
+
+
+def test_utf_8_may_be_named() -> None:
+    client = Client()
+    content = "multipart/form-data; boundary=-; charset=UTF8"
+    part = '---\r\nContent-Disposition: form-data; name="username"\r\n\r\ncaf\u00e9\r\n-----\r\n'
+    answer = client.generic("POST", "/login/", part.encode(), content_type=content)
+    assert "caf\u00e9" in answer.content.decode()
+
+
 @pytest.mark.parametrize("model", admin.site._registry, ids=lambda model: model._meta.label_lower)
 def test_no_parameter_makes_an_administration_page_fail(
     model: type[Any],

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -25,6 +26,7 @@ from experiments.execution.lease import LEASE, lease
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.transports import Local
 from tests.conftest import finish
+from tests.experiments.test_execution import script
 
 Make = Callable[..., Experiment]
 
@@ -192,10 +194,13 @@ def state_of_all() -> list[Any]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("answers", range(1, 14))
 def test_a_visit_that_has_lost_its_lease_changes_nothing_more(
-    experiment: Make, answers: int
+    experiment: Make, tmp_path: Path, answers: int
 ) -> None:
     """Somebody takes over while the `answers`th command is under way, wherever that is."""
-    made = experiment()
+    gate = tmp_path / "gate"
+    waits = f'until [ -e {gate} ]; do sleep 0.1; done; exec {sys.executable} "$@"'
+    made = experiment(python=script(tmp_path, waits))
+    job = made.jobs.get()
     run, asked, then = Local.run, 0, []
 
     def and_lose(self: Local, argv: Any, **options: Any) -> Any:
@@ -213,6 +218,10 @@ def test_a_visit_that_has_lost_its_lease_changes_nothing_more(
         outcome = "done"
         while outcome == "done" and made.jobs.exclude(state__in=Job.FINAL).exists():
             outcome = execution.tick(made.cluster.pk)
+            job.refresh_from_db()
+            if job.state == Job.State.RUNNING:  # seen before it ends, however busy the machine is
+                gate.touch()
+    gate.touch()
     assert outcome == "lease lost"
     assert state_of_all() == then
     Cluster.objects.update(lease_token="", lease_until=None)
