@@ -6,7 +6,8 @@ before it draws: `layout.font.color` and `.family`; `gridcolor` of each axis; `m
 but `marker.line.color`, a thin rim, to the page's ground; those of traces with `meta.role` "ink"
 to the colour of its text; `fillcolor` of shapes named "band" and
 `line.color` of those named "reference"; the colours of traces with `meta.role` "muted" and the
-`font.color` of annotations named "muted" to its quiet colour.
+`font.color` of annotations named "muted" to its quiet colour; `bgcolor` of
+annotations that have one to its ground.
 A point's `customdata` is the uid of its run; its trace's `name` says what it is. An axis that has
 no title has names at its ticks; `layout.meta.x` says then what they are, and `layout.meta.rows` has
 longer names for those of y. From these the page makes the table of a figure.

@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.charts.forest import Row
 from dashboard.charts.style import (
+    GROUND,
     MUTED,
     Figure,
     Marks,
@@ -129,7 +130,8 @@ def _heading(group: str, pair: Pair, base: Level | None, top: int) -> list[dict[
             else f"{numbers.quantity(base.mean, unit)} (n not stated)"
         )
         one = f"1 = {label(pair.baseline, longest=24)}, {label(value, longest=60)}"
-    place = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "top"}
+    # On a ground of their own: the grid and the reference go through what stands above the bars.
+    place = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "top", "bgcolor": GROUND}
     return [
         note(f"<b>{label(group, longest=72)}</b>", y=top, **place),
         note(one, y=top + 18, name="muted", **place),

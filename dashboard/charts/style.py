@@ -37,6 +37,7 @@ COLOURS = (
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 """Lines are told apart in grey print too; the baseline's is solid."""
 
+GROUND = "#ffffff"
 INK, MUTED, LINE, BAND = "#1b1f24", "#5a626b", "#dcdedd", "rgba(90, 98, 107, 0.10)"
 MONOSPACE = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 

@@ -32,7 +32,8 @@ SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
 MOST_OPEN = 4
-"""Groups whose plots are seen at once; where there are more, each is opened by who wants it."""
+"""Groups whose plots and tables are seen at once; where there are more, each is opened by who wants
+it, and on paper all are."""
 BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
 EXPORTS = (
     ("Comparison, CSV", "comparison_csv"),
@@ -123,5 +124,6 @@ def shown(found: Comparison, request: OpenRequest) -> dict[str, Any]:
         "told_scaling": bool(batch),
         "sections": sections(found),
         "folds": len(found.groups) > MOST_OPEN,
+        "most_open": MOST_OPEN,
         "methods": methods(found),
     }

@@ -28,6 +28,7 @@ function dressed(figure) {
     if (shape.name === "reference") shape.line.color = muted;
   }
   for (const annotation of layout.annotations ?? []) {
+    if (annotation.bgcolor) annotation.bgcolor = ground;
     if (annotation.name === "muted") annotation.font = { ...annotation.font, color: muted };
   }
   for (const trace of data) {
@@ -82,12 +83,19 @@ document.addEventListener("htmx:afterSwap", () => drawAll("[data-chart]:not([dat
 document.addEventListener("tare:theme", () => drawAll("[data-chart]"));
 
 window.addEventListener("beforeprint", () => {
-  for (const fold of document.querySelectorAll("details.panel")) fold.open = true;
+  for (const fold of document.querySelectorAll("details.panel:not([open])")) {
+    fold.open = true;
+    fold.dataset.forPaper = "yes";
+  }
   for (const place of document.querySelectorAll("[data-chart]")) {
     draw(place, place.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
 });
 window.addEventListener("afterprint", () => {
+  for (const fold of document.querySelectorAll("details.panel[data-for-paper]")) {
+    fold.open = false;
+    delete fold.dataset.forPaper;
+  }
   drawAll("[data-chart]");
   // A plot without a width keeps its last one until it is told to look again.
   for (const place of document.querySelectorAll("[data-chart]")) fit(place);

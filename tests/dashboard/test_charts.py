@@ -11,6 +11,7 @@ from dashboard.charts import (
     COLOURS,
     SYMBOLS,
     Row,
+    bars,
     equivalence,
     forest,
     run_order,
@@ -417,3 +418,10 @@ def test_slopes_leave_out_incomplete_blocks_and_take_the_mean_of_repeats():
     ]
     (line,) = curves(slopes(runs, unit="s", metric="step time", marks=MARKS))
     assert line["y"] == [pytest.approx(1.0), pytest.approx(2.0), None]
+
+
+def test_headings_of_bars_stand_on_a_ground_of_their_own():
+    """The lines of the grid go through the whole plot."""
+    notes = bars(rows(samples()), marks=MARKS, better="lower")["layout"]["annotations"]
+    assert notes
+    assert all(note["bgcolor"] for note in notes)

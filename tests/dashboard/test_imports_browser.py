@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from experiments.importing import store
+from experiments.imports import files, read_logs
 from experiments.models import Experiment
 from tests import tf_cnn_logs as logs
-from tests.dashboard.conftest import Open
+from tests.dashboard.conftest import Open, People, drawn
 
 pytestmark = [
     pytest.mark.browser,
@@ -59,3 +61,37 @@ def test_what_is_wrong_with_a_file_is_said_at_once(
         page.get_by_label("Logs").set_input_files(archive)
         expect(page.locator("#found")).to_contain_text(words)
     expect(page.get_by_role("button", name="Import")).to_have_count(0)
+
+
+def test_many_configurations_are_folded_on_screen_and_whole_on_paper(
+    page: Page, open_page: Open, people: People
+) -> None:
+    """Verdicts, forest and methods stand open; tables and plots of each are opened one by one."""
+    experiment = store(
+        read_logs(files(logs.as_zip(logs.five_epochs()))),
+        environment=0,
+        baseline="lsdf_udocker_5epoch",
+        question="What do five epochs cost?",
+        margin=0.02,
+        owner=people.owner,
+        source="logs.zip",
+        machine="K80",
+    )
+    page.set_viewport_size({"width": 1440, "height": 900})
+    open_page(f"/experiments/{experiment.pk}/comparison/")
+    drawn(page)
+    assert page.evaluate("document.documentElement.scrollHeight") < 12_000
+    headings = page.locator("details.panel > summary")
+    folded = headings.count()
+    table = page.locator("#anatomy table").first
+    expect(table).to_be_hidden()
+    headings.get_by_text("Anatomy of a run").click()
+    expect(table).to_be_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("details.panel[open]")).to_have_count(folded)
+    expect(page.locator("details.panel table").last).to_be_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(page.locator("details.panel[open]")).to_have_count(1)
+    expect(table).to_be_visible()
+    page.emulate_media(media="print")  # without the event, as without JavaScript
+    expect(page.locator("details.panel table").last).to_be_visible()
