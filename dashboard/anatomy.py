@@ -9,6 +9,7 @@ from dashboard.phases import css_of, in_order
 from experiments.comparisons.anatomy import Anatomy, Body
 from experiments.statistics import numbers
 
+ROUNDING = 1e-12  # of the longest in a column: what floating point leaves where nothing differs
 MEASURED = ("steady state", "training")
 """What the verdicts are about; beside it nobody would see the rest of a bar."""
 
@@ -109,8 +110,8 @@ def _cells(body: Body, base: Body, order: Sequence[str], bodies: Sequence[Body])
 
 
 def _difference(seconds: float, column: Sequence[float | None]) -> str:
-    """With its sign, in its column's unit."""
-    text = numbers.beside(abs(seconds), column, "s")
-    if not float(text.partition(" ")[0]):
+    """With its sign, in its column's unit; what a subtraction leaves by rounding is none."""
+    longest = max(abs(one) for one in column if one is not None)
+    if abs(seconds) <= ROUNDING * longest:
         return "±0"
-    return f"{'−' if seconds < 0 else '+'}{text}"
+    return f"{'−' if seconds < 0 else '+'}{numbers.beside(abs(seconds), column, 's')}"

@@ -100,6 +100,25 @@ def test_any_phases_can_be_shown(phases: dict[str, float]) -> None:
     assert len(panel.rows[0].cells) == len(panel.phases) + 1
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (12.345678, "±0"),
+        (12.345678000000002, "±0"),
+        (12.345612, "−6.60e−05 s"),
+        (12.345712, "+3.40e−05 s"),
+        (12.4, "+0.0543 s"),
+    ],
+)
+def test_a_difference_of_any_size_can_be_shown(seconds: float, shown: str) -> None:
+    bodies = [
+        Body(name, 1, {"steady state": length}, length)
+        for name, length in (("bare", 12.345678), ("container", seconds))
+    ]
+    (panel,) = panels([Anatomy("w", "1x1", bodies)])
+    assert {cell.difference for cell in panel.rows[1].cells} == {shown}
+
+
 def test_runs_that_do_not_count_and_runs_without_phases_are_left_out(
     experiment: Experiment, as_owner: Client
 ) -> None:
