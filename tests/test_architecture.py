@@ -24,7 +24,11 @@ MAY_IMPORT = {
     "experiments.snapshots": {"experiments.programs"},
     "experiments.programs": set(),
     "experiments.parity": set(),
-    "experiments.imports": {"experiments.imports", "runners.workloads.running_rates"},
+    "experiments.imports": {
+        "experiments.imports",
+        "runners.workloads.results",
+        "runners.workloads.running_rates",
+    },
     "experiments.models": {
         "experiments.models",
         "experiments.design",

@@ -15,6 +15,7 @@ from typing import Any
 
 from experiments.imports.problems import ImportProblem, at
 from experiments.imports.reading import Line
+from runners.workloads.results import LARGEST
 
 CUMULATED = "current_examples_per_sec"
 AVERAGE = "average_examples_per_sec"
@@ -163,7 +164,7 @@ def _add_step(path: str, number: int, document: dict[str, Any], found: Metrics) 
             f"step {step} after step {found.steps[-1]}: a file holds one run, from its start.",
         )
     loss = _loss(path, number, document)
-    if loss is not None and not math.isfinite(loss) and found.diverged_at is None:
+    if loss is not None and not abs(loss) <= LARGEST and found.diverged_at is None:
         found.diverged_at = number
     found.steps.append(step)
     found.rates.append(_positive(path, number, document))
@@ -252,6 +253,8 @@ def _number(path: str, number: int, document: dict[str, Any]) -> float:
         found = math.inf
     if not math.isfinite(found):
         raise at(path, number, f"{document.get('name')} is {found}, not a finite number.")
+    if abs(found) > LARGEST:
+        raise at(path, number, f"{document.get('name')} is {found:g}, more than is ever measured.")
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from experiments.imports.benchmark_logger import TAIL, Metrics, clean
 from experiments.imports.problems import at
 from experiments.imports.reading import Line
+from runners.workloads.results import LARGEST
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 STEP = re.compile(rf"(\d{{1,9}})\s+images/sec:\s+({NUMBER})(?:\s+\+/-.*?\))?(?:\t\s*({NUMBER}))?")
@@ -61,7 +62,7 @@ def read_output(path: str, lines: Iterable[Line]) -> Output:
             if metrics.average is not None or (metrics.steps and number <= metrics.steps[-1]):
                 raise at(path, line.number, "a second run begins here; a file holds one run.")
             loss = float(step[3]) if step[3] else float("nan")
-            if step[3] and not abs(loss) < float("inf"):
+            if step[3] and not abs(loss) <= LARGEST:
                 metrics.diverged_at = metrics.diverged_at or line.number
             metrics.steps.append(number)
             metrics.rates.append(rate)
@@ -93,6 +94,6 @@ def _read_header(text: str, parameters: dict[str, Any]) -> None:
 
 def _speed(path: str, line: int, text: str) -> float:
     value = float(text)
-    if not 0 < value < float("inf"):
+    if not 0 < value <= LARGEST:
         raise at(path, line, f"images/sec is {text}; a speed is above zero.")
     return value

@@ -79,17 +79,20 @@ class Arms:
                 yield name, estimate
 
 
+LARGEST = 1e100  # whose squares can still be summed; what is measured comes nowhere near
+
+
 def logs(samples: Sequence[Sample]) -> list[float]:
     return [math.log(sample.value) for sample in samples]
 
 
 def check(samples: Sequence[Sample]) -> None:
-    """ValueError that names the run whose value has no logarithm."""
+    """ValueError that names the run whose value has no logarithm, or cannot be computed with."""
     for sample in samples:
-        if not (math.isfinite(sample.value) and sample.value > 0):
+        if not 0 < sample.value <= LARGEST:
             raise ValueError(
                 f"Run {sample.run} ({sample.environment}, block {sample.block}) has the value "
-                f"{sample.value}; only positive, finite values can be compared."
+                f"{sample.value}; only positive, finite values up to {LARGEST:g} can be compared."
             )
 
 

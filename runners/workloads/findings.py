@@ -12,7 +12,7 @@ from typing import Any
 
 from runners.workloads.missed_numbers import missed, whole_number
 from runners.workloads.patterns import Hit, hits
-from runners.workloads.results import SanityError, parse_number
+from runners.workloads.results import SanityError, check_size, parse_number
 
 TAIL_LINES = 3
 
@@ -26,7 +26,7 @@ def number_of(text: str, where: str) -> float:
         raise SanityError(f"{where} is {text[:60]!r}, which is no number.{why}") from None
     if not math.isfinite(value):
         raise SanityError(f"{where} is {text}, which is not a finite number")
-    return value
+    return check_size(value, where)
 
 
 def by_pattern(text: str, pattern: str, what: str) -> list[float]:

@@ -10,6 +10,7 @@ from runners.errors import Refused
 
 LONGEST_NAME = 100  # characters of a metric's, series' or phase's
 LONGEST_UNIT = 30
+LARGEST = 1e100  # of any number: squares and sums of larger ones are soon infinite
 MOST_NAMES = 1000  # of metrics or series: each becomes a row, and no page shows as many
 
 
@@ -150,7 +151,7 @@ def short(value: Any) -> str:
 
 
 def parse_number(value: Any, name: str) -> float:
-    """A finite number of a JSON document. Raises SanityError with its `name`."""
+    """A number of a JSON document that can be computed with. Raises SanityError with its `name`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SanityError(f"{name} is {short(value)}, which is not a number")
     try:
@@ -159,4 +160,11 @@ def parse_number(value: Any, name: str) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise SanityError(f"{name} is not a finite number")
+    return check_size(number, name)
+
+
+def check_size(number: float, name: str) -> float:
+    """Raise SanityError for a finite number that statistics and charts cannot compute with."""
+    if abs(number) > LARGEST:
+        raise SanityError(f"{name} is {number:g}, which is beyond anything that is measured")
     return number

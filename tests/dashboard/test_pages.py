@@ -12,7 +12,7 @@ from django.views.defaults import server_error
 
 from dashboard.facts import both_sides, phases
 from dashboard.matrix import matrix
-from experiments.models import Event, Experiment, Job, Run, Snapshot
+from experiments.models import Event, Experiment, Job, Measurement, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
     ExperimentFactory,
@@ -91,6 +91,17 @@ def test_many_verdicts_are_counted_where_they_are_told_in_short(
     address = reverse("comparison", args=[made.pk])
     assert "7 of 7" in as_owner.get(address, headers=HTMX).content.decode()
     assert as_owner.get(address).content.decode().count("slower than bare metal") == 7
+
+
+def test_a_number_that_nothing_can_be_computed_with_stops_no_page(
+    site: Site, people: People, as_owner: Client
+) -> None:
+    made = measured(site, people.owner)
+    Measurement.objects.filter(run__experiment=made).update(value=1.7e308)
+    other = measured(site, people.owner, question="And this one?")
+    assert other.question in as_owner.get(reverse("overview")).content.decode()
+    page = as_owner.get(reverse("comparison", args=[made.pk])).content.decode()
+    assert "only positive, finite values up to 1e+100 can be compared" in page
 
 
 def test_the_overview_waits_for_the_first_cluster(as_owner: Client) -> None:

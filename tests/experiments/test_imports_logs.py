@@ -204,6 +204,11 @@ def test_what_is_no_log_is_counted_and_left_out() -> None:
             "loss is not a number",
             "metric.log, line 3",
         ),
+        (
+            altered(3, extras=[{"name": "loss", "value": "1e200"}]),
+            "loss is not a number",
+            "metric.log, line 3",
+        ),
         ({f"{FOLDER}/benchmark.log": logs.benchmark()}, "no metrics", "metric.log is missing"),
         (
             {"a/1.txt": logs.output(total=None)},
@@ -212,7 +217,7 @@ def test_what_is_no_log_is_counted_and_left_out() -> None:
         ),
         ({"a/1.txt": logs.output(loss="nan")}, "loss is not a number", "1.txt, line 17"),
     ],
-    ids=["cut short", "NaN", "no metrics", "output cut short", "NaN printed"],
+    ids=["cut short", "NaN", "loss of 1e200", "no metrics", "output cut short", "NaN printed"],
 )
 def test_a_run_that_did_not_end_well_has_failed(tree: Any, reason: str, words: str) -> None:
     run = one(tree)
@@ -240,6 +245,7 @@ def test_a_half_written_last_line_is_a_run_that_died() -> None:
         (with_lines(lambda lines: ["[1]", *lines]), "line 1: this is not a JSON object"),
         (altered(2, value=math.nan), "line 2: current_examples_per_sec is nan"),
         (altered(2, value=math.inf), "line 2: current_examples_per_sec is inf"),
+        (altered(2, value=1e200), "line 2: current_examples_per_sec is 1e+200, more than is"),
         (altered(2, value=-3), "line 2: current_examples_per_sec is -3; a speed"),
         (altered(2, value="fast"), "line 2: current_examples_per_sec is 'fast', not a number"),
         (altered(2, value=True), "line 2: current_examples_per_sec is True"),

@@ -90,8 +90,8 @@ def test_repeats_inside_a_block_are_one_value():
     assert only(twice).ci95 == pytest.approx(only(runs(6)).ci95)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, -math.inf])
-def test_a_value_without_a_logarithm_is_refused_by_the_name_of_its_run(value):
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, -math.inf, 1.7e308])
+def test_a_value_that_cannot_be_computed_with_is_refused_by_the_name_of_its_run(value):
     samples = [*runs(3), Sample("run-77", "9", BOX, value)]
     with pytest.raises(ValueError, match="run-77"):
         only(samples)

@@ -60,6 +60,11 @@ def test_what_is_read_whole_is_read_as_before(find: str, log: str, values: list[
     assert by_pattern(log, find, "speed") == values
 
 
+def test_a_number_beyond_all_measures_is_refused() -> None:
+    with pytest.raises(SanityError, match=r"match 2 is 1.7e\+308, which is beyond anything"):
+        by_pattern("speed: 5\nspeed: 1.7e308\n", r"speed: (\S+)", "speed")
+
+
 def test_a_long_log_is_looked_through_once() -> None:
     log = "speed: 5.0\n" * 50_000 + "speed: nan\n"
     assert [log.count("\n", 0, hit.start) for hit in missed(SPEED, log)] == [50_000]
