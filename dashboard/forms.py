@@ -31,6 +31,7 @@ from experiments.scale_rules import suggest_scale
 from experiments.sharing import Sharing
 from experiments.statistics.looks import MOST_LOOKS
 from runners.workloads import WORKLOADS
+from runners.workloads.results import Metric
 
 
 class Renderer(DjangoTemplates):
@@ -125,14 +126,36 @@ def cluster_for(user: User, asked: Any = None) -> Cluster | None:
     return mine.first() or furnished.first() or usable.first()
 
 
-def metric_choices(workloads: Iterable[Workload] = ()) -> list[tuple[str, str]]:
-    """What each kind reports, and what users' own programs among `workloads` do beside that."""
+Choices = list[tuple[str, Any]]
+
+
+def metric_choices(workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()) -> Choices:
+    """What each kind reports, and what users' own programs among `workloads` do beside that.
+
+    What the `chosen` ones report comes first, in a group of its own.
+    """
     metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
-    for row in workloads:
-        for metric in WORKLOADS[row.kind].metrics_of(row.parameters):
-            metrics.setdefault(metric.name, metric)
-    named = [(name, f"{name}: {metric.label.lower()}") for name, metric in metrics.items()]
-    return [("", "the workload's own"), *named]
+    for name, metric in _reported_by(workloads).items():
+        metrics.setdefault(name, metric)
+    first = _reported_by(chosen)
+    own = [_named(metric) for metric in first.values()]
+    others = [_named(metric) for name, metric in metrics.items() if name not in first]
+    usual: Choices = [("", "the workload's own")]
+    if not own:
+        return [*usual, *others]
+    return [*usual, ("Of the workloads chosen", own), ("Of other workloads", others)]
+
+
+def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:
+    return {
+        metric.name: metric
+        for row in workloads
+        for metric in WORKLOADS[row.kind].metrics_of(row.parameters)
+    }
+
+
+def _named(metric: Metric) -> tuple[str, str]:
+    return metric.name, f"{metric.name}: {metric.label.lower()}"
 
 
 def look_choices() -> list[tuple[int, str]]:
@@ -225,11 +248,19 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
         workloads = Workload.objects.visible_to(user).launchable()
         self._choose("workloads").queryset = workloads
-        self._choose("primary_metric").choices = metric_choices(workloads)
+        self._choose("primary_metric").choices = metric_choices(
+            workloads, self._chosen_workloads(workloads)
+        )
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         self.forecast: Forecast | None = None
         self.waiting: list[str] = []
+
+    def _chosen_workloads(self, workloads: Iterable[Workload]) -> list[Workload]:
+        """Return those that are ticked, of those that there are to choose from."""
+        asked = self["workloads"].value() or []
+        keys = {str(getattr(one, "pk", one)) for one in asked}
+        return [row for row in workloads if str(row.pk) in keys]
 
     def _choose(self, name: str) -> Any:
         return self.fields[name]

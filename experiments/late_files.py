@@ -8,24 +8,18 @@ from django.utils import timezone
 
 from experiments.comparisons import COLLECTED_AFTER
 from experiments.comparisons.stages import stage_of
+from experiments.further_attempts import further_attempts
 from experiments.lifecycle import record
 from experiments.models import Job, Run, User
 
 FIRST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(hours=2)
 UNTIL = timedelta(days=1)
-MAY_CHANGE = (Run.State.FAILED, Run.State.CANCELLED)
-"""Runs that more files may say more of. A run that has succeeded keeps its numbers."""
-
-
-def can_collect_again(job: Job) -> bool:
-    """Whether the job has ended, and a run of it may have left more than was found."""
-    return job.can_be_collected and job.runs.filter(state__in=MAY_CHANGE).exists()
 
 
 def ask_to_collect_again(job: Job, by: User) -> bool:
     """Have the next tick read the job's files once more; False if nothing could come of it."""
-    if not can_collect_again(job):
+    if not further_attempts(job).can_collect:
         return False
     ended = Job.objects.filter(pk=job.pk, attempt=job.attempt, state__in=Job.FINAL)
     if not ended.update(collect_at=timezone.now(), collect_asked_by=by):

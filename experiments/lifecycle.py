@@ -16,6 +16,7 @@ from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experim
 from experiments.comparisons.stages import stage_of
 from experiments.design import content_hash, draw_seed
 from experiments.freeze import definition, of_repeat
+from experiments.further_attempts import further_attempts
 from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, RunFile, User
 from experiments.permissions import why_not_use
 
@@ -272,23 +273,9 @@ def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | No
         move(run, to, why=message or reason, by=by, reason=reason, message=message)
 
 
-def can_retry(job: Job) -> bool:
-    """A failed job may be tried again as long as none of its runs gave a number.
-
-    Once one has, a second attempt could only replace a number by a better one. Nor may it where a
-    planned look has judged without it: the look's verdict stands.
-    """
-    return (
-        job.state == Job.State.FAILED
-        and not job.experiment.cancelled_at
-        and not job.runs.exclude(state=Run.State.FAILED).exists()
-        and job.repeat > stage_of(job.experiment).settled
-    )
-
-
 def retry(job: Job, by: User) -> bool:
     """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
-    if not can_retry(job):
+    if not further_attempts(job).can_retry:
         return False
     stage = stage_of(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)

@@ -154,6 +154,8 @@ class Findings:
 
 def suggested_limits(report: CheckReport) -> dict[str, int]:
     """Return the limits that a check suggests, by column; none if its cluster has them."""
+    if report.cluster.max_live_jobs == 1:
+        return {}  # so that no run disturbs another: a decision, which no count of nodes can judge
     texts = (check.limits.split() for check in report.checks if check.limits)
     for live, seconds in texts:
         found = {"max_live_jobs": int(live), "poll_seconds": int(seconds)}
@@ -205,6 +207,13 @@ def modes_tried(cluster: Cluster) -> dict[str, Check]:
             if tried:
                 break
     return tried
+
+
+def why_modes_are_untried(cluster: Cluster) -> str:
+    """Return why no check has tried a mode, and what to do, for modes that none has tried."""
+    if cluster.checkreports.exclude(ended_at=None).exists():
+        return "the last check left it out, as it does beside runs: check again when none are live"
+    return "not tried yet: check the cluster"
 
 
 def _worst_first(check: Check) -> int:

@@ -7,34 +7,17 @@ from django.db.models import QuerySet
 
 from experiments.comparisons import TRIED_AGAIN
 from experiments.comparisons.stages import stage_of
+from experiments.further_attempts import further_attempts
 from experiments.lifecycle import RUN_ANEW, move, record
 from experiments.models import Job, Run, User
+from experiments.models.states import NOT_STARTED
 
-NOT_STARTED = "not started"
-"""The reason of runs that never began, because their job ended in another one of its runs."""
 REPAIRED = "block repaired"
 
 
 def missing_runs(job: Job) -> QuerySet[Run]:
     """Return the runs of a job that ended before they began."""
     return job.runs.filter(state=Run.State.FAILED, reason=NOT_STARTED)
-
-
-def can_repair(job: Job) -> bool:
-    """Return whether what is missing of a failed job's block may be run by another job.
-
-    Not where no run of it has begun: then the job itself is tried again. Nor where a planned
-    interim analysis has judged without it: that verdict stands. And not before the files were
-    looked for once more, where some may be late: a run that did begin would be run twice.
-    """
-    return (
-        job.state == Job.State.FAILED
-        and not job.experiment.cancelled_at
-        and not job.may_be_late
-        and missing_runs(job).exists()
-        and job.runs.exclude(reason=NOT_STARTED).exists()
-        and job.repeat > stage_of(job.experiment).settled
-    )
 
 
 def node_of(job: Job) -> str:
@@ -51,7 +34,7 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job | None:
     """
     with transaction.atomic():
         first = Job.objects.select_for_update().defer("script").get(pk=job.pk)
-        if not can_repair(first):
+        if not further_attempts(first).missing:
             return None
         stage = stage_of(first.experiment)
         node = node_of(first) if same_node else ""

@@ -41,6 +41,7 @@ def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
     cluster has found that they do not work are left out; `why_not_form` says why.
     """
     tried = preflights.modes_tried(cluster)
+    why_untried = preflights.why_modes_are_untried(cluster)
     found: dict[tuple[str, str], str] = {}
     for runtime in cluster.runtimes.all():
         kind = RUNTIMES[runtime.kind]
@@ -51,7 +52,7 @@ def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
                     if check and check.value != WORKS:
                         continue
                     label = f"{name} {mode}".strip()
-                    untried = " (not tried yet: check the cluster)" if mode and not check else ""
+                    untried = f" ({why_untried})" if mode and not check else ""
                     found.setdefault((name, mode), f"{label}, for {kind.label}{untried}")
     return [(name, mode, label) for (name, mode), label in found.items()]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dashboard.charts.style import (
@@ -34,7 +36,13 @@ def loss_curves(
     marks: Marks,
     log: bool = True,
 ) -> Figure:
-    """A thin line a run, and each environment's median as a thick one; `log`: if the axis can."""
+    """A thin line a run, and each environment's median as a thick one; `log`: if the axis can.
+
+    The unit's prefix is that of most steps, as on the run's own page: a slow first one is rare.
+    """
+    middle = statistics.median([y for curve in (*curves, *medians) for y in curve.y] or [0.0])
+    factor, unit = numbers.si([middle], unit)
+    curves, medians = (_scaled(drawn, factor) for drawn in (curves, medians))
     values = [y for curve in (*curves, *medians) for y in curve.y]
     positive = log and bool(values) and min(values) > 0
     return {
@@ -71,6 +79,10 @@ def loss_curves(
             ),
         ),
     }
+
+
+def _scaled(curves: Sequence[Curve], factor: float) -> list[Curve]:
+    return [replace(curve, y=[y * factor for y in curve.y]) for curve in curves]
 
 
 def accuracy_curves(

@@ -78,6 +78,10 @@ def estimate(ratio: Ratio | None) -> SafeString:
     """A ratio with its interval, or why there is none; an estimate that no verdict rests on."""
     if ratio is None:
         return SafeString(numbers.MISSING)
+    if not ratio.is_determined:
+        return format_html(
+            'not determined<br><small class="muted">{}: more runs are needed</small>', ratio.words
+        )
     if not ratio.flaw:
         return SafeString(ratio.words)
     return format_html(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
@@ -18,7 +18,8 @@ from dashboard.views.software import known
 from experiments import lifecycle, repairs, unsent
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.stages import stage_of
-from experiments.late_files import MAY_CHANGE, ask_to_collect_again
+from experiments.further_attempts import attempts_of
+from experiments.late_files import ask_to_collect_again
 from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before, own_programs
 from experiments.pauses import pauses_of
@@ -88,7 +89,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "seconds_left": cells.seconds_left(
             at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
         ),
-        "failed": _failed(row)[:FAILURES_SHOWN],
+        "failed": list(_failed(row)[:FAILURES_SHOWN]) if cells.tally.failed else [],
         "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
@@ -101,6 +102,11 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         context["may_try"] = may_try
     context |= _tab(request, row, context["tab"])
     context |= known(row)
+    if context["can_edit"]:
+        jobs = {run.job_id for run in context["failed"]}
+        if context["tab"] == "jobs":
+            jobs |= {job.pk for job in context["listing"].page}
+        context["attempts"] = attempts_of(jobs, stage) if jobs else {}
     if cells.tally.succeeded and any(stage.judgements):
         context["comparison"] = compare_experiment(row)
     template = "experiments/detail.html" + ("#live" if request.htmx else "")
@@ -108,7 +114,10 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
 
 
 def _failed(row: Experiment) -> QuerySet[Run]:
-    failed = row.runs.filter(state=Run.State.FAILED).select_related("workload", "environment")
+    failed = row.runs.filter(state=Run.State.FAILED).select_related(
+        "workload", "environment", "job"
+    )
+    failed = failed.defer("job__script", "spec", "command", "output_tail")
     return failed.order_by("-ended_at", "pk")
 
 
@@ -118,18 +127,7 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         runs = row.runs.select_related("workload", "environment", "job")
         return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
     if tab == "jobs":
-        unfailed = Run.objects.filter(job=OuterRef("pk")).exclude(state=Run.State.FAILED)
-        lacking = Run.objects.filter(job=OuterRef("pk"), state__in=MAY_CHANGE)
-        found = (
-            row.jobs.select_related("workload", "repairs")
-            .defer("script", "repairs__script")
-            .annotate(
-                has_a_number=Exists(unfailed),
-                lacks_a_number=Exists(lacking),
-                held=Count("runs"),
-                missing=Count("runs", filter=Q(runs__reason=repairs.NOT_STARTED)),
-            )
-        )
+        found = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
         return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
@@ -183,7 +181,7 @@ def retry_unsent(request: Request, pk: int) -> HttpResponse:
 def collect_again(request: Request, uid: str) -> HttpResponse:
     """Have the files of an ended job read once more."""
     job = get_object_or_404(Job, uid=uid)
-    row = editable(request, job.experiment_id)
+    editable(request, job.experiment_id)
     if ask_to_collect_again(job, request.user):
         ring(job.cluster_id)
         messages.success(
@@ -193,14 +191,14 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
         messages.error(
             request, "There is nothing to collect: all runs of this job have given their numbers."
         )
-    return redirect(f"{row.get_absolute_url()}?tab=jobs")
+    return _back(request, job)
 
 
 @require_POST
 def repair(request: Request, uid: str) -> HttpResponse:
     """Plan a job for the runs of a block that never began."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
-    row = editable(request, job.experiment_id)
+    editable(request, job.experiment_id)
     second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
     if second:
         ring(job.cluster_id)
@@ -212,14 +210,14 @@ def repair(request: Request, uid: str) -> HttpResponse:
             "Nothing of this job can be run: every run of it has begun, or a planned look has "
             "judged without it.",
         )
-    return redirect(f"{row.get_absolute_url()}?tab=jobs")
+    return _back(request, job)
 
 
 @require_POST
 def retry(request: Request, uid: str) -> HttpResponse:
     """Plan the next attempt of a failed job, if none of its runs gave a number."""
     job = get_object_or_404(Job, uid=uid)
-    row = editable(request, job.experiment_id)
+    editable(request, job.experiment_id)
     if lifecycle.retry(job, request.user):
         ring(job.cluster_id)
         messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
@@ -229,4 +227,12 @@ def retry(request: Request, uid: str) -> HttpResponse:
             "This job cannot be tried again: one of its runs has ended well, or a planned look has "
             "judged without it.",
         )
-    return redirect(f"{row.get_absolute_url()}?tab=jobs")
+    return _back(request, job)
+
+
+def _back(request: Request, job: Job) -> HttpResponse:
+    """Return to the page whose button was pressed: a run's, or the tab of jobs."""
+    run = job.runs.filter(uid=request.POST.get("run", "")[:32]).first()
+    if run is None:  # a run that never began may have moved to the job that runs it
+        run = Run.objects.filter(job__repairs=job, uid=request.POST.get("run", "")[:32]).first()
+    return redirect(run or f"{job.experiment.get_absolute_url()}?tab=jobs")

@@ -16,7 +16,9 @@ from dashboard.filters import RunFilter, listing
 from dashboard.marks import marks
 from dashboard.requests import OpenRequest, Request, posted_text
 from experiments import lifecycle, store
+from experiments.comparisons.stages import stage_of
 from experiments.copies import ask_for_copy
+from experiments.further_attempts import MAY_CHANGE, attempts_of
 from experiments.models import Cluster, Experiment, Run, RunFile
 from experiments.permissions import may_change
 from experiments.workloads import run_with
@@ -74,6 +76,9 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "readable_clusters": readable_keys(request.user, Cluster, [row.job.cluster_id]),
         "can_edit": may_change(request.user, row.experiment),
     }
+    if context["can_edit"] and row.state in MAY_CHANGE:
+        may = attempts_of([row.job_id], stage_of(row.experiment))
+        context["may"] = may.get(row.job_id)
     if row.files_count:
         context |= _files(request, row)
     if request.htmx and "files" in request.GET:

@@ -18,7 +18,7 @@ from experiments.late_files import plan_next
 from experiments.lifecycle import end_runs, move
 from experiments.lifecycle import record as note_event
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
-from experiments.repairs import NOT_STARTED
+from experiments.models.states import NOT_STARTED
 from experiments.snapshots import differing
 from experiments.steady import note
 from runners.directories import Fetched

@@ -47,6 +47,8 @@ class RunState(models.TextChoices):
     EXCLUDED = "excluded", "excluded"
 
 
+NOT_STARTED = "not started"
+"""The reason of failed runs that never began: their job ended in another one of its runs."""
 RUN_FINAL = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.EXCLUDED)
 RUN_NEXT: dict[str, Set[str]] = {
     RunState.PLANNED: {RunState.RUNNING, *RUN_FINAL} - {RunState.EXCLUDED},

@@ -150,8 +150,14 @@ def factor(value: float | None, interval: Sequence[float] | None = None) -> str:
         return fixed(value, 2)
     half = abs(interval[1] - interval[0]) / 2
     decimals = min(max(math.ceil(-math.log10(half)), 1), 6) if half > 0 else 6
-    low, high = (fixed(end, decimals) for end in interval)
-    return f"{fixed(value, decimals)} [{low}, {high}]"
+    low, high = (_not_zero(end, decimals) for end in interval)
+    return f"{_not_zero(value, decimals)} [{low}, {high}]"
+
+
+def _not_zero(value: float, decimals: int) -> str:
+    """Return a factor with so many decimals, or with two digits where these would make it 0."""
+    text = fixed(value, decimals)
+    return f"{value:.2g}" if value and float(text) == 0 else text
 
 
 def percent(fraction: float | None, *, decimals: int = 1) -> str:

@@ -15,6 +15,8 @@ from experiments.statistics import numbers
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.values import Interval, Sample
 
+TOO_WIDE = 100
+"""An interval from a tenth to ten times says neither whether steps vary more, nor how much."""
 COUNTS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
@@ -46,6 +48,11 @@ class Ratio:
     @property
     def words(self) -> str:
         return numbers.factor(self.value, self.ci95)
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether the interval says anything: not where its ends differ a hundredfold."""
+        return self.ci95 is None or self.ci95[1] < TOO_WIDE * self.ci95[0]
 
 
 def ratio(

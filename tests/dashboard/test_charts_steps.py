@@ -94,3 +94,13 @@ def test_names_are_text_and_never_markup():
         assert "&lt;b onclick" in text
         assert "<b onclick" not in text
         assert "long" * 20 not in text
+
+
+def test_seconds_have_one_prefix_on_all_pages():
+    """The run's own page draws them in ms; a slow first step decides nothing."""
+    times = [Curve("bare metal", [1, 2, 3], [2.0, 0.020, 0.021], "r")]
+    figure = loss_curves(times, times, metric="step time", unit="s", marks=MARKS, log=False)
+    assert figure["layout"]["yaxis"]["title"]["text"] == "step time (ms)"
+    assert figure["data"][0]["y"][:3] == pytest.approx([2000, 20, 21])
+    losses = loss_curves(times, times, metric="loss", unit="1", marks=MARKS)
+    assert losses["data"][0]["y"][:3] == [2.0, 0.020, 0.021]

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 
@@ -20,6 +21,7 @@ from tests.factories import (
     EnvironmentFactory,
     ExperimentFactory,
     PartitionFactory,
+    WorkloadFactory,
 )
 
 pytestmark = pytest.mark.django_db
@@ -329,3 +331,19 @@ def test_scales_are_written_in_one_way() -> None:
 @pytest.mark.parametrize(("text", "fraction"), [("2", 0.02), ("0,5 %", 0.005), ("100", 1.0)])
 def test_a_margin_is_typed_in_per_cent(text: str, fraction: float) -> None:
     assert PercentField().clean(text) == fraction
+
+
+def test_metrics_of_the_workloads_chosen_come_first(as_owner: Client, site: Site) -> None:
+    WorkloadFactory(name="net", kind="cnn")
+    asked_for = asked(site) | {"action": "preview"}
+    page = as_owner.post(NEW, asked_for, headers=HTMX).content.decode()
+    metric = BeautifulSoup(page, "html.parser").select_one("#metric")
+    assert metric
+    assert metric["hx-swap-oob"] == "true"
+    first, rest = metric.select("optgroup")
+    assert first["label"] == "Of the workloads chosen"
+    assert "images_per_second" not in first.get_text()
+    assert "images_per_second" in rest.get_text()
+    assert "step_time" in first.get_text()
+    nothing = as_owner.post(NEW, asked_for | {"workloads": []}, headers=HTMX)
+    assert "<optgroup" not in nothing.content.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from experiments import preflights
 from experiments.models import AuditEntry, CheckReport, Cluster
 from runners.preflight import Check
 from tests.dashboard.conftest import People
@@ -45,3 +46,13 @@ def test_earlier_checks_suggest_nothing(checked: CheckReport, people: People) ->
     CheckReport.objects.update(rows=[row])
     address = reverse("cluster", args=[checked.cluster_id])
     assert "Use these limits" not in people.client("admin").get(address).content.decode()
+
+
+def test_one_job_at_a_time_is_a_decision_that_no_check_undoes(
+    checked: CheckReport, people: People
+) -> None:
+    Cluster.objects.update(max_live_jobs=1)
+    page = people.client("admin").get(reverse("cluster", args=[checked.cluster_id]))
+    assert "Use these limits" not in page.content.decode()
+    assert preflights.take_suggested_limits(checked.cluster, people.admin) == {}
+    assert Cluster.objects.get(pk=checked.cluster_id).max_live_jobs == 1

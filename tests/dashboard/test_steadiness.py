@@ -14,10 +14,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from dashboard.templatetags.numbers import estimate
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.steadiness import alone_of, steadiness_of
 from experiments.design import Scale
 from experiments.models import Experiment, Measurement
+from experiments.statistics.steadiness import Ratio
 from tests.dashboard.conftest import People, Site
 from tests.factories import JobFactory, LaunchedFactory, MeasurementFactory, RunFactory
 
@@ -156,3 +158,10 @@ def test_the_files_hold_every_ratio(spreads: Experiment, as_owner: Client) -> No
 )
 def test_alone_is_with_as_many_gpus_as_each_instance_has(together: str, alone: str | None) -> None:
     assert alone_of(Scale.parse(together)) == alone
+
+
+def test_an_interval_that_says_nothing_is_no_result() -> None:
+    told = estimate(Ratio(0.6, (0.00068, 524.6)))
+    assert told.startswith("not determined<br>")
+    assert "0.6 [0.00068, 524.6]: more runs are needed" in told
+    assert estimate(Ratio(0.6, (0.4, 0.9))) == "0.6 [0.4, 0.9]"

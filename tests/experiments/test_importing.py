@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from experiments import importing, lifecycle, rules
 from experiments.comparisons import compare_experiment
+from experiments.further_attempts import further_attempts
 from experiments.importing import AlreadyImported, forget, store
 from experiments.imports import ImportProblem, Logs, files, read_logs
 from experiments.models import (
@@ -141,7 +142,7 @@ def test_a_run_that_failed_is_shown_and_has_no_say(owner: User) -> None:
     experiment = imported(owner, read(tree))
     run = experiment.runs.get(state=Run.State.FAILED)
     assert (run.reason, run.measurements.count()) == ("no metrics", 0)
-    assert not lifecycle.can_retry(run.job)
+    assert not further_attempts(run.job)
     assert compare_experiment(experiment).pairs[0].n_baseline == 2
 
 

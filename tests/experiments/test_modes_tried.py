@@ -67,3 +67,10 @@ def test_a_newer_check_wins(cluster: Cluster) -> None:
     checked(cluster, F3)
     checked(cluster, Check("Modes of udocker", "udocker F3", "ok", "Works.", value=WORKS))
     assert offered(cluster)["udocker", "F3"] == "udocker F3, for udocker"
+
+
+def test_after_a_check_beside_runs_nobody_is_told_to_make_their_first_one(cluster: Cluster) -> None:
+    checked(cluster, Check("Login node", "System", "ok", "Debian."))
+    label = offered(cluster)["udocker", "F3"]
+    assert "not tried yet" not in label
+    assert "check again when none are live" in label

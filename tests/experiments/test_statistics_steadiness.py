@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.statistics import Sample, compare, numbers, vectorised
-from experiments.statistics.steadiness import RunSpread, packed, ratio, steadiness
+from experiments.statistics.steadiness import Ratio, RunSpread, packed, ratio, steadiness
 
 TWO = ["bare", "box"]
 positive = st.floats(1e-6, 1e3)
@@ -138,6 +138,14 @@ def test_a_factor_has_as_many_digits_as_its_interval_knows(value, interval, text
 
 
 STEPS, EXPERIMENTS = 200, 1500
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1.01, 1e9))
+def test_neither_a_ratio_nor_the_ends_of_its_interval_are_printed_as_zero(value, wide):
+    interval = (value / wide, value * wide)
+    told = numbers.factor(value, interval).replace("[", "").replace("]", "").replace(",", "")
+    assert all(float(text) > 0 for text in told.split())
+    assert Ratio(value, interval).is_determined == (wide < 10)
 
 
 def normal(rng, shape):

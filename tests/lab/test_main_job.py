@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from experiments import execution, lifecycle
+from experiments.further_attempts import further_attempts
 from experiments.models import Cluster, Environment, Experiment, Job, Pause, Run
 from lab.client import Lab
 from tests.conftest import finish, tick_until
@@ -110,7 +111,7 @@ def test_sbatchs_refusal_is_shown_in_its_own_words(registered: Cluster, experime
     assert "Invalid feature specification" in job.message
     assert set(made.runs.values_list("reason", flat=True)) == {"not submitted"}
     registered.partitions.filter(name="gpu").update(directives=[])
-    assert lifecycle.can_retry(job)
+    assert further_attempts(job).can_retry
 
 
 def test_a_run_that_takes_too_long_ends_and_the_next_one_follows(
