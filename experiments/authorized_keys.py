@@ -14,12 +14,12 @@ GATE_VERSION = gate.VERSION
 
 def gate_script() -> str:
     """Return the script of the forced command: no secret, and the same for every key."""
-    return gate.script()
+    return gate.render_script()
 
 
 def gate_digest() -> str:
     """Return its SHA-256, in hexadecimal digits."""
-    return gate.digest()
+    return gate.hash_script()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _line(cluster: Cluster, key: str) -> Line:
 
 def _only_forwards(where: str, key: str, forwards: list[tuple[str, int]]) -> Line:
     try:
-        return Line(where, gate.authorized_line(key, forwards=forwards))
+        return Line(where, gate.format_authorized_line(key, forwards=forwards))
     except ValueError as problem:
         return Line(where, "", problem=str(problem))
 
@@ -68,7 +68,7 @@ def _gated(
     where: str, key: str, work_directory: str, scheduler: str, forwards: list[tuple[str, int]]
 ) -> Line:
     try:
-        text = gate.authorized_line(
+        text = gate.format_authorized_line(
             key, work_directory=work_directory, scheduler=scheduler, forwards=forwards
         )
     except ValueError as problem:

@@ -1,6 +1,6 @@
-"""Every command that Tare sends to a login node, for the forced command to know.
+"""All commands that Tare sends to a login node, as patterns for the forced command.
 
-A word stands for itself. `<path>` is below the work directory, `<work>` may be that directory
+An argument stands for itself. `<path>` is below the work directory, `<work>` may be that directory
 itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`,
 `<digest>` and `<text>` are what they say; `...` repeats what follows it, any number of times.
 `tests/runners/test_gate.py` fails for a script that is not here.

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What a key of Tare's may do on this machine: run the commands in the table below, nothing else.
+"""The only commands that a key of Tare's may run on this machine: those in the table below.
 
-authorized_keys runs it for every connection with that key:
+authorized_keys runs this script for every connection with that key:
 
     restrict,command="python3 -I ~/.ssh/tare-gate.py /scratch/me/tare slurm" ssh-ed25519 AAAA...
 
 Its arguments are the work directory, which no path in a command may leave, and the scheduler. It
-takes the command that the client asked for apart into words, compares them with the table, and
-becomes that command, without any shell, or refuses it: in words, in the system's log, and with
-exit code 77. The scripts that Tare sends are known by the SHA-256 of exactly their text.
+splits the command that the client sent into arguments and compares them with the table. Then it
+becomes that command, without any shell, or refuses it, with a message here and in the system's log
+and with exit code 77. The scripts that Tare sends are recognized by the SHA-256 of their text.
 
-What it does not do: a job runs whatever its script says, as this account. See docs/clusters.md.
+It does not limit jobs: a job runs whatever its script says, as this account. See docs/clusters.md.
 
 Python 3.6 or newer, its standard library, and one file to read.
 """
@@ -24,8 +24,8 @@ import syslog
 
 VERSION = 0
 
-# What it is for, the scheduler that it belongs to ("" for any), and its words. In these,
-# "sha256:..." stands for a text, "<path>" and the like for what KINDS says, and "..." for any
+# For each command its purpose, its scheduler ("" for any) and the pattern of its arguments, in
+# which "sha256:..." stands for a text, "<path>" and the like for what KINDS says, and "..." for any
 # number of what follows it.
 KNOWN = []  # type: ignore[var-annotated]
 
@@ -41,7 +41,7 @@ KINDS = {
     "token_path": r"/([^/\0]+/)*\.tare-check-[0-9a-f]{32}",
     "text": r"(?s).*",
 }
-# Options of srun that say what a job gets, and none of those that write or run something here.
+# Options of srun that only choose a job's resources: none that writes or runs something here.
 OPTIONS = re.compile(
     r"--(account|clusters|constraint|cores-per-socket|cpu-bind|cpus-per-gpu|cpus-per-task"
     r"|distribution|exclude|gpu-bind|gpu-freq|gpus|gpus-per-node|gpus-per-task|gres|hint|licenses"
@@ -53,152 +53,164 @@ OPTIONS = re.compile(
 
 
 class Refusal(Exception):
-    """The command is known, and one of its words is none that may be there."""
+    """The command is unknown, or one of its arguments is not allowed. Says which."""
 
 
 def main(arguments: "list[str]") -> int:
+    """Become the command that the client sent, or return the exit code of a refusal."""
     command = os.environ.get("SSH_ORIGINAL_COMMAND", "")
     try:
         if len(arguments) != 2:
             raise Refusal("everything: its line names no work directory and scheduler")
         work, scheduler = arguments
-        words = asked(command)
-        if words[3:] == ["tare-gate"]:
-            print(f"tare-gate {VERSION} {digest()}")
+        argv = split_command(command)
+        if argv[3:] == ["tare-gate"]:
+            print(f"tare-gate {VERSION} {hash_this_file()}")
             return 0
-        find(words[3:], work, scheduler)
+        require_known(argv[3:], work, scheduler)
     except Refusal as problem:
-        said = f"tare-gate {VERSION} refuses {problem}"
+        message = f"tare-gate {VERSION} refuses {problem}"
         syslog.openlog("tare-gate", syslog.LOG_PID, syslog.LOG_AUTH)
-        syslog.syslog(syslog.LOG_WARNING, said)
-        print(said, file=sys.stderr)
+        syslog.syslog(syslog.LOG_WARNING, message)
+        print(message, file=sys.stderr)
         return REFUSED
-    os.execvp(words[0], words)
+    os.execvp(argv[0], argv)
 
 
-def asked(command: str) -> "list[str]":
-    """The words of the command. Refusal if no session of Tare's begins like this."""
+def split_command(command: str) -> "list[str]":
+    """Return the arguments of the command. Refusal if it does not begin as all of Tare's do."""
     if not command:
         raise Refusal("a shell")
     try:
-        words = shlex.split(command)
+        argv = shlex.split(command)
     except ValueError:
-        words = []
-    if words[:2] != BEGIN or not re.fullmatch(KINDS["number"], "".join(words[2:3])):
-        raise Refusal(f"a command that is not Tare's: {shown(command)}")
-    return words
+        argv = []
+    if argv[:2] != BEGIN or not re.fullmatch(KINDS["number"], "".join(argv[2:3])):
+        raise Refusal(f"a command that is not Tare's: {make_printable(command)}")
+    return argv
 
 
-def find(words: "list[str]", work: str, scheduler: str) -> None:
-    """Return if these are the words of a known command. Refusal says why not."""
-    why = f"a command that it does not know: {shown(' '.join(words))}"
-    for what, only, pattern in KNOWN:
-        if only in ("", scheduler):
+def require_known(argv: "list[str]", work: str, scheduler: str) -> None:
+    """Raise Refusal, with the reason, unless these are the arguments of a known command."""
+    why = f"a command that it does not know: {make_printable(' '.join(argv))}"
+    for purpose, its_scheduler, pattern in KNOWN:
+        if its_scheduler in ("", scheduler):
             try:
-                if fits(list(pattern), list(words), work, scheduler):
+                if is_match(list(pattern), list(argv), work, scheduler):
                     return
             except Refusal as problem:
-                why = f"{what}: {problem}"
+                why = f"{purpose}: {problem}"
     raise Refusal(why)
 
 
-def fits(pattern: "list[str]", words: "list[str]", work: str, scheduler: str) -> bool:
-    """Whether the words are the pattern's; Refusal if one of them is none that may be there."""
-    for place, wanted in enumerate(pattern):
-        if wanted == "...":
-            group, rest = pattern[place + 1 :], words[place:]
-            for number, word in enumerate(rest):
-                if not allowed(group[number % len(group)], word, work):
+def is_match(pattern: "list[str]", argv: "list[str]", work: str, scheduler: str) -> bool:
+    """Return whether the arguments match the pattern. Refusal for a path that is not allowed."""
+    for position, expected in enumerate(pattern):
+        if expected == "...":
+            group, rest = pattern[position + 1 :], argv[position:]
+            for number, argument in enumerate(rest):
+                if not is_allowed(group[number % len(group)], argument, work):
                     return False
             return len(rest) % len(group) == 0
-        if wanted == "<probes>":
-            probes(words[place:], work, scheduler)
+        if expected == "<probes>":
+            require_known_probes(argv[position:], work, scheduler)
             return True
-        if wanted == "<options>":
-            end = words.index("bash") if "bash" in words else len(words)
-            options(words[place:end])
-            words[place:end] = [wanted]
-        elif place >= len(words) or not allowed(wanted, words[place], work):
+        if expected == "<options>":
+            end = argv.index("bash") if "bash" in argv else len(argv)
+            require_harmless_options(argv[position:end])
+            argv[position:end] = [expected]
+        elif position >= len(argv) or not is_allowed(expected, argv[position], work):
             return False
-    return len(words) == len(pattern)
+    return len(argv) == len(pattern)
 
 
-def allowed(wanted: str, word: str, work: str) -> bool:
-    """Whether a word is the one that the pattern wants. Refusal for a path that leads away."""
-    if wanted.startswith("sha256:"):
-        text = word.encode("utf-8", "surrogateescape")
-        return hashlib.sha256(text).hexdigest() == wanted[7:]
-    found = re.match(r"(.*)<(\w+)>(.*)$", wanted)
-    if not found:
-        return word == wanted
-    before, kind, after = found.groups()
-    if not (word.startswith(before) and word.endswith(after)):
+def is_allowed(expected: str, argument: str, work: str) -> bool:
+    """Return whether one argument is what the pattern expects. Refusal for a path outside."""
+    if expected.startswith("sha256:"):
+        text = argument.encode("utf-8", "surrogateescape")
+        return hashlib.sha256(text).hexdigest() == expected[7:]
+    placeholder = re.match(r"(.*)<(\w+)>(.*)$", expected)
+    if not placeholder:
+        return argument == expected
+    before, kind, after = placeholder.groups()
+    if not (argument.startswith(before) and argument.endswith(after)):
         return False
-    middle = word[len(before) : len(word) - len(after)]
+    middle = argument[len(before) : len(argument) - len(after)]
     if kind in ("path", "work", "folder"):
-        inside(middle + after, work, kind == "work")
+        require_inside(middle + after, work, kind == "work")
         if kind == "folder":
-            without_links(middle)
+            require_no_links(middle)
         return True
     return re.fullmatch(KINDS[kind], middle) is not None and "/../" not in middle
 
 
-def inside(path: str, work: str, may_be_it: bool) -> None:
-    """Return if a path stays below the work directory, whatever links are on its way."""
+def require_inside(path: str, work: str, may_be_work: bool) -> None:
+    """Raise Refusal unless a path stays below the work directory, even where links lead."""
     if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise Refusal(f"the path {shown(path)} is not a plain one")
-    asked, root = os.path.normpath(path), os.path.normpath(work)
+        raise Refusal(f"the path {make_printable(path)} is not a plain one")
+    normal_path, root = os.path.normpath(path), os.path.normpath(work)
     real = os.path.realpath(root)
-    # What is written lies beside its place until it is whole.
-    beside = os.path.realpath(asked + ".part") if asked != root else real
-    for one, other in ((asked, root), (os.path.realpath(asked), real), (beside, real)):
-        below = one.startswith(other.rstrip("/") + "/")
-        if not below and not (may_be_it and one == other):
-            raise Refusal(f"the path {shown(path)} leads out of {shown(work)}")
+    # A file is written under this name until it is complete.
+    temporary = os.path.realpath(normal_path + ".part") if normal_path != root else real
+    for candidate, folder in (
+        (normal_path, root),
+        (os.path.realpath(normal_path), real),
+        (temporary, real),
+    ):
+        below = candidate.startswith(folder.rstrip("/") + "/")
+        if not below and not (may_be_work and candidate == folder):
+            raise Refusal(f"the path {make_printable(path)} leads out of {make_printable(work)}")
 
 
-def without_links(folder: str) -> None:
-    """Return if no link to a folder is there, over which files would be written elsewhere."""
-    for where, folders, _ in os.walk(folder):
+def require_no_links(folder: str) -> None:
+    """Raise Refusal if a folder holds links to folders: files would be written elsewhere."""
+    for parent, folders, _ in os.walk(folder):
         for name in folders:
-            if os.path.islink(os.path.join(where, name)):
-                raise Refusal(f"the folder {shown(folder)} holds links")
+            if os.path.islink(os.path.join(parent, name)):
+                raise Refusal(f"the folder {make_printable(folder)} holds links")
 
 
-def probes(words: "list[str]", work: str, scheduler: str) -> None:
-    """Questions, each with its seconds, its bytes and the number of its words: all are known."""
-    while words:
-        head, rest = words[:3], words[3:]
-        if len(head) < 3 or not all(re.fullmatch(KINDS["number"], word) for word in head):
+def require_known_probes(argv: "list[str]", work: str, scheduler: str) -> None:
+    """Raise Refusal unless all questions of a check are known commands.
+
+    Before each question come its seconds, its bytes and the number of its arguments.
+    """
+    while argv:
+        head, rest = argv[:3], argv[3:]
+        if len(head) < 3 or not all(re.fullmatch(KINDS["number"], argument) for argument in head):
             raise Refusal("the questions are not whole")
         count = int(head[2])
         if not 0 < count <= len(rest):
             raise Refusal("the questions are not whole")
-        find(rest[:count], work, scheduler)
-        words = rest[count:]
+        require_known(rest[:count], work, scheduler)
+        argv = rest[count:]
 
 
-def options(words: "list[str]") -> None:
-    """Options of srun; the value of a short one may be a word of its own."""
+def require_harmless_options(arguments: "list[str]") -> None:
+    """Raise Refusal for an option of srun that is not in OPTIONS.
+
+    The value of a short option may be an argument of its own.
+    """
     is_value = False
-    for word in words:
-        if is_value and not word.startswith("-"):
+    for argument in arguments:
+        if is_value and not argument.startswith("-"):
             is_value = False
-        elif re.fullmatch(r"-[ACLNpqtwx]", word):
+        elif re.fullmatch(r"-[ACLNpqtwx]", argument):
             is_value = True
-        elif OPTIONS.fullmatch(word):
+        elif OPTIONS.fullmatch(argument):
             is_value = False
         else:
-            raise Refusal(f"srun's option {shown(word)}")
+            raise Refusal(f"srun's option {make_printable(argument)}")
 
 
-def shown(text: str) -> str:
-    """The beginning of a text, on one line of plain characters."""
-    plain = "".join(one if " " <= one <= "~" else "?" for one in text)
+def make_printable(text: str) -> str:
+    """Return the beginning of a text, on one line of plain characters."""
+    plain = "".join(character if " " <= character <= "~" else "?" for character in text)
     return plain if len(plain) <= 160 else plain[:160] + "..."
 
 
-def digest() -> str:
+def hash_this_file() -> str:
+    """Return this script's SHA-256, in hexadecimal digits."""
     with open(__file__, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 

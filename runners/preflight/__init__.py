@@ -80,7 +80,9 @@ def connect(transport: SSH) -> list[Check]:
     """Log in over every jump host, and ask what the key may do there. Never raises."""
     checks = log_in(transport)
     if not any(check.outcome == "failed" for check in checks):
-        checks.append(gate.look(transport, area=AREA, wanted=transport.address.gated))
+        checks.append(
+            gate.check_forced_command(transport, area=AREA, expected=transport.address.gated)
+        )
     return checks
 
 

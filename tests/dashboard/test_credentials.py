@@ -265,9 +265,9 @@ def test_a_forced_command_is_shown_with_its_script_and_line(maker: Client, peopl
         f"{row.public_key} tare-lab-key"
     )
     assert f">{line}</pre>" in shown
-    assert gate.digest() in shown
+    assert gate.hash_script() in shown
     script = maker.get(reverse("gate_script"))
-    assert script.content.decode() == gate.script()
+    assert script.content.decode() == gate.render_script()
 
 
 def test_each_machine_gets_its_own_line(maker: Client, people: People) -> None:

@@ -21,11 +21,11 @@ def gated(lab: Lab, scheduler: Scheduler) -> SSHAddress:
     """With a new key, whose forced command is installed as the credential's page says."""
     kind = next(name for name, known in SCHEDULERS.items() if isinstance(scheduler, known))
     with SSH(own(lab)) as transport:
-        transport.run(["sh", "-c", INSTALL], stdin=gate.script().encode())
+        transport.run(["sh", "-c", INSTALL], stdin=gate.render_script().encode())
     key = lab.directory / f"gated-{kind}"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-        line = gate.authorized_line(
+        line = gate.format_authorized_line(
             key.with_suffix(".pub").read_text().strip(),
             work_directory=lab.work_directory,
             scheduler=kind,

@@ -210,7 +210,7 @@ def scripts() -> dict[str, str]:
                 UDOCKER,
             ),
             "packed.sh": several(Launch(instances=4), BARE_METAL, typical("sarus")),
-            "gate/tare-gate.txt": gate.script(),
+            "gate/tare-gate.txt": gate.render_script(),
         }
     )
 

@@ -51,11 +51,11 @@ IN_JOBS = (
 class TestScript:
     def test_its_version_tells_it_from_those_that_were_released(self) -> None:
         """What is rendered is also a golden file, for a reviewer to read."""
-        assert RELEASED.get(gate.VERSION, gate.digest()) == gate.digest()
+        assert RELEASED.get(gate.VERSION, gate.hash_script()) == gate.hash_script()
         assert max(RELEASED, default=1) <= gate.VERSION
 
     def test_it_starts_on_old_pythons_and_needs_nothing(self) -> None:
-        tree = ast.parse(gate.script(), feature_version=(3, 6))
+        tree = ast.parse(gate.render_script(), feature_version=(3, 6))
         names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         assert names <= sys.stdlib_module_names
         assert not [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
@@ -63,7 +63,7 @@ class TestScript:
     def test_every_word_of_the_table_is_one_that_it_understands(self) -> None:
         script = load()
         for command in COMMANDS:
-            for word in command.words:
+            for word in command.pattern:
                 if word.startswith("<") and word not in ("<probes>", "<options>"):
                     kind = word.strip("<>").partition(">")[0]
                     assert kind in (*script["KINDS"], "path", "work", "folder")
@@ -78,7 +78,7 @@ def load() -> dict[str, Any]:
 @pytest.fixture(autouse=True, scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> None:
     load.folder = tmp_path_factory.mktemp("gate")  # type: ignore[attr-defined]
-    (Path(load.folder) / "tare-gate.py").write_text(gate.script())  # type: ignore[attr-defined]
+    (Path(load.folder) / "tare-gate.py").write_text(gate.render_script())  # type: ignore[attr-defined]
 
 
 def scripts_sent() -> Iterator[tuple[str, ast.expr]]:
@@ -99,7 +99,7 @@ def scripts_sent() -> Iterator[tuple[str, ast.expr]]:
 
 def test_every_script_that_is_sent_is_in_the_table() -> None:
     """Add what this finds to `runners/gate/commands.py`."""
-    known = {word for command in COMMANDS for word in command.words}
+    known = {word for command in COMMANDS for word in command.pattern}
     for name, script in scripts_sent():
         module = importlib.import_module(
             name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -112,7 +112,7 @@ def test_every_script_that_is_sent_is_in_the_table() -> None:
 
 
 def test_every_program_that_is_sent_is_in_the_table() -> None:
-    known = {command.words[0] for command in COMMANDS} | {"tare-gate"}
+    known = {command.pattern[0] for command in COMMANDS} | {"tare-gate"}
     for path in [*(BASE / "runners").rglob("*.py"), *(BASE / "experiments").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".run", "_run")):
@@ -148,11 +148,11 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
         scheduler.at_once(job, ["bash", "-lc", PROBES, "probes", "module load x"], seconds=5),
     ]
     for command in filter(None, commands):
-        script["find"](command, "/scratch/tare", kind)
+        script["require_known"](command, "/scratch/tare", kind)
     others = [other for other in SCHEDULERS if other != kind]
     for other in others:
         with pytest.raises(script["Refusal"]):
-            script["find"](scheduler.submit(job), "/scratch/tare", other)
+            script["require_known"](scheduler.submit(job), "/scratch/tare", other)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_an_option_that_writes_or_runs_something_is_refused(option: str) -> None
     if option == "-p":
         command.insert(4, "--multi-prog")
     with pytest.raises(script["Refusal"], match="srun's option"):
-        script["find"](command, "/scratch/tare", "slurm")
+        script["require_known"](command, "/scratch/tare", "slurm")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=4))
@@ -173,7 +173,7 @@ def test_no_path_leads_out(parts: list[str]) -> None:
     path = "/".join(["/scratch/tare", *parts])
     words = ["sh", "-c", READ, "read", path, "1"]
     try:
-        script["find"](words, "/scratch/tare", "slurm")
+        script["require_known"](words, "/scratch/tare", "slurm")
     except script["Refusal"]:
         return
     assert ".." not in path.split("/")
@@ -182,17 +182,17 @@ def test_no_path_leads_out(parts: list[str]) -> None:
 
 def test_a_line_says_what_the_key_may_do() -> None:
     key = "ssh-ed25519 AAAA tare-x"
-    line = gate.authorized_line(key, work_directory='/a "b"', scheduler="slurm")
+    line = gate.format_authorized_line(key, work_directory='/a "b"', scheduler="slurm")
     assert line == ('restrict,command="python3 -I ~/.ssh/tare-gate.py \'/a \\"b\\"\' slurm" ' + key)
-    only = gate.authorized_line(key, forwards=[("inner.example", 22)])
+    only = gate.format_authorized_line(key, forwards=[("inner.example", 22)])
     assert only == (
         'restrict,port-forwarding,permitopen="inner.example:22",'
         f'command="echo {gate.ONLY_FORWARDS} >&2; exit 77" {key}'
     )
-    behind = gate.authorized_line(key, forwards=[("2001:db8::1", 22)])
+    behind = gate.format_authorized_line(key, forwards=[("2001:db8::1", 22)])
     assert 'permitopen="[2001:db8::1]:22"' in behind
     with pytest.raises(ValueError, match="line of authorized_keys"):
-        gate.authorized_line(key, work_directory="/a\nssh-rsa AAAA", scheduler="slurm")
+        gate.format_authorized_line(key, work_directory="/a\nssh-rsa AAAA", scheduler="slurm")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_line_says_what_the_key_may_do() -> None:
 )
 def test_only_hosts_stand_in_a_line(host: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a line"):
-        gate.authorized_line("ssh-ed25519 AAAA", forwards=[(host, 22)])
+        gate.format_authorized_line("ssh-ed25519 AAAA", forwards=[(host, 22)])
 
 
 class Gated:
@@ -211,7 +211,7 @@ class Gated:
         self.script = server.directory / ".ssh/tare-gate.py"
         self.script.parent.mkdir(exist_ok=True)
         (self.script.parent / "secret").write_text("nobody reads this")
-        self.install(gate.script())
+        self.install(gate.render_script())
 
     def install(self, text: str) -> None:
         self.script.write_text(text)
@@ -221,7 +221,7 @@ class Gated:
         private = make_key(key)
         public = key.with_suffix(".pub").read_text()
         options = {"work_directory": str(self.work), "scheduler": "direct", **options}
-        self.server.authorize(gate.authorized_line(public, **options))
+        self.server.authorize(gate.format_authorized_line(public, **options))
         return SSH(self.server.but(private_key=private))
 
 
@@ -385,18 +385,18 @@ def test_a_jump_hosts_key_opens_the_hosts_behind_it_and_runs_nothing(gated: Gate
         with pytest.raises(TryAgain, match="does not reach"):
             jump.reach(address.host, 1)
         assert gate.ONLY_FORWARDS in refusal(lambda: jump.run(["id"]))
-        assert gate.look(jump, area="Connection", wanted=True).outcome == "ok"
+        assert gate.check_forced_command(jump, area="Connection", expected=True).outcome == "ok"
 
 
 def test_the_installed_script_is_told_from_tares(gated: Gated, through: SSH) -> None:
     def seen() -> tuple[str, str]:
-        check = gate.look(through, area="Connection", wanted=True)
+        check = gate.check_forced_command(through, area="Connection", expected=True)
         return check.outcome, check.found
 
     assert seen() == ("ok", f"Tare's own, version {gate.VERSION}.")
-    gated.install(gate.script().replace(f"VERSION = {gate.VERSION}\n", "VERSION = 0\n"))
+    gated.install(gate.render_script().replace(f"VERSION = {gate.VERSION}\n", "VERSION = 0\n"))
     assert seen() == ("warning", "The installed script is older than Tare's: version 0, not 1.")
-    gated.install(gate.script() + "\n# mended by hand\n")
+    gated.install(gate.render_script() + "\n# mended by hand\n")
     assert seen()[1] == "The installed script calls itself version 1, and is not Tare's."
     gated.script.unlink()
     assert seen()[0] == "failed"
@@ -404,6 +404,9 @@ def test_the_installed_script_is_told_from_tares(gated: Gated, through: SSH) -> 
 
 def test_without_one_it_is_said_that_the_key_may_do_all(gated: Gated) -> None:
     with SSH(gated.server.address) as transport:
-        free = gate.look(transport, area="Connection")
+        free = gate.check_forced_command(transport, area="Connection")
         assert (free.outcome, "may do all" in free.found) == ("not applicable", True)
-        assert gate.look(transport, area="Connection", wanted=True).outcome == "warning"
+        assert (
+            gate.check_forced_command(transport, area="Connection", expected=True).outcome
+            == "warning"
+        )
