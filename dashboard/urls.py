@@ -76,6 +76,7 @@ urlpatterns = [
     path("experiments/<int:pk>/retry/", experiments.retry_unsent, name="experiment_retry_unsent"),
     path("jobs/<slug:uid>/retry/", experiments.retry, name="job_retry"),
     path("jobs/<slug:uid>/collect/", experiments.collect_again, name="job_collect"),
+    path("jobs/<slug:uid>/any-node/", experiments.allow_any_node, name="job_any_node"),
     path("jobs/<slug:uid>/repair/", experiments.repair, name="job_repair"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<slug:uid>/", runs.run, name="run"),

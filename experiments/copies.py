@@ -7,10 +7,15 @@ from django.utils import timezone
 from experiments import store, tasks
 from experiments.models import RunFile, User
 
+MOST_WANTED = 20
+"""Copies that one person may wait for at a time: each takes the queue's one worker for a while."""
+
 
 def ask_for_copy(row: RunFile, by: User) -> bool:
-    """Have a worker fetch the file; False if it cannot be fetched, or is on its way."""
+    """Have a worker fetch the file; False if it cannot be fetched, is on its way, or too many."""
     if not row.can_be_fetched or row.is_wanted:
+        return False
+    if RunFile.objects.to_be_copied().filter(asked_by=by).count() >= MOST_WANTED:
         return False
     row.asked_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
     row.copied_at, row.problem = None, ""

@@ -28,16 +28,25 @@ def ask_to_collect_again(job: Job, by: User) -> bool:
     return True
 
 
-def plan_next(job: Job, *, complete: bool) -> None:
-    """Decide when the files are looked for again: in growing pauses, until a day has passed."""
-    now = timezone.now()
-    pause = min(FIRST_PAUSE * 2 ** min(job.collect_tries, 10), LONGEST_PAUSE)
-    over = complete or not job.ended_at or now + pause - job.ended_at > UNTIL
+def plan_next(job: Job, *, complete: bool, is_away: bool = False) -> None:
+    """Decide when the files are looked for again: in growing pauses, of a day together.
+
+    What counts are the pauses after which Tare has looked, and no clock: while the site `is_away`
+    nothing can come, and the day goes on when it answers again.
+    """
+    tries = job.collect_tries
+    over = complete or not job.ended_at or sum(map(_pause, range(tries + 1)), timedelta(0)) > UNTIL
     Job.objects.filter(pk=job.pk, attempt=job.attempt).update(
-        collect_at=None if over else now + pause,
-        collect_tries=min(job.collect_tries + 1, 1000),
+        collect_at=None if over else timezone.now() + _pause(tries),
+        collect_tries=tries if is_away else min(tries + 1, 1000),
         collect_asked_by=None,
     )
+
+
+def _pause(tries: int) -> timedelta:
+    """Return how long to wait after so many looks."""
+    doubled: int = 2 ** min(tries, 10)
+    return min(FIRST_PAUSE * doubled, LONGEST_PAUSE)
 
 
 def verdict_is_out(job: Job) -> bool:

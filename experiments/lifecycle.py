@@ -275,7 +275,7 @@ def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | No
 
 def retry(job: Job, by: User) -> bool:
     """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
-    if not further_attempts(job).can_retry:
+    if not further_attempts(job).can_retry or why_not_use(by, job.cluster):
         return False
     stage = stage_of(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)

@@ -90,6 +90,14 @@ def ring_to_copy(row: RunFile) -> None:
     transaction.on_commit(partial(_enqueue, copy_file, row.pk, queue=BULK))
 
 
+def bulk_is_free() -> bool:
+    """Return whether no task waits in the queue `bulk`. Without Redis none can be added."""
+    try:
+        return bool(django_rq.get_queue(BULK).count == 0)
+    except RedisError:
+        return False
+
+
 def _enqueue(task: Callable[[int], str], pk: int, *, queue: str = "default") -> None:
     try:
         django_rq.get_queue(queue).enqueue(task, pk, result_ttl=0, failure_ttl=3600)

@@ -8,6 +8,7 @@ from django.db.models import F, QuerySet
 from experiments.comparisons.stages import Stage, stage_of
 from experiments.lifecycle import JOB_ANEW, REFUSED, RUN_ANEW, move_all
 from experiments.models import Experiment, Job, Run, User
+from experiments.permissions import why_not_use
 
 
 def unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[Job]:
@@ -23,7 +24,12 @@ def unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[
 
 
 def retry_unsent(experiment: Experiment, by: User) -> int:
-    """Plan the next attempt of every job that was not taken; return how many. Stamps nothing."""
+    """Plan the next attempt of every job that was not taken; return how many. Stamps nothing.
+
+    None of them where `by` may not send jobs to the cluster.
+    """
+    if why_not_use(by, experiment.cluster):
+        return 0
     with transaction.atomic():
         pks = list(unsent_jobs(experiment).select_for_update().values_list("pk", flat=True))
         why = "it was not sent"

@@ -23,7 +23,7 @@ from experiments.late_files import ask_to_collect_again
 from experiments.models import Experiment, Job, Run
 from experiments.passports import kept, known_before, own_programs
 from experiments.pauses import pauses_of
-from experiments.permissions import may_change
+from experiments.permissions import may_change, why_not_use
 from experiments.preflights import last_if_red, why_not_check
 from experiments.progress import explain_waiting, progress_of
 from experiments.tasks import ring
@@ -170,6 +170,9 @@ def stop(request: Request, pk: int) -> HttpResponse:
 def retry_unsent(request: Request, pk: int) -> HttpResponse:
     """Plan the next attempt of every job that the cluster's scheduler has not taken."""
     row = editable(request, pk)
+    if why_not := why_not_use(request.user, row.cluster):
+        messages.error(request, f"Not tried again. {why_not}")
+        return redirect(row)
     count = unsent.retry_unsent(row, request.user)
     ring(row.cluster_id)
     plural = "" if count == 1 else "s"
@@ -199,6 +202,9 @@ def repair(request: Request, uid: str) -> HttpResponse:
     """Plan a job for the runs of a block that never began."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
     editable(request, job.experiment_id)
+    if why_not := why_not_use(request.user, job.cluster):
+        messages.error(request, f"Nothing is run. {why_not}")
+        return _back(request, job)
     second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
     if second:
         ring(job.cluster_id)
@@ -214,11 +220,27 @@ def repair(request: Request, uid: str) -> HttpResponse:
 
 
 @require_POST
+def allow_any_node(request: Request, uid: str) -> HttpResponse:
+    """Let the rest of a block run on any node, where the one it waits for is gone."""
+    job = get_object_or_404(Job.objects.defer("script"), uid=uid)
+    editable(request, job.experiment_id)
+    if repairs.allow_any_node(job, request.user):
+        ring(job.cluster_id)
+        messages.success(request, f"The rest of block {job.number} may run on any node.")
+    else:
+        why_not = why_not_use(request.user, job.cluster)
+        messages.error(request, why_not or "Not changed: it does not wait for a node any more.")
+    return _back(request, job)
+
+
+@require_POST
 def retry(request: Request, uid: str) -> HttpResponse:
     """Plan the next attempt of a failed job, if none of its runs gave a number."""
     job = get_object_or_404(Job, uid=uid)
     editable(request, job.experiment_id)
-    if lifecycle.retry(job, request.user):
+    if why_not := why_not_use(request.user, job.cluster):
+        messages.error(request, f"Not tried again. {why_not}")
+    elif lifecycle.retry(job, request.user):
         ring(job.cluster_id)
         messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
     else:

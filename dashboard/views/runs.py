@@ -17,7 +17,7 @@ from dashboard.marks import marks
 from dashboard.requests import OpenRequest, Request, posted_text
 from experiments import lifecycle, store
 from experiments.comparisons.stages import stage_of
-from experiments.copies import ask_for_copy
+from experiments.copies import MOST_WANTED, ask_for_copy
 from experiments.further_attempts import MAY_CHANGE, attempts_of
 from experiments.models import Cluster, Experiment, Run, RunFile
 from experiments.permissions import may_change
@@ -132,7 +132,8 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
     if ask_for_copy(file, request.user):
         messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
     else:
-        messages.error(request, f"{file} cannot be fetched, or is on its way already.")
+        why = f"it cannot be fetched, or is on its way, or you wait for {MOST_WANTED} others."
+        messages.error(request, f"{file}: {why}")
     return redirect(f"{row.get_absolute_url()}#files")
 
 

@@ -15,7 +15,12 @@ from experiments.comparisons.exclusions import (
     stamp_excluded,
 )
 from experiments.comparisons.logged import compared_arms, describe_left_out, is_compared
-from experiments.comparisons.repaired import repaired_blocks
+from experiments.comparisons.repaired import (
+    SecondJob,
+    repaired_blocks,
+    runs_of_second_jobs,
+    why_across_jobs,
+)
 from experiments.comparisons.stages import Judgement, Stage, stage_of
 from experiments.comparisons.trainings import Trainings, trainings
 from experiments.comparisons.warm_ups import Place, WarmUps, warm_ups
@@ -103,6 +108,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     parity = passports.kept(experiment)
     excluded = exclusions(experiment)
     arms = compared_arms(experiment, workloads, environments)
+    second_jobs = runs_of_second_jobs(experiment)
     places = [
         place
         for place, names in arms.items()
@@ -132,6 +138,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     trained.get((workload.pk, scale)),
                     tried_again=(workload.pk, scale) in again,
                     collected_late=(workload.pk, scale) in late,
+                    second_jobs=second_jobs,
                 )
                 for workload, scale in places
             ]
@@ -228,6 +235,7 @@ def _group(
     *,
     tried_again: bool,
     collected_late: bool,
+    second_jobs: Mapping[str, SecondJob],
 ) -> Group:
     if experiment.imported_at and any(sample.started is None for sample in samples):
         differences = {
@@ -266,6 +274,8 @@ def _group(
         pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     if collected_late:
         pairs = [_stamped(pair, Stamp.COLLECTED_AFTER, WHY_LATE) for pair in pairs]
+    if second_jobs and experiment.is_paired:
+        pairs = [_held_to_jobs(pair, samples, second_jobs) for pair in pairs]
     pairs = [
         _with_software(pair, parity.get(pair.environment), programs_said.get(pair.environment, ""))
         for pair in pairs
@@ -313,6 +323,14 @@ def _with_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -
     pair = replace(pair, software=f"{known} {program}".strip())
     why = passports.why_waived(parity)
     return _stamped(pair, Stamp.WAIVED, why) if why else pair
+
+
+def _held_to_jobs(
+    pair: Pair, samples: Sequence[Sample], second_jobs: Mapping[str, SecondJob]
+) -> Pair:
+    """Runs of one block that are of two jobs are further apart: that stands beside any verdict."""
+    why = why_across_jobs(pair, samples, second_jobs)
+    return _stamped(pair, Stamp.ACROSS_JOBS, why) if why else pair
 
 
 def _held_to_training(pair: Pair, trained: Trainings) -> Pair:

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from experiments.models import Experiment
+from experiments.statistics import Pair, Sample
+from experiments.statistics.numbers import count
+
+
+@dataclass(frozen=True)
+class SecondJob:
+    """A job that ran the rest of a block."""
+
+    pk: int
+    node: str
+    """The node that it asked for; "" where any was allowed."""
 
 
 def repaired_blocks(experiment: Experiment) -> tuple[int, int]:
@@ -12,3 +26,33 @@ def repaired_blocks(experiment: Experiment) -> tuple[int, int]:
     for block, node in nodes:
         blocks[block] = blocks.get(block, False) or not node
     return len(blocks), sum(blocks.values())
+
+
+def runs_of_second_jobs(experiment: Experiment) -> dict[str, SecondJob]:
+    """Return the jobs of the runs that second jobs have run, by the uid of the run. One query."""
+    rows = experiment.runs.exclude(job__repairs=None).values_list("uid", "job", "job__node")
+    return {uid: SecondJob(pk, node) for uid, pk, node in rows}
+
+
+def why_across_jobs(
+    pair: Pair, samples: Sequence[Sample], second_jobs: Mapping[str, SecondJob]
+) -> str:
+    """Return in how many blocks the two runs of a pair are of two jobs; "" for none."""
+    runs = {(sample.block, sample.environment): sample.run for sample in samples}
+    blocks = any_node = 0
+    for (block, environment), run in runs.items():
+        other = runs.get((block, pair.baseline))
+        if environment != pair.environment or other is None:
+            continue
+        jobs = second_jobs.get(run), second_jobs.get(other)
+        if jobs[0] == jobs[1]:
+            continue
+        blocks += 1
+        any_node += any(job is not None and not job.node for job in jobs)
+    if not blocks:
+        return ""
+    allowed = f" For {any_node} of them any node was allowed." if any_node else ""
+    return (
+        f"In {count(blocks, 'block')} the two runs were of two jobs, because the first one ended "
+        f"before all of its runs had begun: they are further apart in time than others.{allowed}"
+    )

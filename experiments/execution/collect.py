@@ -19,6 +19,7 @@ from experiments.lifecycle import end_runs, move
 from experiments.lifecycle import record as note_event
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
 from experiments.models.states import NOT_STARTED
+from experiments.repairs import is_taken_back, plan_on_any_node
 from experiments.snapshots import differing
 from experiments.steady import note
 from runners.directories import Fetched
@@ -95,6 +96,10 @@ def _files_may_be_late(row: Job | Chore) -> bool:
 def _keep(job: Job, record: Record, reason: str, message: str) -> None:
     """Write all that the record says, then end the job: all of it or nothing."""
     cancelled = bool(reason and job.cancel_requested_at)
+    has_begun = record.started_by or record.journal or reason in ("damaged", "unreadable")
+    if cancelled and is_taken_back(job) and not has_begun:
+        plan_on_any_node(job)
+        return
     if cancelled:
         reason, message = "cancelled", "cancelled by a person"
     damage = f"Its journal cannot be read: {'; '.join(record.damage)}." if record.damage else ""

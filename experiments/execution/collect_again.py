@@ -88,7 +88,7 @@ def _keep_late_run(job: Job, run: Run, left: RunRecord, found: Record, *, is_out
     return True
 
 
-def put_off(job: Job, problem: str) -> None:
-    """Look again later: nothing could be made of the files now."""
+def put_off(job: Job, problem: str, *, is_away: bool = False) -> None:
+    """Look again later: nothing could be made of the files now. `is_away`: nobody answered."""
     _note(job, problem)
-    plan_next(job, complete=False)
+    plan_next(job, complete=False, is_away=is_away)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from textwrap import shorten
 
 from django.db import DatabaseError, InterfaceError, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from experiments.execution.attempts import (
@@ -25,50 +22,29 @@ from experiments.execution.attempts import (
     has_ended_workers,
     untried_first,
 )
-from experiments.execution.chores import (
-    NotPossible,
-    chore_directory,
-    chore_handle,
-    chore_spec,
-    end_unsent,
-    is_due,
-)
 from experiments.execution.collect import collect, keep_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.guard import guarded, note_failure, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.lease import Lease, LeaseLost, lease
-from experiments.execution.links import (
-    connect,
-    job_directory,
-    job_spec,
-    partition_problem,
-    sent_files,
-)
+from experiments.execution.links import connect
 from experiments.execution.own_failures import Failure, describe
+from experiments.execution.rows import handle_of, jobs_in, rows_in
+from experiments.execution.sending import SendingPaused, recover, send_planned
 from experiments.late_files import plan_next
-from experiments.lifecycle import REFUSED, end_runs, move, record
-from experiments.models import Chore, Cluster, Credential, Job, Pause, Run
-from experiments.pauses import end_pauses, hold, is_held, without_held
-from runners.errors import NotNow, Refused, TryAgain
-from runners.jobs import JobSpec
+from experiments.lifecycle import move, record
+from experiments.models import Chore, Cluster, Credential, Job
+from runners.errors import Refused, TryAgain
 from runners.records import parse_journal
 from runners.runner import Runner
 from runners.schedulers import Status
-from runners.scripts import render
 from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
-# What is large of an image, and read nowhere during a visit but where a chore is sent.
-IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 MOST_AGAIN = 5  # jobs in one visit
 LONGEST_BACK_OFF = timedelta(minutes=5)
 COLLECTING_SECONDS = 240  # after which a visit begins to read the files of no further row
-
-
-class SendingPaused(TryAgain):
-    """The site takes no more now: nothing else is sent in this visit."""
 
 
 def tick(cluster_pk: int) -> str:
@@ -110,53 +86,14 @@ def _visit(held: Lease, runner: Runner) -> None:
     """Results first: what is on the cluster's disk is safe before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (_poll, _collect, _collect_again, _recover, _submit):
+        for step in (_poll, _collect, _collect_again, recover, send_planned):
             held.renew()
             step(held, runner)
 
 
-def _jobs(held: Lease, *states: str) -> QuerySet[Job]:
-    return (
-        Job.objects.filter(cluster=held.cluster, state__in=states)
-        .select_related("experiment__partition", "workload", "cluster")
-        .defer("script", "experiment__plan")
-        .order_by("pk")
-    )
-
-
-def _chores(held: Lease, *states: str) -> QuerySet[Chore]:
-    return (
-        Chore.objects.filter(cluster=held.cluster, state__in=states)
-        .select_related("cluster", "partition", "staged_image__image")
-        .defer("script", "output_tail", "result", *IMAGE_FACTS)
-        .order_by("pk")
-    )
-
-
-def _both(held: Lease, *states: str) -> list[Job | Chore]:
-    """Chores first: experiments wait for them, and they are short."""
-    return [*_chores(held, *states), *_jobs(held, *states)]
-
-
-def _handle(row: Job | Chore) -> JobSpec:
-    return job_spec(row) if isinstance(row, Job) else chore_handle(row)
-
-
-def _spec(row: Job | Chore) -> JobSpec:
-    """Return what is sent. Raises NotPossible."""
-    if not isinstance(row, Job):
-        return chore_spec(row)
-    try:
-        return replace(job_spec(row), sent=tuple(sent_files(row).items()))
-    except KeyError as missing:
-        raise NotPossible(
-            f"A file that {row.workload} sends is gone: sha256 {missing.args[0]}. Hand it in anew."
-        ) from None
-
-
 def _poll(held: Lease, runner: Runner) -> None:
     """Ask the scheduler once for all that is live, then read what it wrote since last time."""
-    rows = _both(held, Job.State.QUEUED, Job.State.RUNNING)
+    rows = rows_in(held, Job.State.QUEUED, Job.State.RUNNING)
     if not rows:
         return
     _cancel([row for row in rows if row.cancel_requested_at], runner)
@@ -190,7 +127,7 @@ def _keep_status(row: Job | Chore, status: Status) -> None:
 
 def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
     """Absence proves nothing: the files decide, unless a twin of this job holds them."""
-    owner = runner.find(_handle(row))
+    owner = runner.find(handle_of(row))
     if owner and owner != row.scheduler_id:
         type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
         if isinstance(row, Job):
@@ -235,7 +172,7 @@ def _collect(held: Lease, runner: Runner) -> None:
     """Fetch what has ended. One row whose files take too long waits; two, and the site is slow."""
     too_slow: Job | Chore | None = None
     began = time.monotonic()
-    for row in untried_first(_both(held, Job.State.COLLECTING)):
+    for row in untried_first(rows_in(held, Job.State.COLLECTING)):
         if time.monotonic() - began > COLLECTING_SECONDS:
             return  # the next visit begins with what is left
         held.renew()
@@ -267,7 +204,7 @@ def _collect_row(row: Job | Chore, runner: Runner) -> None:
 
 def _collect_again(held: Lease, runner: Runner) -> None:
     """Look a few times more for files of ended jobs that had not come when they were collected."""
-    due = _jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
+    due = jobs_in(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
     for job in due[:MOST_AGAIN]:
         held.renew()
         # Before they are read: a worker that ends over these files finds them put off.
@@ -278,180 +215,9 @@ def _collect_again(held: Lease, runner: Runner) -> None:
             with guarded(job, job.cluster, partial(put_off, job)), counted_attempt(job):
                 collect_again(job, runner)
         except TryAgain as error:
-            put_off(job, str(error))  # else each visit would end here, and nothing be sent
+            # Else each visit would end here, and nothing be sent.
+            put_off(job, str(error), is_away=error.kind != "time-out")
             raise
-
-
-def _recover(held: Lease, runner: Runner) -> None:
-    """What was caught between send and answer: adopt it if the cluster has it, else send it."""
-    for row in _both(held, Job.State.SUBMITTING):
-        held.renew()
-        with guarded(row, row.cluster, partial(_park, row)):
-            _recover_row(row, runner)
-
-
-def _recover_row(row: Job | Chore, runner: Runner) -> None:
-    known = runner.find(_handle(row))
-    if known:
-        move(
-            row,
-            Job.State.QUEUED,
-            why=f"found again as {known}",
-            scheduler_id=known,
-            submitted_at=row.submitted_at or timezone.now(),
-        )
-    elif row.cancel_requested_at:
-        _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
-    else:
-        _send(row, runner)
-
-
-def _park(row: Job | Chore, problem: str) -> None:
-    """Leave what may have been sent for the next visit, unless a person has given it up."""
-    if row.cancel_requested_at:
-        why = f"cancelled; whether it was sent is not known. {problem}"
-        _end_unsent(row, "cancelled", why, Job.State.CANCELLED)
-
-
-def _submit(held: Lease, runner: Runner) -> None:
-    """Send what is planned, within the cluster's limit, in the plan's order.
-
-    Then try one job of each pause whose time has come; where it is taken, others may be.
-    """
-    for row in _given_up(held):
-        with guarded(row, row.cluster):
-            _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
-    pauses = list(held.cluster.pauses.order_by("retry_at", "pk"))
-    for row in _in_line(held, pauses):
-        _start(held, row, runner)
-    now = timezone.now()
-    for pause in pauses:
-        if pause.retry_at > now:
-            continue
-        others = [other for other in pauses if other.retry_at > now]
-        for row in _in_line(held, others, under=pause)[:1]:
-            _start(held, row, runner)
-            if row.state == Job.State.QUEUED:
-                _submit(held, runner)
-                return
-        if not (pause.jobs.exists() or _chores(held, Chore.State.PLANNED).exists()):
-            pause.delete()  # nothing waits for its end
-
-
-def _given_up(held: Lease) -> list[Job | Chore]:
-    """Return what is planned and no longer wanted."""
-    chores = _chores(held, Chore.State.PLANNED).exclude(cancel_requested_at=None)
-    jobs = _jobs(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
-    return [*chores.iterator(), *jobs.iterator()]
-
-
-def _in_line(
-    held: Lease, pauses: Sequence[Pause], *, under: Pause | None = None
-) -> list[Job | Chore]:
-    """Return what may be sent now: as much as the limit allows of what no pause holds back.
-
-    With `under`, of what that one holds back.
-    """
-    live = _jobs(held, *Job.LIVE).count() + _chores(held, *Job.LIVE).count()
-    free = max(held.cluster.max_live_jobs - live, 0)
-    planned = without_held(_jobs(held, Job.State.PLANNED), pauses)
-    chores = [row for row in _chores(held, Chore.State.PLANNED) if not is_held(row, pauses)]
-    if under:
-        planned = planned.filter(pk__in=under.jobs.values("pk"))
-        chores = [row for row in chores if is_held(row, [under])]
-    in_order = planned.order_by("experiment__launched_at", "block", "pk")
-    rows: list[Job | Chore] = [*filter(_is_due_chore, chores), *in_order[:free]]
-    return rows[:free]
-
-
-def _start(held: Lease, row: Job | Chore, runner: Runner) -> None:
-    held.renew()
-    with guarded(row, row.cluster, partial(_refuse, row)):
-        if _prepare(row, runner):
-            with guarded(row, row.cluster):  # from here on it may be there
-                _send(row, runner)
-
-
-def _is_due_chore(chore: Chore) -> bool:
-    with guarded(chore, chore.cluster, partial(_refuse, chore)):
-        return is_due(chore)
-    return False
-
-
-def _prepare(row: Job | Chore, runner: Runner) -> bool:
-    """Write the script down before it is sent; False if it is not to be."""
-    try:
-        spec = replace(_spec(row), directory=_directory(row))
-        script = render(spec, runner.scheduler)
-    except ValueError as error:  # what cannot be said safely in a script is not sent
-        words = f"The job script cannot be written: {error}."
-        partition = row.experiment.partition if isinstance(row, Job) else row.asked_partition()
-        if partition and partition_problem(partition, row.cluster.scheduler):
-            raise _held_back(row, NotNow(words, kind="partition", scope="partition")) from None
-        _refuse(row, words)
-        return False
-    except NotPossible as problem:
-        _refuse(row, str(problem))
-        return False
-    return move(row, Job.State.SUBMITTING, script=script, directory=spec.directory)
-
-
-def _directory(row: Job | Chore) -> str:
-    return job_directory(row) if isinstance(row, Job) else chore_directory(row)
-
-
-def _send(row: Job | Chore, runner: Runner) -> None:
-    """Submit a row; its own fault ends it, a no of the site's pauses sending."""
-    try:
-        scheduler_id = runner.submit(_spec(row))
-    except NotNow as no:
-        if isinstance(row, Chore) and no.scope == "request":  # nothing else asks for the same
-            _refuse(row, str(no))
-            return
-        move(row, Job.State.PLANNED, why=storable(str(no)))
-        raise _held_back(row, no) from None
-    except Refused as refusal:
-        _refuse(row, str(refusal))
-        if isinstance(row, Job):  # the others of its experiment may well share its fault
-            too = NotNow(str(refusal), kind="refused", scope="request")
-            raise _held_back(row, too) from None
-        return
-    except NotPossible as problem:
-        _refuse(row, str(problem))
-        return
-    move(
-        row,
-        Job.State.QUEUED,
-        why=f"the scheduler calls it {scheduler_id}",
-        scheduler_id=scheduler_id,
-        submitted_at=timezone.now(),
-    )
-    end_pauses(row)
-
-
-def _held_back(row: Job | Chore, no: NotNow) -> SendingPaused:
-    """Write a pause down, and return what ends this visit's sending."""
-    hold(row, storable(str(no)), kind=no.kind, scope=no.scope)
-    logger.warning("%s: %s (%s)", row.cluster, clean_text(str(no)), no.kind)
-    return SendingPaused(str(no), kind=no.kind)
-
-
-def _refuse(row: Job | Chore, words: str) -> None:
-    """End what nobody will run, with the words of whoever refused it."""
-    _end_unsent(row, REFUSED, storable(words), Job.State.FAILED)
-
-
-def _end_unsent(row: Job | Chore, reason: str, words: str, to: str) -> None:
-    if isinstance(row, Chore):
-        end_unsent(row, reason, words, to=to)
-        return
-    if to == Job.State.CANCELLED:
-        move(row, to, why=words)
-        end_runs(row, Run.State.CANCELLED, reason=reason)
-        return
-    now = timezone.now()
-    if move(row, to, why=words, reason=reason, message=words, ended_at=now):
-        end_runs(row, Run.State.FAILED, reason="not submitted", message=words)
 
 
 def _back_off(cluster: Cluster, error: TryAgain) -> None:

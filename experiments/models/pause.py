@@ -58,6 +58,11 @@ class Pause(models.Model):
         return f"{self.kind}: {self.place}"
 
     @property
+    def is_of_the_site(self) -> bool:
+        """Whether it holds back everybody's jobs."""
+        return not (self.experiment_id or self.partition_id)
+
+    @property
     def place(self) -> str:
         """Where nothing is sent, in words."""
         if self.experiment_id:

@@ -118,7 +118,10 @@ class GridEngine(Scheduler):
         if wanted.partition:
             options.append(f"-q {_word(wanted.partition)}")
         if wanted.node:
-            options.append(f"-l hostname={_word(wanted.node)}")
+            # As a resource it would be asked of each of several nodes.
+            several = f"-masterq {_word('*@' + wanted.node)}"
+            alone = f"-l hostname={_word(wanted.node)}"
+            options.append(several if wanted.nodes > 1 else alone)
         if wanted.account:
             options.append(f"-P {_word(wanted.account)}")
         if (wanted.cpus_per_node > 1 or wanted.nodes > 1) and not asked & {"cpus", "nodes"}:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from experiments import execution
 from experiments.execution.lease import LEASE
 from experiments.management.commands import clock
-from experiments.models import Cluster
-from tests.factories import ClusterFactory
+from experiments.models import Cluster, RunFile
+from tests.factories import ClusterFactory, RunFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -90,3 +90,31 @@ def test_what_is_switched_off_is_left_alone(rung: list[int]) -> None:
     ClusterFactory(enabled=False, wanted_at=timezone.now())
     clock.ring_what_came_early({})
     assert rung == []
+
+
+class TestTasksOfTheBulkQueue:
+    """One worker works there for hours at times: what waits for it is not asked for twice."""
+
+    @pytest.fixture
+    def waiting(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """The files that the clock asks copies of; thirty are wanted."""
+        asked: list[int] = []
+        monkeypatch.setattr(clock, "ring_to_copy", lambda row: asked.append(row.pk))
+        run = RunFactory()
+        now = timezone.now()
+        for number in range(30):
+            RunFile.objects.create(run=run, path=f"{number}", size_bytes=1, asked_at=now)
+        return asked
+
+    def test_pile_up_no_more(self, waiting: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(clock, "bulk_is_free", lambda: False)
+        for minute in range(5):
+            clock.ring_what_waits({}, 60.0 * minute)
+        assert waiting == []
+
+    def test_are_asked_for_again_where_the_queue_has_lost_them(
+        self, waiting: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(clock, "bulk_is_free", lambda: True)
+        clock.ring_what_waits({}, 0.0)
+        assert len(set(waiting)) == 30

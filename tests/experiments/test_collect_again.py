@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from django.test import Client
@@ -14,7 +15,7 @@ from django.utils import timezone
 from experiments import execution, late_files, lifecycle
 from experiments.comparisons import COLLECTED_AFTER, compare_experiment
 from experiments.execution import collect
-from experiments.models import Experiment, Job, Run
+from experiments.models import Cluster, Experiment, Job, Run
 from experiments.statistics import Stamp
 from runners.errors import Refused, TryAgain
 from tests.conftest import finish, tick_until
@@ -86,6 +87,26 @@ def test_pauses_grow_and_a_day_is_enough(lost: Job) -> None:
     assert 10 < len(pauses) < 30
     assert max(pauses) <= late_files.LONGEST_PAUSE
     assert pauses[1] > 1.5 * pauses[0]
+
+
+def test_a_site_that_was_away_for_days_gets_its_whole_day(lost: Job) -> None:
+    """Nothing can come from a site that cannot be reached, so that time does not count."""
+    Job.objects.filter(pk=lost.pk).update(ended_at=timezone.now() - timedelta(days=3))
+    with mock.patch.object(
+        collect.Runner, "collect", side_effect=TryAgain("no route", kind="unreachable")
+    ):
+        for _ in range(30):
+            Cluster.objects.update(retry_at=None)
+            Job.objects.update(collect_at=timezone.now() - timedelta(seconds=1))
+            assert execution.tick(lost.cluster_id) == "try again"
+    lost.refresh_from_db()
+    assert lost.collect_at
+    assert lost.collect_at < timezone.now() + timedelta(minutes=5), "pauses begin with short ones"
+    Cluster.objects.update(retry_at=None)
+    visit(lost)
+    assert lost.collect_at, "the first look after that is not the last"
+    appear(lost)
+    assert visit(lost).state == "done"
 
 
 def test_a_person_has_the_files_read_again(lost: Job) -> None:

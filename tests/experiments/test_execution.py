@@ -182,9 +182,10 @@ class TestPromise3ExactlyOnce:
                 raise Died
             return move(*args, **kwargs)
 
-        targets = ("tick.move", "collect.move")
-        patches = [mock.patch(f"experiments.execution.{name}", mortal) for name in targets]
-        with patches[0], patches[1], contextlib.suppress(Died):
+        targets = ("tick.move", "sending.move", "collect.move")
+        with contextlib.ExitStack() as patches, contextlib.suppress(Died):
+            for name in targets:
+                patches.enter_context(mock.patch(f"experiments.execution.{name}", mortal))
             finish(made)
         Cluster.objects.update(lease_until=None)
         finish(made)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution, lifecycle
-from experiments.execution import collect
+from experiments.execution import collect, sending
 from experiments.models import Chore, Cluster, Experiment, Job, Run
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
@@ -204,15 +204,16 @@ class TestGuard:
     """What fails in one row ends or parks that row, and its cluster's page says so."""
 
     def break_for(self, culprit: Experiment, name: str) -> Any:
-        """Patch `tick.NAME` to fail for the jobs of one experiment."""
-        work = getattr(tick, name)
+        """Patch NAME of `tick` or `sending` to fail for the jobs of one experiment."""
+        module = tick if hasattr(tick, name) else sending
+        work = getattr(module, name)
 
         def fail(row: Any, *rest: Any) -> Any:
             if getattr(row, "experiment_id", None) == culprit.pk:
                 raise KeyError("what nobody expected \0 \udce9")
             return work(row, *rest)
 
-        return mock.patch.object(tick, name, fail)
+        return mock.patch.object(module, name, fail)
 
     @pytest.mark.parametrize(
         ("name", "state"),

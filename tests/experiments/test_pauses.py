@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from experiments import execution, lifecycle
 from experiments.comparisons.experiment import TRIED_AGAIN
+from experiments.execution.sending import MOST_NOES
 from experiments.models import (
     Cluster,
     Environment,
@@ -179,6 +180,25 @@ class TestPromise8Pauses:
         assert len(asked) == 1
         assert states(made) == {"planned"}
 
+    def test_what_was_being_sent_is_found_again_though_sending_is_paused(
+        self, experiment: Make, here: Cluster
+    ) -> None:
+        made = experiment(repeats=4)
+        made.jobs.update(state="submitting")
+        *_, adopted = (job.name for job in made.jobs.order_by("pk"))
+
+        def find(self: Runner, job: JobSpec) -> str | None:
+            return "1-7" if job.name == adopted else None
+
+        with (
+            mock.patch.object(Runner, "find", find),
+            answering(lambda job: not_now("site")) as asked,
+        ):
+            assert execution.tick(here.pk) == "done"
+        assert len(asked) == 1
+        found = made.jobs.order_by("pk").values_list("state", flat=True)
+        assert list(found) == ["planned", "planned", "planned", "queued"]
+
     def test_cancelling_reaches_what_went_back_to_the_plan(
         self, experiment: Make, here: Cluster
     ) -> None:
@@ -212,7 +232,6 @@ class TestScope:
 
         with answering(no) as asked:
             execution.tick(here.pk)
-            execution.tick(here.pk)
             assert states(fine) == {"queued"}
             assert states(stuck) == {"planned"}
             asked.clear()
@@ -235,10 +254,43 @@ class TestScope:
 
         with answering(no):
             execution.tick(here.pk)
-            execution.tick(here.pk)
         assert states(large) == {"planned"}
         assert states(small) == {"queued"}
         assert Pause.objects.get().experiment == large
+
+    def test_what_one_experiment_is_refused_for_keeps_no_other_waiting(
+        self, on_partition: Make, here: Cluster
+    ) -> None:
+        """In one visit: those behind it are sent, and each pause whose time has come is tried."""
+        Cluster.objects.update(max_live_jobs=3)
+        large, faulty, small = (on_partition(None, repeats=3) for _ in range(3))
+        names = {row: {job.name for job in row.jobs.all()} for row in (large, faulty)}
+
+        def no(job: JobSpec) -> Exception | None:
+            if job.name in names[large]:
+                return not_now("request", "nodes")
+            return Refused("bad option") if job.name in names[faulty] else None
+
+        with answering(no) as asked:
+            execution.tick(here.pk)
+            assert states(small) == {"queued"}
+            assert {row.experiment for row in Pause.objects.all()} == {large, faulty}
+            assert len(asked) == 5
+            asked.clear()
+            Cluster.objects.update(max_live_jobs=9)
+            Pause.objects.update(retry_at=timezone.now())
+            execution.tick(here.pk)
+            assert len(asked) == 2, "one of each pause"
+        assert faulty.jobs.filter(state="failed").count() == 2
+
+    def test_a_scheduler_is_asked_in_vain_a_few_times_a_visit(
+        self, on_partition: Make, here: Cluster
+    ) -> None:
+        for _ in range(MOST_NOES + 5):
+            on_partition(None, repeats=1)
+        with answering(lambda job: not_now("request", "nodes")) as asked:
+            execution.tick(here.pk)
+        assert len(asked) == MOST_NOES
 
     def test_a_limit_that_is_full_does_not_starve_others_of_their_places(
         self, on_partition: Make, here: Cluster
@@ -253,7 +305,6 @@ class TestScope:
             return not_now("partition") if job.resources.partition == "wrong" else None
 
         with answering(no):
-            execution.tick(here.pk)
             execution.tick(here.pk)
         assert states(fine) == {"queued"}
 

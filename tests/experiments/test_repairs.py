@@ -13,13 +13,15 @@ from django.utils import timezone
 
 from dashboard.methods import methods
 from experiments import lifecycle, repairs
-from experiments.comparisons import TRIED_AGAIN, compare_experiment
+from experiments.comparisons import TRIED_AGAIN, compare_experiment, comparison_rows
 from experiments.comparisons.experiment import run_rows
 from experiments.execution.links import job_spec
 from experiments.models import Experiment, Job, Run, User
+from experiments.statistics import Stamp
 from runners.jobs import JobSpec, Resources
 from runners.schedulers import SCHEDULERS
-from tests.conftest import finish
+from tests.conftest import finish, tick_until
+from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -149,6 +151,93 @@ def test_two_people_at_once_make_one_job(experiment: Make) -> None:
 def test_schedulers_are_asked_for_the_node(scheduler: str, line: str) -> None:
     job = JobSpec("u", "tare-u-1", "/w/jobs/u-1", (), Resources(60, node="n7"))
     assert line in SCHEDULERS[scheduler]().header(job)
+
+
+def test_of_several_nodes_grid_engine_is_asked_for_the_first() -> None:
+    resources = Resources(60, nodes=2, node="n7", directives=("-pe mpi {nodes}",))
+    job = JobSpec("u", "tare-u-1", "/w/jobs/u-1", (), resources)
+    header = SCHEDULERS["grid_engine"]().header(job)
+    assert "#$ -masterq '*@n7'" in header
+    assert "hostname" not in header
+
+
+def in_two_jobs(made: Experiment, node: str) -> Job:
+    """Have a second job run the second run of a block, and return it."""
+    first = made.jobs.get()
+    columns = {"cluster": first.cluster, "workload": first.workload, "scale": first.scale}
+    second = Job.objects.create(
+        experiment=made, repairs=first, repeat=1, block=first.block, node=node, **columns
+    )
+    made.runs.filter(position=1).update(job=second)
+    return second
+
+
+@pytest.mark.parametrize(("node", "words"), [("", "any node was allowed"), ("n7", "In 1 block")])
+def test_a_pair_of_two_jobs_is_stamped(experiment: Make, node: str, words: str) -> None:
+    made = experiment()
+    in_two_jobs(made, node)
+    finish(made)
+    comparison = compare_experiment(Experiment.objects.get(pk=made.pk))
+    (pair,) = comparison.pairs
+    why = dict(zip(pair.stamps, pair.reasons, strict=True))[Stamp.ACROSS_JOBS]
+    assert words in why
+    assert ("any node" in why) == (not node)
+    (row,) = comparison_rows(comparison)
+    assert "PAIRED ACROSS JOBS" in str(row)
+
+
+def test_a_pair_of_one_job_is_not(experiment: Make) -> None:
+    made = experiment()
+    finish(made)
+    (pair,) = compare_experiment(made).pairs
+    assert Stamp.ACROSS_JOBS not in pair.stamps
+
+
+class TestAnyNode:
+    def test_lets_a_planned_job_run_anywhere(self, experiment: Make, client: Any) -> None:
+        made = experiment()
+        second = in_two_jobs(made, "gone")
+        client.force_login(made.owner)
+        tab = f"/experiments/{made.pk}/?tab=jobs"
+        assert ">Any node</button>" in client.get(tab).content.decode()
+        page = client.post(f"/jobs/{second.uid}/any-node/", follow=True).content.decode()
+        assert "The rest of block 1 may run on any node." in page
+        assert ">Any node</button>" not in page
+        second.refresh_from_db()
+        assert (second.node, second.state) == ("", "planned")
+        assert made.events.get(what=repairs.ANY_NODE).actor == made.owner
+        assert not repairs.allow_any_node(second, made.owner)
+
+    def test_takes_back_what_waits_in_the_queue(self, experiment: Make) -> None:
+        made = experiment()
+        second = in_two_jobs(made, "gone")
+        columns = {"state": "queued", "scheduler_id": "1-1", "directory": "/tmp/none"}
+        Job.objects.filter(pk=second.pk).update(**columns, submitted_at=timezone.now())
+        second.refresh_from_db()
+        assert repairs.allow_any_node(second, made.owner)
+        finish(made)
+        second.refresh_from_db()
+        assert (second.state, second.attempt, second.node) == ("done", 2, "")
+        assert second.runs.get().state == "succeeded"
+        assert second.events.filter(what="failed → planned").exists()
+
+    def test_runs_nothing_twice(self, experiment: Make) -> None:
+        """What has begun when it is to be taken back is cancelled, as ever."""
+        made = experiment()
+        second = in_two_jobs(made, "")
+        tick_until(made.cluster, second.runs.filter(state="running").exists)
+        Job.objects.filter(pk=second.pk).update(cancel_requested_at=timezone.now())
+        finish(made)
+        second.refresh_from_db()
+        assert (second.attempt, second.state in ("done", "cancelled")) == (1, True)
+
+    def test_is_not_for_others(self, experiment: Make) -> None:
+        made = experiment()
+        second = in_two_jobs(made, "gone")
+        other = UserFactory()
+        made.cluster.users.remove(other)
+        assert not repairs.allow_any_node(second, other)
+        assert not repairs.allow_any_node(made.jobs.get(repairs=None), made.owner)
 
 
 def test_the_second_job_asks_for_the_node_of_the_first(experiment: Make) -> None:

@@ -7,11 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
-from experiments import execution, lifecycle
+from experiments import execution, lifecycle, repairs
+from experiments.comparisons import compare_experiment
 from experiments.further_attempts import further_attempts
 from experiments.models import Cluster, Environment, Experiment, Job, Pause, Run
+from experiments.statistics import Stamp
 from lab.client import Lab
 from tests.conftest import finish, tick_until
 from tests.factories import ExperimentFactory, WorkloadFactory
@@ -123,6 +126,43 @@ def test_a_run_that_takes_too_long_ends_and_the_next_one_follows(
     assert (slow.state, slow.reason) == ("failed", "time limit reached")
     assert made.runs.get(environment__name="bare metal").state == "succeeded"
     assert made.jobs.get().state == Job.State.DONE
+
+
+def test_what_memory_kept_from_starting_runs_in_a_second_job_on_the_same_node(
+    registered: Cluster, experiment: Make, program: Callable[[str], Environment]
+) -> None:
+    """Of a block of three the second run takes too much memory, and the third never begins."""
+    registered.partitions.filter(name="gpu").update(memory_mb=1500)
+    greedy = "exec python3 -c 'x = [bytes([1]) * 50_000_000 for _ in range(1000)]'"
+    made = experiment(["bare metal", program(greedy), "Apptainer SIF"])
+    in_order = (
+        "bare metal",
+        made.environments.get(python__contains="program").name,
+        "Apptainer SIF",
+    )
+    made.runs.update(position=F("position") + 10)
+    for position, name in enumerate(in_order):
+        made.runs.filter(environment__name=name).update(position=position)
+    finish(made)
+    job = made.jobs.get()
+    ends = list(made.runs.order_by("position").values_list("state", "reason"))
+    assert job.reason == "out of memory", job.message
+    assert ends == [("succeeded", ""), ("failed", "out of memory"), ("failed", "not started")]
+    Job.objects.filter(pk=job.pk).update(collect_tries=2)
+    job.refresh_from_db()
+    second = repairs.repair(job, registered.owner, same_node=True)
+    assert second
+    finish(made)
+    second.refresh_from_db()
+    assert f"--nodelist={second.node}" in second.script
+    first, rest = made.runs.get(environment=made.baseline), second.runs.get()
+    assert (rest.state, rest.message) == ("succeeded", "")
+    assert rest.node == first.node
+    compared = {pair.environment: pair for pair in compare_experiment(made).pairs}
+    pair = compared["Apptainer SIF"]
+    assert pair.n_blocks == 1
+    assert Stamp.ACROSS_JOBS in pair.stamps
+    assert Stamp.CONFOUNDED not in pair.stamps, pair.reasons
 
 
 def test_a_node_that_fails_is_named(

@@ -27,7 +27,14 @@ from experiments.models import (
 from experiments.models.cluster import IDLE_SECONDS
 from experiments.models.images import SILENCE
 from experiments.preflights import LONGEST
-from experiments.tasks import ring, ring_for, ring_to_copy, ring_to_receive, ring_to_send
+from experiments.tasks import (
+    bulk_is_free,
+    ring,
+    ring_for,
+    ring_to_copy,
+    ring_to_receive,
+    ring_to_send,
+)
 
 # How long a check or a host key that somebody asked for may wait before the clock asks again.
 WAITING_SECONDS = 10
@@ -94,6 +101,8 @@ def ring_what_waits(again: dict[str, float], now: float) -> None:
     for model in (CheckReport, HostKey, ConnectionTest):
         for row in model._default_manager.filter(asked_at__lt=late, **asked):
             ring_for(row)
+    if not bulk_is_free():
+        return  # what waits there has its tasks, and more of them would only pile up
     silent = clock - SILENCE
     for archive in StagedImage.objects.to_be_sent().filter(
         Q(sending_at=None) | Q(sending_at__lt=silent)

@@ -1,0 +1,41 @@
+"""What a visit reads of jobs and operations: narrow rows, by their states."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+
+from experiments.execution.chores import chore_handle
+from experiments.execution.lease import Lease
+from experiments.execution.links import job_spec
+from experiments.models import Chore, Job
+from runners.jobs import JobSpec
+
+# What is large of an image, and read nowhere during a visit but where a chore is sent.
+IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
+
+
+def jobs_in(held: Lease, *states: str) -> QuerySet[Job]:
+    return (
+        Job.objects.filter(cluster=held.cluster, state__in=states)
+        .select_related("experiment__partition", "workload", "cluster")
+        .defer("script", "experiment__plan")
+        .order_by("pk")
+    )
+
+
+def chores_in(held: Lease, *states: str) -> QuerySet[Chore]:
+    return (
+        Chore.objects.filter(cluster=held.cluster, state__in=states)
+        .select_related("cluster", "partition", "staged_image__image")
+        .defer("script", "output_tail", "result", *IMAGE_FACTS)
+        .order_by("pk")
+    )
+
+
+def rows_in(held: Lease, *states: str) -> list[Job | Chore]:
+    """Chores first: experiments wait for them, and they are short."""
+    return [*chores_in(held, *states), *jobs_in(held, *states)]
+
+
+def handle_of(row: Job | Chore) -> JobSpec:
+    return job_spec(row) if isinstance(row, Job) else chore_handle(row)
