@@ -9,9 +9,12 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.contrib.auth.signals import user_logged_in
+from django.contrib.auth.views import redirect_to_login
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponseBase
-from django_htmx.http import HttpResponseClientRefresh
+from django.shortcuts import resolve_url
+from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefresh
+from django_htmx.middleware import HtmxDetails
 
 from dashboard.middleware import Answer
 
@@ -50,6 +53,22 @@ def end_old_sessions(get_response: Answer) -> Answer:
         return get_response(request)
 
     return checked
+
+
+def lead_to_log_in(get_response: Answer) -> Answer:
+    """Have the browser open the log-in page where htmx would put it into the page that asked: a
+    session, or the link that a visitor came by, may end while a page asks for itself again.
+    """
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        answer = get_response(request)
+        login = resolve_url(settings.LOGIN_URL)
+        if request.headers.get("HX-Request") and answer.get("Location", "").startswith(login):
+            shown = HtmxDetails(request).current_url_abs_path or request.path
+            return HttpResponseClientRedirect(redirect_to_login(shown).url)
+        return answer
+
+    return answered
 
 
 IDLE = "nothing was done here for a while."

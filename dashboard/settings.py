@@ -58,6 +58,7 @@ MIDDLEWARE = [
     "dashboard.sessions.end_old_sessions",
     "dashboard.visitors.recognise_visitors",
     "dashboard.anonymity.hide_names",
+    "dashboard.sessions.lead_to_log_in",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

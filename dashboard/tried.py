@@ -14,6 +14,8 @@ from runners.workloads.reading import OUTPUT, READERS, REPORT
 
 LONGEST_LOG = 1_000_000
 """Characters that are tried."""
+MOST_MATCHES = 20_000
+"""Of one pattern: each is looked at several times while somebody waits."""
 LINES_SHOWN = 5
 AROUND = 160
 """Characters shown of a line on each side of its number."""
@@ -77,10 +79,12 @@ def _tried(row: Mapping[str, str], parameters: Mapping[str, Any], text: str) -> 
     lines: list[Line] = []
     try:
         if by_patterns:
-            found = list(hits(row["find"], text))
+            found = list(islice(hits(row["find"], text), MOST_MATCHES + 1))
+            if len(found) > MOST_MATCHES:
+                raise PatternError(f"more than {MOST_MATCHES:,} matches; paste less of the log")
             lines = _lines(found, text)
             cut = (hit for hit in found if goes_on(text, hit))
-            beside = missed(row["find"], text, LIKE_A_NUMBER)
+            beside = missed(row["find"], text, LIKE_A_NUMBER, found=found)
             blank = replace(
                 blank,
                 passed_over=_lines(islice(beside, LINES_SHOWN), text),

@@ -15,6 +15,7 @@ from runners.workloads.patterns import Hit, hits
 from runners.workloads.results import SanityError, check_size, parse_number
 
 TAIL_LINES = 3
+MOST_NUMBERS = 1_000_000  # that one pattern may find: each takes 0.3 kB and some 20 µs
 
 
 def number_of(text: str, where: str) -> float:
@@ -42,13 +43,18 @@ def hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, floa
     """The same, each with where it stands."""
     found = []
     for place, hit in enumerate(hits(pattern, text), start=1):
+        if place > MOST_NUMBERS:
+            raise SanityError(
+                f"{what} is matched more than {MOST_NUMBERS:,} times: let the pattern match a line "
+                "of each step, or name what stands around the number"
+            )
         found.append((hit, number_of(hit.text, f"{what}, match {place}")))
         if (whole := whole_number(pattern, text, hit)) != hit.text:
             raise SanityError(
                 f"{what}, match {place} is {whole}, of which the pattern reads {hit.text} alone: "
                 "let its ( ) match the whole number"
             )
-    for hit in missed(pattern, text):
+    for hit in missed(pattern, text, found=(hit for hit, _ in found)):
         line = text.count("\n", 0, hit.number_start) + 1
         where = f"{what}: the pattern passes over line {line}, whose number"
         number_of(hit.text, where)

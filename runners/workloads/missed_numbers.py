@@ -5,7 +5,7 @@ last match, or the mean of all, would get a wrong value and not know it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runners.workloads.patterns import STEP, Hit, hits, matches, of_lines
 
@@ -20,12 +20,15 @@ MORE_DIGITS = re.compile(r"[.,']?\d|[eE][-+]?\d")
 BEFORE_A_SIGN = " \t\n=:([,;|"
 
 
-def missed(pattern: str, text: str, instead: str = PASSED_OVER) -> Iterator[Hit]:
+def missed(
+    pattern: str, text: str, instead: str = PASSED_OVER, *, found: Iterable[Hit] | None = None
+) -> Iterator[Hit]:
     """Yield each place where `pattern` would match if its number were `instead`, and does not.
 
-    Nothing for a pattern without anything around its number. Raises PatternError.
+    Nothing for a pattern without anything around its number. `found` is all that it matches in
+    `text`, where that is known. Raises PatternError.
     """
-    read = [(hit.start, hit.end) for hit in hits(pattern, text)]
+    read = [(hit.start, hit.end) for hit in (hits(pattern, text) if found is None else found)]
     begin, end = number_span(pattern)
     around = pattern[:begin].removesuffix("(") + pattern[end:].removeprefix(")")
     if not around.strip():

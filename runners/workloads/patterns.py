@@ -30,7 +30,7 @@ class PatternError(ValueError):
     """A pattern that cannot be used; the message says where and why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hit:
     """Where a pattern has matched: all of it, and its number as it stands there."""
 

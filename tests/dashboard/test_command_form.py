@@ -151,6 +151,10 @@ class TestTrying:
         shown = self.tried(as_owner, output(), {"name": "rate", "find": find})
         assert words.lower() in shown.lower()
 
+    def test_refuses_more_matches_than_anybody_waits_for(self, as_owner: Client) -> None:
+        shown = self.tried(as_owner, "1\n" * 20_001, {"name": "rate", "find": r"(\d)"})
+        assert "More than 20,000 matches; paste less of the log" in shown
+
     @pytest.mark.parametrize("said", ["nan", "-0.5", "None", "***", "-inf"])
     def test_warns_of_lines_that_match_but_for_their_number(
         self, said: str, as_owner: Client

@@ -123,6 +123,21 @@ def test_what_ends_ends_at_once_for_those_who_have_opened_it(results: Experiment
     assert client.get(page)["Location"].startswith("/login/")
 
 
+def test_a_page_that_asks_for_itself_after_the_end_leads_to_the_log_in(
+    results: Experiment, people: People
+) -> None:
+    client, page = visitor(link_to(results)), results.get_absolute_url()
+    polled = {"hx-request": "true", "hx-current-url": f"http://testserver{page}?tab=jobs"}
+    ShareLink.objects.update(withdrawn_at=timezone.now())
+    for asking in (client, people.client("anonymous")):
+        answer = asking.get(page, headers=polled)
+        assert answer["HX-Redirect"] == f"/login/?next={page}%3Ftab%3Djobs"
+        assert (answer.status_code, answer.content) == (200, b"")
+        elsewhere = polled | {"hx-current-url": "https://example.org/"}
+        assert asking.get(page, headers=elsewhere)["HX-Redirect"] == f"/login/?next={page}"
+        assert asking.get(page)["Location"] == f"/login/?next={page}"
+
+
 def test_a_token_is_random_kept_as_a_hash_and_encrypted(results: Experiment) -> None:
     tokens = {link_to(results).split("/")[2] for _ in range(20)}
     assert len(tokens) == 20

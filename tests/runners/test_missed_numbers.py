@@ -7,7 +7,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.workloads import SanityError
+from runners.workloads import SanityError, findings
 from runners.workloads.findings import by_pattern
 from runners.workloads.missed_numbers import missed, number_span
 from runners.workloads.patterns import PatternError, check
@@ -63,6 +63,15 @@ def test_what_is_read_whole_is_read_as_before(find: str, log: str, values: list[
 def test_a_number_beyond_all_measures_is_refused() -> None:
     with pytest.raises(SanityError, match=r"match 2 is 1.7e\+308, which is beyond anything"):
         by_pattern("speed: 5\nspeed: 1.7e308\n", r"speed: (\S+)", "speed")
+
+
+def test_a_pattern_that_finds_more_than_memory_holds_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(findings, "MOST_NUMBERS", 3)
+    assert by_pattern("1\n2\n3\n", r"(\d)", "speed") == [1.0, 2.0, 3.0]
+    with pytest.raises(SanityError, match="speed is matched more than 3 times: let the pattern"):
+        by_pattern("1\n2\n3\n4\n", r"(\d)", "speed")
 
 
 def test_a_long_log_is_looked_through_once() -> None:
