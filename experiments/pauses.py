@@ -16,7 +16,7 @@ from experiments.models import Chore, Experiment, Job, Pause
 from runners.errors import Kind, Scope
 
 
-def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope) -> Pause:
+def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope, details: str = "") -> Pause:
     """Send nothing more that the same answer would meet, and wait longer each time."""
     place = _place(row, scope)
     now = timezone.now()
@@ -26,6 +26,7 @@ def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope) -> Pause:
     pause.failures += 1
     pause.kind = kind
     pause.message = message
+    pause.details = details
     wait = timedelta(seconds=row.cluster.poll_seconds) * 2 ** min(pause.failures - 1, 12)
     pause.retry_at = now + min(wait, Pause.LONGEST)
     pause.save()

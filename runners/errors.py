@@ -41,13 +41,22 @@ class TryAgain(Exception):
 class NotNow(TryAgain):
     """The site takes no job now, and not for the job's fault. `scope`: whom else it would meet.
 
-    The job has not been submitted. Sending pauses there; all else goes on.
+    The job has not been submitted. Sending pauses there; all else goes on. `details` are the raw
+    words, where the message is shorter.
     """
 
-    def __init__(self, message: str, *, kind: Kind, scope: Scope) -> None:
+    def __init__(self, message: str, *, kind: Kind, scope: Scope, details: str = "") -> None:
         super().__init__(message, kind=kind)
         self.scope = scope
+        self.details = details
 
 
 class Refused(Exception):
-    """The other side answered no; the message holds its own words. Trying again is no use."""
+    """The other side answered no; the message holds its own words. Trying again is no use.
+
+    `details` are the raw words, where the message is shorter.
+    """
+
+    def __init__(self, message: object = "", *, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details

@@ -47,6 +47,7 @@ WRITTEN: tuple[tuple[Failure, str], ...] = (
     ("cancelled outside", r".*CANCELLED AT .*"),
 )
 
+NO_ROOM = r".*(No space left on device|Disk quota exceeded).*"
 DUPLICATE = re.compile(r"duplicate[ _]job[ _]?id", re.IGNORECASE)
 # How the job script ends before it has begun, by exit code: see `claim` there.
 NOT_BEGUN: dict[str, tuple[Failure, str]] = {
@@ -226,6 +227,8 @@ def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, s
         code = last_word.exit_code.partition(":")[0]
         if code in NOT_BEGUN:
             return NOT_BEGUN[code]
+    if record.started_by is None and (found := re2.search(NO_ROOM, record.output_tail)):
+        return "disk full", found[0].strip()
     if last_word and last_word.kind and last_word.kind != "failed":
         return last_word.kind, _said(last_word)
     # Where single processes are killed for their memory, Slurm itself only knows FAILED 0:9.

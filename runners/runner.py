@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from runners.directories import Fetched, fetch_record
-from runners.errors import TryAgain
+from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers import LastWord, Scheduler, Status
 from runners.scripts import job_files
@@ -42,6 +42,8 @@ done
 TAIL = """[ ! -e "$1" ] || exec tail -c "$2" "$1"
 """
 TAIL_BYTES = 8000
+ROOM = ".tare-room"
+"""What is written into the directory of a job that left nothing, to see whether there is room."""
 
 
 class Runner:
@@ -116,6 +118,17 @@ class Runner:
     def collect(self, directory: str, *, wanted: Collection[str] = ()) -> Fetched:
         """Fetch what a job left; see `fetch_record`. FileNotFoundError if its directory is gone."""
         return fetch_record(self.transport, directory, wanted=wanted)
+
+    def why_not_written(self, directory: str) -> NotNow | None:
+        """Return the site's no to writing into a job's directory; None where that can be done.
+
+        What is written there, and stays, is a hidden file of 4 KiB.
+        """
+        try:
+            self.transport.write(f"{directory}/{ROOM}", b" " * 4096)
+        except NotNow as no:
+            return no
+        return None
 
     def last_words(self, ids: Sequence[str]) -> dict[str, LastWord]:
         """How jobs ended, as far as the scheduler remembers."""

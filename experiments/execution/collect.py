@@ -54,10 +54,11 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     """The record, and why it is a failure in one word and in many; None: look again later."""
     wanted = wanted_files(row)
     place = f"Its files are in {row.directory} on {row.cluster}."
+    is_there = True
     try:
         files = runner.collect(row.directory, wanted=wanted)
     except FileNotFoundError:
-        files = Fetched({}, {})
+        files, is_there = Fetched({}, {}), False
         place = f"Its directory {row.directory} on {row.cluster} is not there."
     except Refused as refusal:  # a file system that says no, or more than one transfer holds
         if not row.cancel_requested_at and _files_may_be_late(row):
@@ -70,6 +71,11 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     reason, message = name_failure(record, word)
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
         return None
+    if reason == "lost" and is_there and record.started_by is None:
+        # A job that finds no room leaves no word either, and not every site keeps accounts.
+        no = runner.why_not_written(row.directory)
+        if no and no.kind == "disk full":
+            reason, message = no.kind, f"the job left nothing, and there is no room for it: {no}"
     return record, reason, f"{message}. {place}"
 
 

@@ -258,7 +258,8 @@ def _send(row: Job | Chore, runner: Runner) -> None:
 
 def _held_back(row: Job | Chore, no: NotNow) -> SendingPaused:
     """Write a pause down, and return what tells the visit of it."""
-    pause = hold(row, storable(str(no)), kind=no.kind, scope=no.scope)
+    words, details = storable(str(no)), storable(no.details)
+    pause = hold(row, words, kind=no.kind, scope=no.scope, details=details)
     logger.warning("%s: %s (%s)", row.cluster, clean_text(str(no)), no.kind)
     return SendingPaused(no, pause)
 

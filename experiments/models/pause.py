@@ -36,6 +36,9 @@ class Pause(models.Model):
     )
     kind = models.CharField(max_length=30)
     message = models.TextField(help_text="The scheduler's or the file system's own words.")
+    details = models.TextField(
+        blank=True, help_text="All that was said, where the message is shorter."
+    )
     since = models.DateTimeField()
     failures = models.PositiveIntegerField(default=1)
     retry_at = models.DateTimeField()

@@ -284,11 +284,16 @@ def checked(done: Completed, doing: str) -> Completed:
         return done
     said = clean_text(done.stderr).strip()
     words = first_words(said)
+    details = said if words != said else ""
     if kind_of_no(said) == "disk full":
         raise NotNow(
-            f"The cluster's disk is full ({doing}): {words}", kind="disk full", scope="site"
+            f"The cluster's disk is full ({doing}): {words}",
+            kind="disk full",
+            scope="site",
+            details=details,
         )
-    raise Refused(f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}")
+    message = f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}"
+    raise Refused(message, details=details)
 
 
 def first_words(said: str) -> str:
@@ -311,7 +316,8 @@ def _written(done: Completed, doing: str, *, whatever: bool = False) -> Complete
     except Refused as refusal:
         words = str(refusal)
         if TOO_LONG not in words and (whatever or UNWRITABLE.search(words)):
-            raise NotNow(words, kind="work directory", scope="site") from None
+            kind: Kind = "work directory"
+            raise NotNow(words, kind=kind, scope="site", details=refusal.details) from None
         raise
 
 

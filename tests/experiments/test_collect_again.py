@@ -17,7 +17,10 @@ from experiments.comparisons import COLLECTED_AFTER, compare_experiment
 from experiments.execution import collect
 from experiments.models import Cluster, Experiment, Job, Run
 from experiments.statistics import Stamp
-from runners.errors import Refused, TryAgain
+from runners.directories import Fetched
+from runners.errors import Kind, NotNow, Refused, TryAgain
+from runners.runner import Runner
+from runners.transports import Transport
 from tests.conftest import finish, tick_until
 from tests.factories import UserFactory
 
@@ -59,6 +62,38 @@ def visit(job: Job) -> Job:
     assert execution.tick(job.cluster_id) == "done"
     job.refresh_from_db()
     return job
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("disk full", "disk full"), ("work directory", "lost"), (None, "lost")]
+)
+def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch, kind: Kind | None, reason: str
+) -> None:
+    """The disk was too full even for the job's complaint, and the scheduler remembers nothing."""
+    monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+    made = experiment()
+    tick_until(made.cluster, made.jobs.filter(state="queued").exists)
+    write = Transport.write
+
+    def full(self: Transport, path: str, content: bytes) -> None:
+        if kind:
+            raise NotNow("No space left on device", kind=kind, scope="site")
+        write(self, path, content)
+
+    with (
+        mock.patch.object(Runner, "find", return_value=None),
+        mock.patch.object(Runner, "poll", return_value={}),
+        mock.patch.object(Runner, "collect", return_value=Fetched({}, {"job.sh": 9})),
+        mock.patch.object(Runner, "last_words", return_value={}),
+        mock.patch.object(Transport, "write", full),
+    ):
+        finish(made)
+    job = made.jobs.get()
+    assert (job.state, job.reason) == ("failed", reason)
+    assert ("No space left" in job.message) == (reason == "disk full")
+    runs = set(made.runs.values_list("reason", flat=True))
+    assert runs == {reason}
 
 
 def test_the_tick_looks_again_and_runs_succeed(lost: Job) -> None:

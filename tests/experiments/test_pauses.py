@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from experiments import execution, lifecycle
@@ -30,6 +31,7 @@ from experiments.unsent import retry_unsent
 from runners.errors import Kind, NotNow, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner
+from runners.transports import Completed, Local, Transport
 from tests.conftest import finish
 from tests.factories import EnvironmentFactory, ExperimentFactory, PartitionFactory
 
@@ -406,6 +408,30 @@ def test_words_that_no_database_takes_are_kept_as_far_as_it_can(
     kept = Pause.objects.get().message
     assert kept.startswith("closed \N{REPLACEMENT CHARACTER} \\xe9 x")
     assert len(kept) == 2000
+
+
+def test_many_lines_of_one_complaint_are_one_sentence_and_a_fold(
+    experiment: Make, here: Cluster, client: Client
+) -> None:
+    """`tar` says of every file that it may not be written."""
+    lines = "\n".join(f"tar: payload/{n}.py: Cannot open: No such file" for n in range(28))
+    made = experiment()
+
+    def run(self: Transport, argv: Sequence[str], **options: object) -> Completed:
+        return Completed(2, b"", lines.encode())
+
+    with mock.patch.object(Local, "run", run):
+        execution.tick(here.pk)
+    pause = Pause.objects.get()
+    assert pause.message.endswith(
+        "payload/0.py: Cannot open: No such file (and 27 more lines like this)"
+    )
+    assert pause.details == lines
+    client.force_login(made.owner)
+    page = client.get(made.get_absolute_url()).content.decode()
+    shown, fold = page.split("<summary>All that was said</summary>")
+    assert "payload/7.py" not in shown
+    assert "payload/27.py" in fold.split("</details>")[0]
 
 
 def test_room_under_a_limit_is_used_as_soon_as_a_job_has_left(

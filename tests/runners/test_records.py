@@ -209,6 +209,16 @@ def test_a_full_disk_is_named_where_the_job_could_not_begin():
     assert name_failure(begun, word)[0] == "failed"  # it is the code of something else
 
 
+@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_named_without_accounting(words):
+    """As far as there was room for the shell's own complaint."""
+    said = f"/w/jobs/u-1/job.sh: line 33: printf: write error: {words}"
+    files = {"scheduler-7.out": f"{said}\n".encode()}
+    assert name_failure(read_record(files), None) == ("disk full", said)
+    begun = read_record({**files, "started": b"7\n"})
+    assert name_failure(begun, None)[0] == "lost", "that was a program's"
+
+
 @pytest.mark.parametrize("reason", ["Duplicate jobid", "Duplicate_jobid"])
 def test_a_controller_that_lost_its_state_is_nobody_cancelling(reason):
     word = LastWord("CANCELLED", "0:0", reason, "node1", "cancelled outside")
