@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from lab.client import Lab, ensure_lab, stop_lab
 from runners.jobs import EnvironmentSpec, Resources
-from runners.preflight import PartitionSpec, RuntimeSpec, Site, preflight
+from runners.preflight import PartitionSpec, RuntimeSpec, Site, check_cluster
 from runners.preflight.login import log_in
 from runners.schedulers import Slurm
 from runners.transports import SSH, SSHAddress
@@ -82,7 +82,7 @@ def main() -> None:
             for _ in range(COUNT):
                 began = time.perf_counter()
                 with SSH(address) as transport:
-                    checks = preflight(transport, Slurm(), what)
+                    checks = check_cluster(transport, Slurm(), what)
                 times.append(time.perf_counter() - began)
                 assert not [check for check in checks if check.outcome == "failed"], checks
             label = f"{len(checks)} checks, " + (

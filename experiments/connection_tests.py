@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from experiments.models import Cluster, ConnectionTest, Credential, User
 from experiments.preflights import DIED, LONGEST
-from runners.preflight.checks import Check, worst
+from runners.preflight.checks import Check, find_worst_outcome
 
 
 def ask(
@@ -57,7 +57,7 @@ class Place:
 
     @property
     def outcome(self) -> str:
-        return worst(self.checks)
+        return find_worst_outcome(self.checks)
 
 
 @dataclass(frozen=True)

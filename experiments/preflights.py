@@ -13,7 +13,7 @@ from django.utils import timezone
 from experiments import audit, permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import fingerprint_of
-from runners.preflight.checks import Change, Check, changes
+from runners.preflight.checks import Change, Check, find_changes
 from runners.preflight.modes import WORKS, mode_name
 from runners.runtimes import RUNTIMES
 
@@ -243,7 +243,7 @@ def findings(cluster: Cluster) -> Findings:
 def _changed(before: CheckReport | None, after: CheckReport | None) -> list[Change]:
     if before is None or after is None or before.pk == after.pk:
         return []
-    return changes(before.checks, after.checks)
+    return find_changes(before.checks, after.checks)
 
 
 def host_key(cluster: Cluster) -> HostKey | None:

@@ -11,7 +11,7 @@ from experiments.execution.guard import ended_anyway
 from experiments.execution.links import Link, ssh_address
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
-from runners.preflight import Check, connect, worst
+from runners.preflight import Check, check_connection, find_worst_outcome
 
 NO_CREDENTIAL = "Choose one under Edit."
 NO_HOST_KEY = (
@@ -54,7 +54,7 @@ def _try(test: ConnectionTest) -> str:
         rows.append(
             {"name": str(cluster), "pk": cluster.pk, "checks": [one.as_json() for one in checks]}
         )
-    outcome = worst(found)
+    outcome = find_worst_outcome(found)
     if is_new and outcome != "failed":
         is_there = finish_rotation(credential.pk, test.tried, test.owner)
     else:
@@ -94,7 +94,7 @@ def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Ch
     except TryAgain as problem:
         return [entry_check(cluster, problem)]
     with link:
-        return connect(link)
+        return check_connection(link)
 
 
 def entry_check(cluster: Cluster, problem: TryAgain) -> Check:

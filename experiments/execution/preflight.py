@@ -26,7 +26,14 @@ from experiments.models import (
 )
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, Resources
-from runners.preflight import Check, PartitionSpec, RuntimeSpec, Site, preflight, worst
+from runners.preflight import (
+    Check,
+    PartitionSpec,
+    RuntimeSpec,
+    Site,
+    check_cluster,
+    find_worst_outcome,
+)
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.transports import Local, scan_host_key
@@ -49,13 +56,13 @@ def check(pk: int) -> str:
     if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
         # The way is open: whatever made the ticks back off is over.
         Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
-    return worst(checks)
+    return find_worst_outcome(checks)
 
 
 def _end(pk: int, checks: list[Check]) -> None:
     CheckReport.objects.filter(pk=pk, ended_at=None).update(
         ended_at=timezone.now(),
-        outcome=worst(checks),
+        outcome=find_worst_outcome(checks),
         rows=[check.as_json() for check in checks],
     )
 
@@ -68,13 +75,13 @@ def look(cluster: Cluster) -> list[Check]:
     """All checks of a cluster as the catalogue has it now. Never raises TryAgain."""
     scheduler = SCHEDULERS[cluster.scheduler]()
     if cluster.transport == "local":
-        return preflight(Local(), scheduler, site(cluster))
+        return check_cluster(Local(), scheduler, site(cluster))
     try:
         transport = Link(ssh_address(cluster))
     except TryAgain as problem:
         return [entry_check(cluster, problem)]
     with transport:
-        return preflight(transport, scheduler, site(cluster))
+        return check_cluster(transport, scheduler, site(cluster))
 
 
 def site(cluster: Cluster) -> Site:

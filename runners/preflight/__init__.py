@@ -1,7 +1,7 @@
-"""Is a cluster ready for an experiment? Logs in, looks at everything, and says it with the cure.
+"""Check whether a cluster is ready for an experiment, and suggest a cure for what is not.
 
-`connect` says how far the way to it is open; `preflight` asks all the rest, in three commands over
-the one connection: a file for the nodes to look for, all questions at once, and the file removed.
+`check_connection` logs in over all jump hosts; `check_cluster` checks all the rest, with three
+commands over that connection: write a file for the nodes to find, run all probes, remove the file.
 """
 
 import time
@@ -20,12 +20,12 @@ from runners.preflight.checks import (
     PartitionSpec,
     RuntimeSpec,
     Site,
-    changes,
-    worst,
+    find_changes,
+    find_worst_outcome,
 )
 from runners.preflight.login import AREA, log_in
-from runners.preflight.modes import modes
-from runners.preflight.probes import Answer, Probe, answers, command, longest
+from runners.preflight.modes import check_modes
+from runners.preflight.probes import Answer, Probe, build_command, compute_time_limit, parse_answers
 from runners.schedulers import Scheduler
 from runners.transports import SSH, Transport
 from runners.untrusted import clean_text
@@ -37,25 +37,25 @@ __all__ = [
     "PartitionSpec",
     "RuntimeSpec",
     "Site",
-    "changes",
-    "connect",
-    "preflight",
-    "worst",
+    "check_cluster",
+    "check_connection",
+    "find_changes",
+    "find_worst_outcome",
 ]
 
 LOGIN = "Login node"
 SCHEDULER = "Scheduler"
 
 
-def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Check]:
-    """All checks of a cluster, in the order in which one would make them. Never raises TryAgain."""
-    checks = connect(transport) if isinstance(transport, SSH) else []
+def check_cluster(transport: Transport, scheduler: Scheduler, site: Site) -> list[Check]:
+    """Run all checks of a cluster and return them by area. Never raises TryAgain."""
+    checks = check_connection(transport) if isinstance(transport, SSH) else []
     if any(check.outcome == "failed" for check in checks):
         return checks
     token = ""
     try:
-        token = _leave_a_file(transport, site)
-        checks += _ask(transport, scheduler, site, token)
+        token = _write_token_file(transport, site)
+        checks += _check_everything(transport, scheduler, site, token)
     except (TryAgain, Refused) as problem:
         checks.append(
             Check(
@@ -76,8 +76,8 @@ def preflight(transport: Transport, scheduler: Scheduler, site: Site) -> list[Ch
     return sorted(checks, key=lambda check: areas.index(check.area))
 
 
-def connect(transport: SSH) -> list[Check]:
-    """Log in over every jump host, and ask what the key may do there. Never raises."""
+def check_connection(transport: SSH) -> list[Check]:
+    """Log in over all jump hosts and check what the key may do there. Never raises."""
     checks = log_in(transport)
     if not any(check.outcome == "failed" for check in checks):
         checks.append(
@@ -86,22 +86,25 @@ def connect(transport: SSH) -> list[Check]:
     return checks
 
 
-def _leave_a_file(transport: Transport, site: Site) -> str:
-    """Write the file that nodes will look for; empty if that is not possible."""
+def _write_token_file(transport: Transport, site: Site) -> str:
+    """Write a file for the nodes to find and return its path, or "" if that is not possible."""
     name = f".tare-check-{uuid.uuid4().hex}"
     try:
         done = transport.run(
             ["sh", "-c", asking.TOKEN, "write", site.work_directory, name], timeout=10
         )
     except TryAgain:
-        return ""  # a file system that hangs: the questions themselves will say so
+        return ""  # the file system hangs: the check of the work directory will say so
     token = clean_text(done.stdout).rstrip("\n")
     return token if done.returncode == 0 and token.endswith(name) else ""
 
 
-def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
+def _check_everything(
+    transport: Transport, scheduler: Scheduler, site: Site, token: str
+) -> Iterator[Check]:
+    """Check the login node, the scheduler and each partition; `token` is the file to find."""
     for partition in site.partitions:
-        if problem := asking.unsayable(site, scheduler, partition):
+        if problem := asking.why_options_are_wrong(site, scheduler, partition):
             yield Check(
                 f"Partition {partition.name}",
                 "Options",
@@ -110,74 +113,83 @@ def _ask(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> 
                 "Mend them under Edit: one option each, with quotes that close.",
                 problem,
             )
-            others = tuple(one for one in site.partitions if one is not partition)
+            others = tuple(other for other in site.partitions if other is not partition)
             site = replace(site, partitions=others)
-    questions = asking.on_login_node(site, scheduler)
-    nodes = asking.on_nodes(site, scheduler, token=token)
+    questions = asking.list_login_node_probes(site, scheduler)
+    nodes = asking.plan_node_probes(site, scheduler, token=token)
     began = time.time()
-    said, noise = _answers(transport, [*questions, *(probe for _, _, probe in nodes)])
-    yield from machine.login_node(said, noise, area=LOGIN)
-    yield machine.clock(said["clock"].text, began, time.time(), area=LOGIN)
-    yield machine.work_directory(said["work directory"], site.work_directory, area=LOGIN)
-    yield from machine.disk(said["space"], said["inodes"], said["file system"], area=LOGIN)
-    yield machine.quota(said["quota"], area=LOGIN)
-    yield from _scheduler(said, scheduler, site)
-    yield from _limits(transport, scheduler, site)
+    answers, noise = _run_probes(transport, [*questions, *(probe for _, _, probe in nodes)])
+    yield from machine.check_login_node(answers, noise, area=LOGIN)
+    yield machine.check_clock(answers["clock"].text, began, time.time(), area=LOGIN)
+    yield machine.check_work_directory(answers["work directory"], site.work_directory, area=LOGIN)
+    yield from machine.check_disk(
+        answers["space"], answers["inodes"], answers["file system"], area=LOGIN
+    )
+    yield machine.check_quota(answers["quota"], area=LOGIN)
+    yield from _check_scheduler(answers, scheduler, site)
+    yield from _suggest_limits(transport, scheduler, site)
     came_back = False
     for partition, probes, probe in nodes:
-        answer = said[probe.name]
+        answer = answers[probe.name]
         area = f"Partition {partition.name}"
         try:
-            inside, _ = answers(probes, answer.stdout)
+            inside, _ = parse_answers(probes, answer.stdout)
         except TryAgain:
-            yield queue.no_node(answer, scheduler, area=area, waited=asking.WAIT_SECONDS)
+            yield queue.explain_no_node(answer, scheduler, area=area, waited=asking.WAIT_SECONDS)
             continue
         came_back = True
         gpus = min(1, partition.resources.gpus_per_node)
         first = "" if partition is nodes[0][0] else nodes[0][0].name
-        yield from _node(inside, site, scheduler, area=area, gpus=gpus, first=first)
+        yield from _check_node(inside, site, scheduler, area=area, gpus=gpus, first=first)
     if not came_back:
-        yield from _here(transport, scheduler, site, token)
+        yield from _check_login_machine(transport, scheduler, site, token)
 
 
-def _here(transport: Transport, scheduler: Scheduler, site: Site, token: str) -> Iterator[Check]:
-    """The same questions to the machine that we log in to, where no node was to be had."""
+def _check_login_machine(
+    transport: Transport, scheduler: Scheduler, site: Site, token: str
+) -> Iterator[Check]:
+    """Make the checks of a node on the machine that Tare logs in to: no node could be had."""
     gpus = 0
     if not scheduler.has_partitions:
-        gpus = max((one.resources.gpus_per_node for one in site.partitions), default=0)
-    probes = asking.where_jobs_run(site, scheduler, gpus=gpus, token=token)
+        gpus = max((partition.resources.gpus_per_node for partition in site.partitions), default=0)
+    probes = asking.list_node_probes(site, scheduler, gpus=gpus, token=token)
     area = "On the login node" if scheduler.has_partitions else "On this machine"
-    argv = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
+    argv = ["bash", "-lc", *build_command(probes, setup_lines=site.setup_lines)]
     try:
-        done = transport.run(argv, timeout=longest(probes) + 10)
+        done = transport.run(argv, timeout=compute_time_limit(probes) + 10)
     except TryAgain as problem:
         if problem.kind != "forced command":
             raise
-        found = "No node could be asked, and the key's forced command starts nothing here."
-        yield Check(area, "Place", "not applicable", found)
+        message = "No node could be asked, and the key's forced command starts nothing here."
+        yield Check(area, "Place", "not applicable", message)
         return
-    inside, _ = answers(probes, done.stdout)
-    inside.pop("shared", None)  # with itself it shares everything
+    inside, _ = parse_answers(probes, done.stdout)
+    inside.pop("shared", None)  # it would only find its own file
     if scheduler.has_partitions:
-        found = "No node could be asked, so this is where Tare logs in."
-        yield Check(area, "Place", "not applicable", found)
-    yield from _node(inside, site, scheduler, area=area, gpus=gpus)
+        message = "No node could be asked, so this is where Tare logs in."
+        yield Check(area, "Place", "not applicable", message)
+    yield from _check_node(inside, site, scheduler, area=area, gpus=gpus)
 
 
-def _answers(transport: Transport, probes: list[Probe]) -> tuple[dict[str, Answer], str]:
-    argv = ["bash", "-c", *command(probes)]
-    done = transport.run(argv, timeout=longest(probes) + 10)
+def _run_probes(transport: Transport, probes: list[Probe]) -> tuple[dict[str, Answer], str]:
+    """Return the answers by the probe's name, and what login profiles printed before them."""
+    argv = ["bash", "-c", *build_command(probes)]
+    done = transport.run(argv, timeout=compute_time_limit(probes) + 10)
     if done.returncode:
-        words = clean_text(done.stderr).strip()
-        raise TryAgain(words or f"exit code {done.returncode}", kind="busy")
-    return answers(probes, done.stdout)
+        message = clean_text(done.stderr).strip()
+        raise TryAgain(message or f"exit code {done.returncode}", kind="busy")
+    return parse_answers(probes, done.stdout)
 
 
-def _scheduler(said: dict[str, Answer], scheduler: Scheduler, site: Site) -> Iterator[Check]:
-    if "version" in said:
-        yield queue.version(said["version"], scheduler.label, area=SCHEDULER)
-    if "partitions" in said:
-        yield from queue.partitions(said["partitions"], scheduler, site.partitions, area=SCHEDULER)
+def _check_scheduler(
+    answers: dict[str, Answer], scheduler: Scheduler, site: Site
+) -> Iterator[Check]:
+    if "version" in answers:
+        yield queue.check_version(answers["version"], scheduler.label, area=SCHEDULER)
+    if "partitions" in answers:
+        yield from queue.check_partitions(
+            answers["partitions"], scheduler, site.partitions, area=SCHEDULER
+        )
     if scheduler.has_partitions and not site.partitions:
         yield Check(
             SCHEDULER,
@@ -187,21 +199,21 @@ def _scheduler(said: dict[str, Answer], scheduler: Scheduler, site: Site) -> Ite
             "Add its partitions under Edit.",
         )
     for partition in site.partitions:
-        if answer := said.get(f"trial {partition.name}"):
-            yield queue.trial(answer, scheduler, partition.name)
+        if answer := answers.get(f"trial {partition.name}"):
+            yield queue.check_trial(answer, scheduler, partition.name)
 
 
-def _limits(transport: Transport, scheduler: Scheduler, site: Site) -> Iterator[Check]:
-    """Time one status call, of a job that nobody has, and suggest limits by it."""
+def _suggest_limits(transport: Transport, scheduler: Scheduler, site: Site) -> Iterator[Check]:
+    """Measure how long a status call takes, and suggest limits by it."""
     argv = scheduler.status(["1" if scheduler.has_partitions else "1-1"])
     began = time.monotonic()
     with suppress(TryAgain):
         scheduler.parse_status(transport.run(argv, timeout=asking.TRIAL_SECONDS))
-        yield limits.suggest(time.monotonic() - began, site, scheduler)
+        yield limits.suggest_limits(time.monotonic() - began, site, scheduler)
 
 
-def _node(
-    said: dict[str, Answer],
+def _check_node(
+    answers: dict[str, Answer],
     site: Site,
     scheduler: Scheduler,
     *,
@@ -209,20 +221,22 @@ def _node(
     gpus: int,
     first: str = "",
 ) -> Iterator[Check]:
-    yield from node.node(said, area=area)
-    if "shared" in said:
-        yield node.shared(said["shared"], site.work_directory, area=area)
-    there = 0
-    if "gpus" in said:
-        check, there = node.gpus(said["gpus"], area=area)
+    yield from node.check_node(answers, area=area)
+    if "shared" in answers:
+        yield node.check_shared_directory(answers["shared"], site.work_directory, area=area)
+    node_gpus = 0
+    if "gpus" in answers:
+        check, node_gpus = node.check_gpus(answers["gpus"], area=area)
         yield check
     for number, runtime in enumerate(site.runtimes):
-        yield node.runtime(said[f"runtime {number}"], runtime, area=area)
-        if answer := said.get(f"modes {number}"):
-            yield from modes(answer, runtime)
+        yield node.check_runtime(answers[f"runtime {number}"], runtime, area=area)
+        if answer := answers.get(f"modes {number}"):
+            yield from check_modes(answer, runtime)
     for number, spec in enumerate(site.environments):
-        if answer := said.get(f"environment {number}"):
-            yield node.environment(answer, spec, area=area, gpus_asked=gpus, gpus_there=there)
+        if answer := answers.get(f"environment {number}"):
+            yield node.check_environment(
+                answer, spec, area=area, gpus_asked=gpus, gpus_there=node_gpus
+            )
         else:
-            why = asking.left_out(site, scheduler, number, first=first)
+            why = asking.why_not_started(site, scheduler, number, first=first)
             yield Check(area, f"Start of {spec.label}", "not applicable", f"Not started: {why}.")

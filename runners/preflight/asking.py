@@ -1,4 +1,4 @@
-"""Which questions a preflight asks, and where. Pure: commands out."""
+"""The probes of a check: which commands run on the login node, and which on nodes. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
-from runners.preflight.node import SAID
-from runners.preflight.probes import Probe, command, longest
+from runners.preflight.node import OUTPUT_PREFIX
+from runners.preflight.probes import Probe, build_command, compute_time_limit
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
 
@@ -23,7 +23,7 @@ ALONE = ("udocker",)
 ANYWHERE = "/tmp"  # noqa: S108 - every machine has it, and nothing is written there
 
 SYSTEM = '. /etc/os-release; echo "$PRETTY_NAME"; uname -sr; id -un'
-# In the nearest folder that exists: a check makes none that stays.
+# In the nearest folder that exists, so that a check leaves no new one behind.
 WORK_DIRECTORY = """where=$1
 until [ -d "$where" ]; do where=$(dirname "$where"); done
 folder=$(mktemp -d "$where/.tare-check-XXXXXX") || exit 73
@@ -33,9 +33,9 @@ ln "$folder/a" "$folder/b" || exit 75
 mv "$folder/b" "$folder/c" || exit 76
 echo "$where"
 """
-# The first folder on the way that exists is on the file system that jobs will write to.
+# The nearest parent folder that exists is on the file system that jobs will write to.
 NEAREST = 'where=$1; until [ -d "$where" ]; do where=$(dirname "$where"); done; shift; '
-# What nodes are to find again, and what it is called.
+# Writes the file that nodes have to find, and prints its path.
 TOKEN = NEAREST + ': >"$where/$1" && echo "$where/$1"'
 QUOTA = NEAREST + (
     'if command -v lfs >/dev/null && lfs quota -q -u "$(id -un)" "$where" 2>/dev/null; then :; '
@@ -51,13 +51,13 @@ esac"""
 NODE = 'echo "${SLURMD_NODENAME:-$(uname -n)}"; uname -r'
 # 66: the file that the login node has written is not here.
 SHARED = '[ -e "$1" ] || exit 66; rm "$(mktemp "$1-XXXXXX")" || exit 73'
-# Starts on any Python: what is inside, and what CUDA's driver says to it.
+# Runs on any Python: prints its version, the system's name and how many GPUs CUDA's driver sees.
 INSIDE = f"""import json, platform
-told = {{"python": platform.python_version(), "gpus": 0}}
+facts = {{"python": platform.python_version(), "gpus": 0}}
 try:
     for line in open("/etc/os-release"):
         if line.startswith("PRETTY_NAME="):
-            told["os"] = line.partition("=")[2].strip().strip(chr(34))
+            facts["os"] = line.partition("=")[2].strip().strip(chr(34))
 except (IOError, OSError):
     pass
 try:
@@ -65,16 +65,16 @@ try:
     cuda = ctypes.CDLL("libcuda.so.1")
     count = ctypes.c_int()
     code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
-    told["gpus"] = count.value
+    facts["gpus"] = count.value
     if code:
-        told["driver"] = "the CUDA driver answers %d" % code
+        facts["driver"] = "the CUDA driver answers %d" % code
 except (ImportError, OSError, AttributeError) as problem:
-    told["driver"] = str(problem)
-print("{SAID}" + json.dumps(told))"""
+    facts["driver"] = str(problem)
+print("{OUTPUT_PREFIX}" + json.dumps(facts))"""
 
 
-def on_login_node(site: Site, scheduler: Scheduler) -> list[Probe]:
-    """Questions to the machine that we log in to."""
+def list_login_node_probes(site: Site, scheduler: Scheduler) -> list[Probe]:
+    """Return the probes of the machine that Tare logs in to."""
     where = site.work_directory
     probes = [
         Probe("system", ["sh", "-c", SYSTEM]),
@@ -90,20 +90,20 @@ def on_login_node(site: Site, scheduler: Scheduler) -> list[Probe]:
         if argv:
             probes.append(Probe(name, argv, TRIAL_SECONDS))
     for partition in site.partitions:
-        if argv := scheduler.trial(a_job(site, partition.resources)):
+        if argv := scheduler.trial(make_unsent_job(site, partition.resources)):
             probes.append(Probe(f"trial {partition.name}", argv, TRIAL_SECONDS))
     return probes
 
 
-def a_job(site: Site, resources: Resources) -> JobSpec:
-    """A job that is never sent: only its header is wanted."""
+def make_unsent_job(site: Site, resources: Resources) -> JobSpec:
+    """Return a job that is never sent: only its header is used."""
     directory = f"{site.work_directory.rstrip('/')}/jobs/check"
     return JobSpec("check", "tare-check", directory, (), resources)
 
 
-def unsayable(site: Site, scheduler: Scheduler, partition: PartitionSpec) -> str:
-    """Why this partition's options cannot be said to the scheduler; empty if they can."""
-    job = a_job(site, partition.resources)
+def why_options_are_wrong(site: Site, scheduler: Scheduler, partition: PartitionSpec) -> str:
+    """Return why this partition's options cannot be given to the scheduler, or ""."""
+    job = make_unsent_job(site, partition.resources)
     try:
         scheduler.header(job)
         scheduler.at_once(job, [], seconds=WAIT_SECONDS)
@@ -112,10 +112,11 @@ def unsayable(site: Site, scheduler: Scheduler, partition: PartitionSpec) -> str
     return ""
 
 
-def left_out(site: Site, scheduler: Scheduler, number: int, *, first: str) -> str:
-    """Why this environment is not started; empty if it is.
+def why_not_started(site: Site, scheduler: Scheduler, number: int, *, first: str) -> str:
+    """Return why this environment is not started, or "" if it is.
 
-    `first` is the partition in which those are started that share nothing; empty: it is this one.
+    `first` is the partition in which environments are started that may start only once at a time;
+    empty: it is this partition.
     """
     if number >= MOST_ENVIRONMENTS:
         return f"a check starts {MOST_ENVIRONMENTS} at most"
@@ -123,7 +124,9 @@ def left_out(site: Site, scheduler: Scheduler, number: int, *, first: str) -> st
     is_alone = spec.runtime in ALONE
     if site.is_measuring and (is_alone or not scheduler.has_partitions):
         return "Tare's jobs are under way here, and a start beside them could disturb a run"
-    earlier = ((one.runtime, one.image_path) for one in site.environments[:number])
+    earlier = (
+        (environment.runtime, environment.image_path) for environment in site.environments[:number]
+    )
     if is_alone and (spec.runtime, spec.image_path) in earlier:
         return "the same container is started in another mode, and two at a time break each other"
     if is_alone and first:
@@ -131,10 +134,10 @@ def left_out(site: Site, scheduler: Scheduler, number: int, *, first: str) -> st
     return ""
 
 
-def where_jobs_run(
+def list_node_probes(
     site: Site, scheduler: Scheduler, *, gpus: int, token: str, first: str = ""
 ) -> list[Probe]:
-    """Questions to a node. `token` is a file that the login node has written; empty: none."""
+    """Return the probes of a node. `token` is a file that the login node has written, or ""."""
     probes = [
         Probe("node", ["sh", "-c", NODE]),
         Probe("namespaces", ["unshare", "--user", "--map-root-user", "true"]),
@@ -146,64 +149,71 @@ def where_jobs_run(
     if gpus:
         probes.append(Probe("gpus", ["nvidia-smi", "-L"], TRIAL_SECONDS))
     for number, runtime in enumerate(site.runtimes):
-        probes.append(Probe(f"runtime {number}", _version(runtime), TRIAL_SECONDS))
-        # A trial takes all cores for some seconds, and says the same in every partition.
-        trial = [] if first or site.is_measuring else _try_modes(runtime)
+        probes.append(Probe(f"runtime {number}", _version_command(runtime), TRIAL_SECONDS))
+        # A trial takes all cores for some seconds, and its result is the same in every partition.
+        trial = [] if first or site.is_measuring else _modes_trial_command(runtime)
         if trial:
             probes.append(Probe(f"modes {number}", trial, MODES_SECONDS))
     directory = str(PurePosixPath(token).parent) if token else ANYWHERE
     for number, spec in enumerate(site.environments):
-        if not left_out(site, scheduler, number, first=first):
-            start = _start(spec, directory, gpus > 0)
+        if not why_not_started(site, scheduler, number, first=first):
+            start = _start_command(spec, directory, gpus > 0)
             probes.append(Probe(f"environment {number}", start, START_SECONDS))
     return probes
 
 
-def on_nodes(
+def plan_node_probes(
     site: Site, scheduler: Scheduler, *, token: str
 ) -> list[tuple[PartitionSpec, list[Probe], Probe]]:
-    """For each partition that can be tried at once: what is asked on a node, and how to get it."""
-    found: list[tuple[PartitionSpec, list[Probe], Probe]] = []
+    """Return each partition to try, with a node's probes and the probe that runs them there."""
+    plans: list[tuple[PartitionSpec, list[Probe], Probe]] = []
     chosen = sorted(
         site.partitions,
-        key=lambda one: (-one.resources.gpus_per_node, -one.resources.time_limit_seconds),
+        key=lambda partition: (
+            -partition.resources.gpus_per_node,
+            -partition.resources.time_limit_seconds,
+        ),
     )
     for partition in chosen[:MOST_PARTITIONS]:
-        wanted = _one_gpu(partition.resources)
-        first = found[0][0].name if found else ""
-        gpus = wanted.gpus_per_node
-        probes = where_jobs_run(site, scheduler, gpus=gpus, token=token, first=first)
-        inner = ["bash", "-lc", *command(probes, setup_lines=site.setup_lines)]
-        argv = scheduler.at_once(a_job(site, wanted), inner, seconds=WAIT_SECONDS)
+        resources = _limit_to_one_gpu(partition.resources)
+        first = plans[0][0].name if plans else ""
+        gpus = resources.gpus_per_node
+        probes = list_node_probes(site, scheduler, gpus=gpus, token=token, first=first)
+        inner = ["bash", "-lc", *build_command(probes, setup_lines=site.setup_lines)]
+        argv = scheduler.at_once(make_unsent_job(site, resources), inner, seconds=WAIT_SECONDS)
         if argv:
-            seconds = WAIT_SECONDS + longest(probes) + GRACE_SECONDS
-            found.append((partition, probes, Probe(partition.name, argv, seconds, 1 << 20)))
-    return found
+            seconds = WAIT_SECONDS + compute_time_limit(probes) + GRACE_SECONDS
+            plans.append((partition, probes, Probe(partition.name, argv, seconds, 1 << 20)))
+    return plans
 
 
-def _one_gpu(resources: Resources) -> Resources:
+def _limit_to_one_gpu(resources: Resources) -> Resources:
     return replace(resources, gpus_per_node=min(1, resources.gpus_per_node), time_limit_seconds=60)
 
 
-def _version(runtime: RuntimeSpec) -> list[str]:
-    return _after(runtime.setup_lines, RUNTIMES[runtime.kind]().version(runtime.executable))
+def _version_command(runtime: RuntimeSpec) -> list[str]:
+    return _with_setup_lines(
+        runtime.setup_lines, RUNTIMES[runtime.kind]().version(runtime.executable)
+    )
 
 
-def _try_modes(runtime: RuntimeSpec) -> list[str]:
+def _modes_trial_command(runtime: RuntimeSpec) -> list[str]:
     trial = RUNTIMES[runtime.kind]().try_modes(runtime.executable)
-    return _after(runtime.setup_lines, trial) if trial else []
+    return _with_setup_lines(runtime.setup_lines, trial) if trial else []
 
 
-def _start(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
-    """The command that starts the environment's Python inside, as a job would."""
+def _start_command(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
+    """Return the command that starts the environment's Python inside, as a job would."""
     variables = [f"{name}={value}" for name, value in spec.variables]
     program = ["/usr/bin/env", *variables, spec.python, "-c", INSIDE]
-    wall = RUNTIMES[spec.runtime]().wrap(Inside(spec, directory, binds=(directory,), gpus=gpus))
-    return _after(spec.setup_lines, [*wall, *program])
+    container_command = RUNTIMES[spec.runtime]().wrap(
+        Inside(spec, directory, binds=(directory,), gpus=gpus)
+    )
+    return _with_setup_lines(spec.setup_lines, [*container_command, *program])
 
 
-def _after(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:
-    """The command, after set-up lines: those are shell, written by administrators."""
+def _with_setup_lines(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """Return the command, run after set-up lines: those are shell, written by administrators."""
     if not setup_lines:
         return list(argv)
     return ["bash", "-c", "\n".join([*setup_lines, '"$@"']), "setup", *argv]

@@ -1,4 +1,4 @@
-"""What a preflight says: small values, each with its cure. No I/O."""
+"""The values that a check of a cluster takes and returns. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -9,29 +9,29 @@ from runners.untrusted import clean_text
 
 Outcome = Literal["ok", "warning", "failed", "not applicable"]
 WORST_FIRST: tuple[Outcome, ...] = ("failed", "warning", "ok", "not applicable")
-WORDS_LIMIT = 1000  # characters of a tool's own words
+MESSAGE_LIMIT = 1000  # characters of a tool's own message
 TEXT_LIMIT = 4000  # characters
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of checking one thing, with a cure if it is not well."""
 
     area: str  # "Connection", "Login node", "Partition gpu"...
     name: str  # unique in its area, and the same from check to check
     outcome: Outcome
     found: str  # in words
-    cure: str = ""  # what to do about it; empty if nothing is to be done
-    words: str = ""  # what the tool itself said, to be copied
-    value: str = ""  # what is compared from check to check; empty for what changes by itself
-    limits: str = ""  # suggested ones: how many live jobs, and seconds between status calls
+    cure: str = ""  # what to do about it; empty if nothing has to be done
+    words: str = ""  # the tool's own message, to be copied
+    value: str = ""  # compared with the previous check; empty for what always changes
+    limits: str = ""  # suggested: "LIVE_JOBS SECONDS_BETWEEN_STATUS_CALLS"
 
     @property
     def is_bad(self) -> bool:
         return self.outcome in ("failed", "warning")
 
     def as_json(self) -> dict[str, str]:
-        """Texts that any database takes: no NUL, no half of a character, no novel."""
+        """Return the fields as texts that any database takes: valid, without NUL, not too long."""
         return {name: clean_text(text)[:TEXT_LIMIT] for name, text in asdict(self).items()}
 
     @classmethod
@@ -41,8 +41,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Change:
-    """One check that says something else than before; `before` or `after` is empty if it is new
-    or gone."""
+    """A check whose result differs from before; `before` is empty if it is new, `after` if gone."""
 
     area: str
     name: str
@@ -50,34 +49,40 @@ class Change:
     after: str
 
 
-def worst(checks: Iterable[Check]) -> Outcome:
-    """The outcome of all of them together; "not applicable" of none."""
+def find_worst_outcome(checks: Iterable[Check]) -> Outcome:
+    """Return the worst of the checks' outcomes; "not applicable" if there are no checks."""
     return min((check.outcome for check in checks), key=WORST_FIRST.index, default="not applicable")
 
 
-def changes(before: Iterable[Check], after: Iterable[Check]) -> list[Change]:
-    """What differs between two preflights of a cluster: outcomes, versions, limits.
+def find_changes(before: Iterable[Check], after: Iterable[Check]) -> list[Change]:
+    """Return the differences between two checks of a cluster: outcomes, versions, limits.
 
-    What one of them did not get to, because something else had failed, is no change.
+    What one of them did not reach, because something else had failed, is no change.
     """
     old = {(check.area, check.name): check for check in before}
     new = {(check.area, check.name): check for check in after}
     areas = {area for area, _ in old} & {area for area, _ in new}
     broken = {check.area for check in [*old.values(), *new.values()] if check.outcome == "failed"}
-    found = []
-    for place in [*new, *(place for place in old if place not in new)]:
-        was, now = old.get(place), new.get(place)
-        if place[0] not in areas or (place[0] in broken and not (was and now)):
+    differences = []
+    for key in [*new, *(key for key in old if key not in new)]:
+        old_check, new_check = old.get(key), new.get(key)
+        if key[0] not in areas or (key[0] in broken and not (old_check and new_check)):
             continue
-        if was and now and (was.outcome, was.value) == (now.outcome, now.value):
+        if (
+            old_check
+            and new_check
+            and (old_check.outcome, old_check.value) == (new_check.outcome, new_check.value)
+        ):
             continue
-        found.append(Change(*place, was.found if was else "", now.found if now else ""))
-    return found
+        differences.append(
+            Change(*key, old_check.found if old_check else "", new_check.found if new_check else "")
+        )
+    return differences
 
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """A partition as the catalogue has it: what forms allow an experiment to ask for."""
+    """A partition as the catalogue has it: what forms allow an experiment to request."""
 
     nodes: int
     resources: Resources  # of one node: all its GPUs, the longest time
@@ -100,7 +105,7 @@ class RuntimeSpec:
 
 @dataclass(frozen=True)
 class Site:
-    """All that the catalogue says of a cluster and that a preflight holds against it.
+    """A cluster as the catalogue has it, to be compared with the real one.
 
     `environments` are the ones to start: one for each runtime, format and mode.
     """
@@ -110,4 +115,4 @@ class Site:
     partitions: tuple[PartitionSpec, ...] = ()
     runtimes: tuple[RuntimeSpec, ...] = ()
     environments: tuple[EnvironmentSpec, ...] = ()
-    is_measuring: bool = False  # jobs of ours are under way there
+    is_measuring: bool = False  # jobs of Tare's are running there

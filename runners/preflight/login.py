@@ -1,4 +1,4 @@
-"""Which part of the way to a machine is wrong: name, port, host key, key, passphrase or user."""
+"""Checks of each step of a log-in: name, port, host key, key, passphrase and user."""
 
 import socket
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ STEPS = (
     "Host key",
     "Log-in",
 )
-# Where the kind of an error names the step.
-NAMED: dict[Kind, str] = {
+# The step that failed, for kinds of errors that tell.
+STEP_OF_ERROR: dict[Kind, str] = {
     "passphrase": "Passphrase",
     "certificate": "Certificate",
     "host name": "Host name",
@@ -44,56 +44,56 @@ NAMED: dict[Kind, str] = {
 
 
 def log_in(transport: SSH) -> list[Check]:
-    """Log in over every jump host, and say of each step whether it was made. Never raises."""
-    found: list[Check] = []
+    """Log in over all jump hosts and return a check for each step. Never raises."""
+    all_checks: list[Check] = []
     hops = transport.hops
     for number, hop in enumerate(hops):
         is_target = number == len(hops) - 1
         area = AREA if is_target else f"{AREA}, jump host {hop.address}"
-        checks = list(_steps(hop, area))
-        found += checks
+        checks = list(_check_steps(hop, area))
+        all_checks += checks
         if any(check.outcome == "failed" for check in checks):
             for later in hops[number + 1 :]:
                 name = f"{later.address}"
-                found.append(
+                all_checks.append(
                     Check(AREA, name, "not applicable", "Not tried: the way to it is closed.")
                 )
             break
-    return found
+    return all_checks
 
 
-def _steps(hop: SSH, area: str) -> Iterator[Check]:
+def _check_steps(hop: SSH, area: str) -> Iterator[Check]:
     address = hop.address
     failed = ""
     problem: TryAgain | None = None
     try:
-        address.key()  # before anything is sent
+        address.key()  # a bad key is reported before anything is sent
         hop.connection()
     except TryAgain as caught:
-        problem, failed = caught, _which(hop, caught)
+        problem, failed = caught, _find_failed_step(hop, caught)
     reached = STEPS.index(failed) if failed in STEPS else len(STEPS)
     for step in STEPS[:reached]:
         if failed == "Passphrase":
             yield Check(area, step, "ok", "A whole, encrypted key.", value="encrypted")
-        elif (said := _well(step, address)) is not None:
-            value = said if step in ("Private key", "Host key") else "ok"
-            yield Check(area, step, "ok", said, value=value)
+        elif (description := _describe_step(step, address)) is not None:
+            value = description if step in ("Private key", "Host key") else "ok"
+            yield Check(area, step, "ok", description, value=value)
     if problem:
         yield Check(
             area,
             failed,
             "failed",
             str(problem),
-            CURES.get(failed) or _install(address),
+            CURES.get(failed) or _explain_refused_log_in(address),
             value="failed",
         )
 
 
-def _which(hop: SSH, problem: TryAgain) -> str:
-    """The step that failed. What the error leaves open, one more look at the port decides."""
+def _find_failed_step(hop: SSH, problem: TryAgain) -> str:
+    """Return the step that failed. Where the error does not tell, the port is tried once more."""
     address = hop.address
-    if problem.kind in NAMED:
-        return NAMED[problem.kind]
+    if problem.kind in STEP_OF_ERROR:
+        return STEP_OF_ERROR[problem.kind]
     if problem.kind == "key refused":
         try:
             address.key()
@@ -109,19 +109,23 @@ def _which(hop: SSH, problem: TryAgain) -> str:
     return "SSH"
 
 
-def _well(step: str, address: SSHAddress) -> str | None:
-    """What can be said of a step that was made; None if there is nothing to say."""
+def _describe_step(step: str, address: SSHAddress) -> str | None:
+    """Describe a step that succeeded; None if there is nothing to describe."""
     if step == "Private key":
         key = load_private_key(address.private_key, address.passphrase)
         return f"A whole {key.get_name()} key, {fingerprint_of(key)}."
     if step == "Passphrase":
         return "Opens the key." if address.passphrase else None
     if step == "Certificate":
-        return _certificate(address)
+        return _describe_certificate(address)
     if step == "Host name":
-        numbers = _numbers(address.host)
-        said = "An address; no name to look up." if numbers == address.host else f"It is {numbers}."
-        return None if address.jump else said
+        addresses = _resolve_host(address.host)
+        description = (
+            "An address; no name to look up."
+            if addresses == address.host
+            else f"It is {addresses}."
+        )
+        return None if address.jump else description
     if step == "Port":
         return None if address.jump else f"Port {address.port} answers."
     if step == "SSH":
@@ -131,37 +135,37 @@ def _well(step: str, address: SSHAddress) -> str | None:
     return f"User {address.user} is let in."
 
 
-def _certificate(address: SSHAddress) -> str | None:
+def _describe_certificate(address: SSHAddress) -> str | None:
     if not address.certificate:
         return None
-    found = parse_certificate(address.certificate)
-    return f"Of this key, signed by {found.ca_fingerprint}, {found.dates}."
+    certificate = parse_certificate(address.certificate)
+    return f"Of this key, signed by {certificate.ca_fingerprint}, {certificate.dates}."
 
 
-def _numbers(host: str) -> str:
+def _resolve_host(host: str) -> str:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return "known"
-    return ", ".join(dict.fromkeys(str(row[4][0]) for row in found))
+    return ", ".join(dict.fromkeys(str(row[4][0]) for row in addresses))
 
 
-def _install(address: SSHAddress) -> str:
-    """Servers do not tell a wrong user from a key that they do not know."""
-    said = (
+def _explain_refused_log_in(address: SSHAddress) -> str:
+    """Return what may be wrong: servers do not say whether the user or the key is unknown."""
+    beginning = (
         f"The server does not say whether the user or the key is wrong. Either there is no user "
         f"{address.user}, or "
     )
     if address.certificate:
-        found = parse_certificate(address.certificate)
-        accounts = ", ".join(found.principals) or "any account"
+        certificate = parse_certificate(address.certificate)
+        accounts = ", ".join(certificate.principals) or "any account"
         return (
-            f"{said}the server does not trust the authority {found.ca_fingerprint} that signed the "
-            f"certificate (TrustedUserCAKeys of sshd_config, or a cert-authority line in "
-            f"~/.ssh/authorized_keys), or the certificate does not name this account: it names "
+            f"{beginning}the server does not trust the authority {certificate.ca_fingerprint} that "
+            f"signed the certificate (TrustedUserCAKeys of sshd_config, or a cert-authority line "
+            f"in ~/.ssh/authorized_keys), or the certificate does not name this account: it names "
             f"{accounts}."
         )
     lacks = "its ~/.ssh/authorized_keys lacks this key, or its folder may be written by others."
     if address.gated:
-        return f"{said}{lacks} The line to install stands on the credential's page."
-    return f"{said}{lacks} The line to install: {public_line(address.key(), 'tare')}"
+        return f"{beginning}{lacks} The line to install stands on the credential's page."
+    return f"{beginning}{lacks} The line to install: {public_line(address.key(), 'tare')}"

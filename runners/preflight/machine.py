@@ -1,9 +1,9 @@
-"""What the machine that we log in to answers: texts of tools in, checks out. Pure."""
+"""Checks of the login node, from the answers of probes. No I/O."""
 
 import re
 from collections.abc import Iterator, Mapping
 
-from runners.preflight.checks import WORDS_LIMIT, Check, Outcome
+from runners.preflight.checks import MESSAGE_LIMIT, Check, Outcome
 from runners.preflight.probes import Answer
 
 GIB = 1024**3
@@ -12,32 +12,34 @@ NEARLY_FULL = 0.95
 SKEW_SECONDS = 10
 
 
-def unanswered(area: str, name: str, tool: str, answer: Answer, cure: str = "") -> Check | None:
-    """The check of a tool that hung, is missing or printed rubbish; None if it answered."""
-    if not answer.silence:
+def check_for_silence(
+    area: str, name: str, tool: str, answer: Answer, cure: str = ""
+) -> Check | None:
+    """Return a failed check for a tool that hung, is missing or printed rubbish, else None."""
+    if not answer.why_no_answer:
         return None
     cure = cure or f"Log in as Tare's user and try {tool} by hand; ask the centre if it fails."
-    found = f"{tool} {answer.silence}."
-    return Check(area, name, "failed", found, cure, answer.words[:WORDS_LIMIT])
+    message = f"{tool} {answer.why_no_answer}."
+    return Check(area, name, "failed", message, cure, answer.message[:MESSAGE_LIMIT])
 
 
-def login_node(answers: Mapping[str, Answer], noise: str, *, area: str) -> Iterator[Check]:
-    """Operating system, clock and what log-in prints."""
+def check_login_node(answers: Mapping[str, Answer], noise: str, *, area: str) -> Iterator[Check]:
+    """Check the operating system, Python, and that log-in prints nothing."""
     lines = answers["system"].text.splitlines()
-    if answers["system"].silence or len(lines) < 3:
+    if answers["system"].why_no_answer or len(lines) < 3:
         yield Check(
             area,
             "System",
             "warning",
             "uname and /etc/os-release could not be read.",
             "Look whether this login node is a Linux with a POSIX shell.",
-            answers["system"].words[:WORDS_LIMIT],
+            answers["system"].message[:MESSAGE_LIMIT],
         )
     else:
         name, kernel, user = lines[-3:]
-        found = f"{name or 'an unnamed Linux'}, kernel {kernel}, as user {user}."
-        yield Check(area, "System", "ok", found, value=found)
-    python = re.search(r"Python (\d[\w.+]*)", answers["python"].text or answers["python"].words)
+        description = f"{name or 'an unnamed Linux'}, kernel {kernel}, as user {user}."
+        yield Check(area, "System", "ok", description, value=description)
+    python = re.search(r"Python (\d[\w.+]*)", answers["python"].text or answers["python"].message)
     yield Check(
         area,
         "Python",
@@ -53,17 +55,17 @@ def login_node(answers: Mapping[str, Answer], noise: str, *, area: str) -> Itera
             "warning",
             "The account's start-up files print something before every command.",
             "Let .bashrc or .profile print for people only: [ -t 1 ] && echo ...",
-            noise[:WORDS_LIMIT],
+            noise[:MESSAGE_LIMIT],
             "noisy",
         )
 
 
-def clock(text: str, began: float, ended: float, *, area: str) -> Check:
-    """Its clock held against ours, which read `began` and `ended` (seconds) around the question."""
+def check_clock(text: str, began: float, ended: float, *, area: str) -> Check:
+    """Compare its clock with Tare's, which read `began` and `ended` (seconds) around the probe."""
     if not text.isdecimal():
         return Check(area, "Clock", "warning", "The clock could not be read.", words=text[:200])
-    there = int(text)
-    ahead = max(there - ended, 0) - max(began - 1 - there, 0)  # `date` cuts off the fraction
+    its_time = int(text)
+    ahead = max(its_time - ended, 0) - max(began - 1 - its_time, 0)  # `date` cuts off the fraction
     if abs(ahead) <= SKEW_SECONDS:
         return Check(area, "Clock", "ok", f"Agrees with Tare's within {SKEW_SECONDS} s.")
     side = "ahead of" if ahead > 0 else "behind"
@@ -76,18 +78,19 @@ def clock(text: str, began: float, ended: float, *, area: str) -> Check:
     )
 
 
-def work_directory(answer: Answer, directory: str, *, area: str) -> Check:
-    """Whether the account can write, link and rename where jobs live."""
+def check_work_directory(answer: Answer, directory: str, *, area: str) -> Check:
+    """Check that the account can write, link and rename files in the work directory."""
     name, lines = "Work directory", answer.text.splitlines()
     if answer.code == 0 and lines:
-        where = lines[-1]
-        found = (
+        existing = lines[-1]
+        message = (
             f"{directory} can be written; hard links and renames work."
-            if where == directory
-            else f"{directory} is not there yet; {where}, where Tare will make it, can be written."
+            if existing == directory
+            else f"{directory} is not there yet; {existing}, where Tare will make it, can be "
+            "written."
         )
-        return Check(area, name, "ok", found, value=found)
-    if silent := unanswered(
+        return Check(area, name, "ok", message, value=message)
+    if silent := check_for_silence(
         area, name, "Writing a file there", answer, "Is the file system mounted and well?"
     ):
         return silent
@@ -99,8 +102,8 @@ def work_directory(answer: Answer, directory: str, *, area: str) -> Check:
         ),
         76: ("does not let files be renamed", "Choose another directory."),
     }
-    words = answer.words
-    if "No space left" in words or "quota exceeded" in words.lower():
+    error_text = answer.message
+    if "No space left" in error_text or "quota exceeded" in error_text.lower():
         problem, cure = "is full", "Delete what is no longer needed there, or ask for more space."
     else:
         problem, cure = problems.get(
@@ -110,16 +113,20 @@ def work_directory(answer: Answer, directory: str, *, area: str) -> Check:
                 "Name a directory that belongs to Tare's user, or have its owner or mode changed.",
             ),
         )
-    return Check(area, name, "failed", f"{directory} {problem}.", cure, words[:WORDS_LIMIT])
+    return Check(area, name, "failed", f"{directory} {problem}.", cure, error_text[:MESSAGE_LIMIT])
 
 
-def disk(space: Answer, inodes: Answer, kind: Answer, *, area: str) -> Iterator[Check]:
-    """Free space and free inodes of the work directory's file system, by `df -P`."""
+def check_disk(space: Answer, inodes: Answer, kind: Answer, *, area: str) -> Iterator[Check]:
+    """Check free space and free inodes of the work directory's file system, by `df -P`."""
     cure = "Delete what is no longer needed, or ask for more space."
     row = _last_row(space, 6)
     if row is None:
-        yield unanswered(area, "Disk space", "df", space) or Check(
-            area, "Disk space", "warning", "df printed no numbers.", words=space.words[:WORDS_LIMIT]
+        yield check_for_silence(area, "Disk space", "df", space) or Check(
+            area,
+            "Disk space",
+            "warning",
+            "df printed no numbers.",
+            words=space.message[:MESSAGE_LIMIT],
         )
     else:
         total, free = int(row[-5]) * 1024, int(row[-3]) * 1024
@@ -149,39 +156,39 @@ def disk(space: Answer, inodes: Answer, kind: Answer, *, area: str) -> Iterator[
         )
 
 
-def quota(answer: Answer, *, area: str) -> Check:
-    """The account's quota, in the nine columns that `quota -wp` and `lfs quota -q` share."""
+def check_quota(answer: Answer, *, area: str) -> Check:
+    """Check the account's quota, in the nine columns that `quota -wp` and `lfs quota -q` share."""
     name = "Quota"
     if answer.code in (126, 127):
         return Check(area, name, "not applicable", "Neither quota nor lfs is there.")
-    if silent := unanswered(area, name, "quota", answer):
+    if silent := check_for_silence(area, name, "quota", answer):
         return silent
     worst: tuple[float, str] | None = None
     for line in answer.text.splitlines():
         row = line.split()
         if len(row) != 9 or not all(re.fullmatch(r"\d+[*]?", row[i]) for i in (1, 2, 3, 5, 6, 7)):
             continue
-        for used, soft, hard, what in ((*row[1:4], "space"), (*row[5:8], "files")):
+        for used, soft, hard, resource in ((*row[1:4], "space"), (*row[5:8], "files")):
             limit = int(soft.rstrip("*")) or int(hard.rstrip("*"))
             if limit:
                 share = int(used.rstrip("*")) / limit
-                worst = max(worst or (0.0, ""), (share, f"{what} on {row[0]}"))
+                worst = max(worst or (0.0, ""), (share, f"{resource} on {row[0]}"))
     if worst is None:
         return Check(area, name, "ok", "No quota is set for this account.", value="none")
-    share, what = worst
+    share, resource = worst
     outcome: Outcome = "failed" if share >= 1 else "warning" if share > NEARLY_FULL else "ok"
     return Check(
         area,
         name,
         outcome,
-        f"{share:.0%} of the quota of {what} is used.",
+        f"{share:.0%} of the quota of {resource} is used.",
         "" if outcome == "ok" else "Delete what is no longer needed, or ask for a larger quota.",
-        value=f"{outcome} {what}",
+        value=f"{outcome} {resource}",
     )
 
 
 def _last_row(answer: Answer, columns: int) -> list[str] | None:
-    """The last line of df, if it has numbers where they belong."""
+    """Return the columns of df's last line, or None if numbers are missing."""
     lines = answer.text.splitlines()
     row = lines[-1].split() if answer.code == 0 and lines else []
     if len(row) < columns or not all(cell.isdecimal() for cell in (row[-5], row[-4], row[-3])):

@@ -1,15 +1,15 @@
-"""Which of a runtime's modes start a container here: the lines of a trial in, checks out. Pure."""
+"""Checks of a runtime's modes: which of them can start a container on a machine. No I/O."""
 
 import re
 from collections.abc import Iterator
 
-from runners.preflight.checks import WORDS_LIMIT, Check, RuntimeSpec
+from runners.preflight.checks import MESSAGE_LIMIT, Check, RuntimeSpec
 from runners.preflight.probes import Answer
 from runners.runtimes import RUNTIMES
 
-WORKS = "works"  # the value of a check whose mode does
+WORKS = "works"  # the value of the check of a mode that works
 UDOCKERS_OWN = "`udocker install --force` where there is a network brings udocker's own."
-# A pattern in what the tool says, and what that means.
+# Patterns of the tool's messages, and what they mean.
 CAUSES = (
     (
         r"container setup failed",
@@ -29,29 +29,29 @@ UNKNOWN = "A container of this machine's own shell does not start in it."
 
 
 def mode_name(runtime_label: str, mode: str) -> str:
-    """Return what the check of a mode is called, the same from check to check."""
+    """Return the name of a mode's check, which never changes."""
     return f"{runtime_label} {mode}"
 
 
-def modes(answer: Answer, spec: RuntimeSpec) -> Iterator[Check]:
+def check_modes(answer: Answer, spec: RuntimeSpec) -> Iterator[Check]:
     """Yield a check for each mode that the trial came to; none if it did not start at all."""
-    # An area of its own: a check that does not come to it, beside runs, has not changed anything.
+    # An area of its own: beside runs modes are not tried, and an area left out is no change.
     area = f"Modes of {spec.label}"
     lines = re.findall(r"^(\w+) (.*)$", answer.stdout.decode(errors="replace"), re.MULTILINE)
-    tried = dict(lines)
+    message_by_mode = dict(lines)
     for mode, meaning in RUNTIMES[spec.kind].modes.items():
-        if mode not in tried:
+        if mode not in message_by_mode:
             continue
-        name, words = mode_name(spec.label, mode), tried[mode].strip()
-        if words == "ok":
+        name, message = mode_name(spec.label, mode), message_by_mode[mode].strip()
+        if message == "ok":
             yield Check(area, name, "ok", f"Works: {meaning}.", value=WORKS)
             continue
-        why = f"Not possible here. {_cause(words)}"
-        yield Check(area, name, "not applicable", why, words=words[:WORDS_LIMIT], value="no")
+        why = f"Not possible here. {_explain_failure(message)}"
+        yield Check(area, name, "not applicable", why, words=message[:MESSAGE_LIMIT], value="no")
 
 
-def _cause(words: str) -> str:
-    if not words:
+def _explain_failure(message: str) -> str:
+    if not message:
         return BLIND
-    matching = (cause for pattern, cause in CAUSES if re.search(pattern, words, re.IGNORECASE))
+    matching = (cause for pattern, cause in CAUSES if re.search(pattern, message, re.IGNORECASE))
     return next(matching, UNKNOWN)

@@ -1,4 +1,4 @@
-"""What a node and the containers on it answer: texts of tools in, checks out. Pure."""
+"""Checks of a node and of the environments on it, from the answers of probes. No I/O."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,22 +8,22 @@ from typing import Any
 
 from runners.exit_codes import describe_exit_code
 from runners.jobs import EnvironmentSpec
-from runners.preflight.checks import WORDS_LIMIT, Check, RuntimeSpec
-from runners.preflight.machine import unanswered
+from runners.preflight.checks import MESSAGE_LIMIT, Check, RuntimeSpec
+from runners.preflight.machine import check_for_silence
 from runners.preflight.probes import Answer
 from runners.runtimes import RUNTIMES
 from runners.untrusted import Damaged, Table, parse_document
 
-SAID = "tare:"  # what the line begins with that is printed inside an environment
+OUTPUT_PREFIX = "tare:"  # begins the line that is printed inside an environment
 
 
-def node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
-    """Kernel facts that containers depend on, from where jobs run."""
+def check_node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
+    """Check the kernel's features that containers depend on, where jobs run."""
     lines = answers["node"].text.splitlines()
     name, kernel = lines[-2:] if len(lines) >= 2 else ("", "")
     if not name:
         yield Check(
-            area, "Node", "warning", "It did not say its name.", words=answers["node"].words[:200]
+            area, "Node", "warning", "It did not say its name.", words=answers["node"].message[:200]
         )
     else:
         yield Check(area, "Node", "ok", f"Ran on {name}, kernel {kernel}.", value=kernel)
@@ -38,7 +38,7 @@ def node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
         if works
         else "Ask for user.max_user_namespaces > 0 (and unprivileged_userns_clone = 1), or use "
         "runtimes that do without: udocker P1, a set-uid Apptainer.",
-        "" if works else spaces.words[:WORDS_LIMIT],
+        "" if works else spaces.message[:MESSAGE_LIMIT],
         value="yes" if works else "no",
     )
     fuse = answers["fuse"].code == 0
@@ -48,7 +48,7 @@ def node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
         "ok" if fuse else "warning",
         "Can be opened." if fuse else "Cannot be opened: SIF files may not be mountable.",
         "" if fuse else "Ask for /dev/fuse (mode 666), or stage images as sandboxes.",
-        "" if fuse else answers["fuse"].words[:WORDS_LIMIT],
+        "" if fuse else answers["fuse"].message[:MESSAGE_LIMIT],
         value="yes" if fuse else "no",
     )
     cgroups = {"2": "Version 2.", "hybrid": "Version 1 with 2 beside it.", "1": "Version 1."}
@@ -59,12 +59,12 @@ def node(answers: Mapping[str, Answer], *, area: str) -> Iterator[Check]:
         yield Check(area, "Control groups", "not applicable", "Not mounted.", value="none")
 
 
-def shared(answer: Answer, directory: str, *, area: str) -> Check:
-    """Whether a node sees the file that the login node has just written."""
+def check_shared_directory(answer: Answer, directory: str, *, area: str) -> Check:
+    """Check that a node sees the file that the login node has just written."""
     if answer.code == 0:
-        found = f"{directory} is the same as on the login node, and can be written."
-        return Check(area, "Work directory", "ok", found, value="shared")
-    found = {
+        message = f"{directory} is the same as on the login node, and can be written."
+        return Check(area, "Work directory", "ok", message, value="shared")
+    message = {
         66: f"A file written to {directory} on the login node is not there on the node.",
         73: f"{directory} cannot be written on the node.",
     }.get(answer.code, f"{directory} could not be looked at on the node.")
@@ -72,105 +72,114 @@ def shared(answer: Answer, directory: str, *, area: str) -> Check:
         area,
         "Work directory",
         "failed",
-        found,
+        message,
         "Choose a directory on a file system that login and compute nodes share.",
-        answer.words[:WORDS_LIMIT],
+        answer.message[:MESSAGE_LIMIT],
     )
 
 
-def runtime(answer: Answer, spec: RuntimeSpec, *, area: str) -> Check:
-    """Its version, held against the one in the catalogue."""
+def check_runtime(answer: Answer, spec: RuntimeSpec, *, area: str) -> Check:
+    """Compare a runtime's version with the one in the catalogue."""
     name = f"{spec.label} at {spec.executable}"
     cure = "Mend the executable's path or the set-up lines of the runtime under Edit."
-    if silent := unanswered(area, name, spec.executable, answer, cure):
+    if silent := check_for_silence(area, name, spec.executable, answer, cure):
         return silent
     kind = RUNTIMES[spec.kind]()
-    # Charliecloud says it on stderr.
-    found = kind.parse_version(answer.text) or kind.parse_version(answer.words)
-    if answer.code or not found:
-        said = f"{spec.executable} prints no version."
-        return Check(area, name, "failed", said, cure, answer.words[:WORDS_LIMIT])
-    if spec.version and spec.version != found:
+    # Charliecloud prints it on stderr.
+    installed_version = kind.parse_version(answer.text) or kind.parse_version(answer.message)
+    if answer.code or not installed_version:
+        message = f"{spec.executable} prints no version."
+        return Check(area, name, "failed", message, cure, answer.message[:MESSAGE_LIMIT])
+    if spec.version and spec.version != installed_version:
         return Check(
             area,
             name,
             "warning",
-            f"{spec.executable} is {found}; the catalogue says {spec.version}.",
+            f"{spec.executable} is {installed_version}; the catalogue says {spec.version}.",
             "Write the new version into the catalogue. Runs keep the one that they ran with.",
-            value=found,
+            value=installed_version,
         )
-    return Check(area, name, "ok", f"{spec.executable} is {found}.", value=found)
+    return Check(
+        area, name, "ok", f"{spec.executable} is {installed_version}.", value=installed_version
+    )
 
 
-def environment(
+def check_environment(
     answer: Answer, spec: EnvironmentSpec, *, area: str, gpus_asked: int, gpus_there: int
 ) -> Check:
-    """Whether it starts, which Python it has, and whether it sees the GPU that the node gave."""
+    """Check that an environment starts, which Python it has, and that it sees the node's GPU."""
     name = f"Start of {spec.label}"
-    make = partial(Check, area, name)
-    words = answer.words[-WORDS_LIMIT:]
+    make_check = partial(Check, area, name)
+    error_text = answer.message[-MESSAGE_LIMIT:]
     if answer.code in (124, 137):
         cure = "Look at the node's load and the file system that the image lies on."
-        return make("failed", f"It did not start within {answer.seconds} s.", cure, words)
-    told = _told(answer)
-    if told is None:
-        found, cure = _not_started(answer, spec)
-        return make("failed", found, cure, words)
-    value = f"Python {told['python']}, {told.get('os') or 'no name of its system'}"
+        return make_check(
+            "failed", f"It did not start within {answer.seconds} s.", cure, error_text
+        )
+    output = _parse_output(answer)
+    if output is None:
+        message, cure = _explain_failed_start(answer, spec)
+        return make_check("failed", message, cure, error_text)
+    value = f"Python {output['python']}, {output.get('os') or 'no name of its system'}"
     if not gpus_asked:
-        return make("ok", f"Starts: {value}.", value=value)
-    seen = told.get("gpus")
+        return make_check("ok", f"Starts: {value}.", value=value)
+    seen = output.get("gpus")
     if isinstance(seen, bool) or not isinstance(seen, int):
         seen = 0
     if seen:
         gpus = f"{seen} GPU{'s' if seen > 1 else ''}"
-        return make("ok", f"Starts: {value}; {gpus} inside.", value=f"{value}, {gpus}")
+        return make_check("ok", f"Starts: {value}; {gpus} inside.", value=f"{value}, {gpus}")
     if not gpus_there:
-        return make("ok", f"Starts: {value}.", value=value)
-    return make(
+        return make_check("ok", f"Starts: {value}.", value=value)
+    return make_check(
         "failed",
         f"It starts ({value}), but sees no GPU where the node has {gpus_there}.",
-        _no_gpu(spec),
-        str(told.get("driver", ""))[:WORDS_LIMIT],
+        _suggest_gpu_cure(spec),
+        str(output.get("driver", ""))[:MESSAGE_LIMIT],
         f"{value}, no GPU",
     )
 
 
-def _told(answer: Answer) -> dict[str, Any] | None:
-    """What the program inside has printed, wherever it stands among what runtimes say."""
+def _parse_output(answer: Answer) -> dict[str, Any] | None:
+    """Return what the program inside printed, skipping the messages of runtimes around it."""
     for line in reversed(answer.text.splitlines()):
-        _, marker, text = line.partition(SAID)
+        _, marker, text = line.partition(OUTPUT_PREFIX)
         if marker:
             with suppress(Damaged):
-                told: dict[str, Any] = parse_document(text, Table(needed=("python",)))
-                return told
+                output: dict[str, Any] = parse_document(text, Table(needed=("python",)))
+                return output
     return None
 
 
-def _not_started(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
-    words = answer.words.lower()
+def _explain_failed_start(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
+    """Return why an environment did not start, and the cure."""
+    error_text = answer.message.lower()
     if spec.runtime == "bare_metal":
         return (
             f"{spec.python} does not start there.",
             "Mend the interpreter's path or the environment's set-up lines.",
         )
-    if "fuse" in words or "squashfuse" in words:
+    if "fuse" in error_text or "squashfuse" in error_text:
         return (
             "The image cannot be mounted.",
             "Ask for /dev/fuse and squashfuse on the nodes, or stage the image as a sandbox.",
         )
-    if "namespace" in words or "uid_map" in words or "operation not permitted" in words:
+    if (
+        "namespace" in error_text
+        or "uid_map" in error_text
+        or "operation not permitted" in error_text
+    ):
         return (
             "The runtime may not make a container.",
             "Ask for user namespaces on the nodes, or use a runtime that does without.",
         )
-    if answer.code == 127 and words.startswith("timeout: failed to run"):
+    if answer.code == 127 and error_text.startswith("timeout: failed to run"):
         return (
             f"{spec.executable or 'The runtime'} is not there.",
             "Mend the executable's path or the set-up lines of the runtime under Edit.",
         )
-    if any(said in words for said in ("no such file", "not found", "does not exist")):
-        if spec.image_path.lower() not in words and spec.python.lower() in words:
+    if any(phrase in error_text for phrase in ("no such file", "not found", "does not exist")):
+        if spec.image_path.lower() not in error_text and spec.python.lower() in error_text:
             return (
                 f"{spec.python} is not in the image.",
                 "Mend the interpreter's path of the environment.",
@@ -185,7 +194,7 @@ def _not_started(answer: Answer, spec: EnvironmentSpec) -> tuple[str, str]:
     )
 
 
-def _no_gpu(spec: EnvironmentSpec) -> str:
+def _suggest_gpu_cure(spec: EnvironmentSpec) -> str:
     known = {
         "apptainer": "Does the runtime see the driver's libraries? Look at --nv, or --nvccli.",
         "udocker": "Run `udocker setup --nvidia --force` on the container, on a node with a GPU.",
@@ -196,13 +205,13 @@ def _no_gpu(spec: EnvironmentSpec) -> str:
     return known.get(spec.runtime, "Look at the runtime's options for GPUs.")
 
 
-def gpus(answer: Answer, *, area: str) -> tuple[Check, int]:
-    """The node's own GPUs: a check, and how many there are. One was asked for."""
+def check_gpus(answer: Answer, *, area: str) -> tuple[Check, int]:
+    """Check the node's own GPUs, of which one was requested; also return how many there are."""
     devices = [line for line in answer.text.splitlines() if re.match(r"GPU \d+:", line)]
     if devices:
         model = re.sub(r"^GPU \d+:\s*|\s*\(UUID.*$", "", devices[0])
-        found = f"{len(devices)} x {model}" if len(devices) > 1 else model
-        return Check(area, "GPU", "ok", f"{found}.", value=model), len(devices)
+        gpu_names = f"{len(devices)} x {model}" if len(devices) > 1 else model
+        return Check(area, "GPU", "ok", f"{gpu_names}.", value=model), len(devices)
     check = Check(
         area,
         "GPU",
@@ -210,7 +219,7 @@ def gpus(answer: Answer, *, area: str) -> tuple[Check, int]:
         "A GPU was asked for, and no NVIDIA driver answers on the node: nothing to look for inside "
         "containers.",
         "Is this the right partition, and does nvidia-smi -L work on its nodes?",
-        answer.words[:WORDS_LIMIT],
+        answer.message[:MESSAGE_LIMIT],
         "none",
     )
     return check, 0

@@ -1,4 +1,4 @@
-"""Many questions in one command: each in its own time, all at once, whatever they answer."""
+"""Many commands ("probes") run at the same time as one, each with limits of its own."""
 
 import io
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from runners.errors import TryAgain
 from runners.transports.base import Completed
 from runners.untrusted import clean_text
 
-MARKER = b"--- tare preflight ---\n"  # before it stands what login profiles print
+MARKER = b"--- tare preflight ---\n"  # separates what login profiles print from the answers
 ERRORS_LIMIT = 16384  # bytes
 
-# Arguments: set-up lines; then, for each probe, seconds, bytes, the number of words, the words. A
-# tool that hangs, or a child of it that keeps its output open, ends with its own time; one that
+# Arguments: set-up lines; then, for each probe, seconds, bytes, the number of arguments and these.
+# A tool that hangs, or a child of it that keeps its output open, is ended after its time; one that
 # prints without end is cut off.
 PROBES = f"""eval "$1"
 shift
@@ -49,7 +49,7 @@ done
 
 @dataclass(frozen=True)
 class Probe:
-    """A command that is to say something."""
+    """A command whose output is read, and its limits."""
 
     name: str
     argv: Sequence[str]
@@ -59,7 +59,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe said, or that it did not."""
+    """The exit code and output of a probe, which may have been cut short."""
 
     code: int
     stdout: bytes
@@ -71,8 +71,8 @@ class Answer:
         return clean_text(self.stdout).strip()
 
     @property
-    def words(self) -> str:
-        """What it complained of, else what it printed."""
+    def message(self) -> str:
+        """The text that it printed on stderr, else on stdout."""
         complaint = clean_text(self.stderr).strip()
         return complaint or self.text
 
@@ -81,8 +81,8 @@ class Answer:
         return Completed(self.code, self.stdout, self.stderr)
 
     @property
-    def silence(self) -> str:
-        """Why this is no answer at all, in words after the tool's name; empty if it is one."""
+    def why_no_answer(self) -> str:
+        """The reason why this is no answer, to follow the tool's name; empty if it is one."""
         if self.code in (124, 137):
             return f"did not end in {self.seconds} s"
         if self.code == 127:
@@ -94,23 +94,26 @@ class Answer:
         return ""
 
 
-def command(probes: Sequence[Probe], *, setup_lines: Sequence[str] = ()) -> list[str]:
-    """The words after `bash -c` (or `-lc`) that ask all probes at once."""
-    words = ["\n".join(setup_lines).replace("\r", "")]
+def build_command(probes: Sequence[Probe], *, setup_lines: Sequence[str] = ()) -> list[str]:
+    """Return the arguments after `bash -c` (or `-lc`) that run all probes at once."""
+    arguments = ["\n".join(setup_lines).replace("\r", "")]
     for probe in probes:
-        words += [str(probe.seconds), str(probe.limit), str(len(probe.argv)), *probe.argv]
-    return [PROBES, "probes", *words]
+        arguments += [str(probe.seconds), str(probe.limit), str(len(probe.argv)), *probe.argv]
+    return [PROBES, "probes", *arguments]
 
 
-def longest(probes: Sequence[Probe]) -> int:
-    """The most seconds that they may take together."""
+def compute_time_limit(probes: Sequence[Probe]) -> int:
+    """Return the most seconds that all probes may take together."""
     return max((probe.seconds for probe in probes), default=0) + 3
 
 
-def answers(probes: Sequence[Probe], printed: bytes) -> tuple[dict[str, Answer], str]:
-    """The answers by name, and what was printed before them. TryAgain if they are not whole."""
-    noise, found, content = printed.partition(MARKER)
-    if not found:
+def parse_answers(probes: Sequence[Probe], printed: bytes) -> tuple[dict[str, Answer], str]:
+    """Return the answers by name, and what was printed before them.
+
+    TryAgain if the answers are not complete.
+    """
+    noise, marker, content = printed.partition(MARKER)
+    if not marker:
         raise TryAgain("What came back are no answers.", kind="unreachable")
     stream, read = io.BytesIO(content), {}
     for probe in probes:

@@ -114,7 +114,7 @@ class TestCheck:
         report = ask_for_check(here, None)
         unexpected = KeyError("what nobody expected \0 \udce9")
         with (
-            mock.patch("experiments.execution.preflight.preflight", side_effect=unexpected),
+            mock.patch("experiments.execution.preflight.check_cluster", side_effect=unexpected),
             pytest.raises(KeyError),
         ):
             execution.check(report.pk)

@@ -20,7 +20,7 @@ from runners import gate
 from runners.errors import TryAgain
 from runners.gate.commands import COMMANDS
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
-from runners.preflight import Site, asking, preflight
+from runners.preflight import Site, asking, check_cluster
 from runners.preflight.checks import PartitionSpec
 from runners.preflight.probes import PROBES
 from runners.runner import Runner
@@ -105,7 +105,7 @@ def test_every_script_that_is_sent_is_in_the_table() -> None:
             name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         )
         words = ast.unparse(script)
-        if words.startswith("*command(") or "setup_lines" in words:
+        if words.startswith("*build_command(") or "setup_lines" in words:
             continue  # the check's own, and what it starts on nodes
         text = eval(words, vars(module))
         assert text in known | ON_NODES, f"{name}: {words}"
@@ -291,7 +291,7 @@ def test_a_check_passes_through(gated: Gated, through: SSH) -> None:
     bare = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
     partitions = (PartitionSpec(1, Resources(60, partition="x")),)
     site = Site(str(gated.work), ("export SET_UP=1",), partitions, (), (bare,), False)
-    checks = preflight(through, Direct(), site)
+    checks = check_cluster(through, Direct(), site)
     found = {check.name: check for check in checks}
     assert found["Forced command"].found == f"Tare's own, version {gate.VERSION}."
     assert found["Start of here"].outcome == "ok"
@@ -302,7 +302,7 @@ def test_where_no_node_can_be_asked_nothing_is_started_on_the_login_node(gated: 
     gated.work.mkdir()
     site = Site(str(gated.work), (), (), (), (), False)
     with gated.connect(scheduler="grid_engine") as transport:
-        checks = preflight(transport, SCHEDULERS["grid_engine"](), site)
+        checks = check_cluster(transport, SCHEDULERS["grid_engine"](), site)
     (place,) = [check for check in checks if check.area == "On the login node"]
     assert "forced command starts nothing here" in place.found
     assert not [check for check in checks if check.name == "Questions"]

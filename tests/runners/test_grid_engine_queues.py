@@ -40,7 +40,7 @@ def checks(text, **ask):
     resources = Resources(**{"time_limit_seconds": 60, "partition": "main.q", **ask})
     wanted = [PartitionSpec(ask.pop("nodes", 1), resources)]
     answer = Answer(0, text.encode(), b"")
-    found = queue.partitions(answer, GridEngine(), wanted, area="Scheduler")
+    found = queue.check_partitions(answer, GridEngine(), wanted, area="Scheduler")
     return {(check.area, check.name): check for check in found}
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, Resources
-from runners.preflight import PartitionSpec, RuntimeSpec, Site, asking, preflight, worst
+from runners.preflight import (
+    PartitionSpec,
+    RuntimeSpec,
+    Site,
+    asking,
+    check_cluster,
+    find_worst_outcome,
+)
 from runners.schedulers import Direct, Slurm
 from runners.transports import Local
 
@@ -53,7 +60,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def look(site, scheduler=None):
-    checks = preflight(Local(), scheduler or Slurm(), site)
+    checks = check_cluster(Local(), scheduler or Slurm(), site)
     assert all(check.cure for check in checks if check.outcome == "failed")
     return {(check.area, check.name): check for check in checks}
 
@@ -197,8 +204,8 @@ def test_a_connection_that_breaks_is_a_red_check(site):
         def run(self, argv, **options):
             raise TryAgain("The connection broke.", kind="unreachable")
 
-    checks = preflight(Broken(), Slurm(), site)
-    assert worst(checks) == "failed"
+    checks = check_cluster(Broken(), Slurm(), site)
+    assert find_worst_outcome(checks) == "failed"
     assert checks[-1].words == "The connection broke."
 
 
@@ -213,7 +220,7 @@ def test_the_largest_check_fits_into_one_command(site):
             for number in range(20)
         ),
     )
-    nodes = asking.on_nodes(crowd, Slurm(), token="/scratch/token")
+    nodes = asking.plan_node_probes(crowd, Slurm(), token="/scratch/token")
     words = [word for _, _, probe in nodes for word in probe.argv]
     assert len(nodes) == asking.MOST_PARTITIONS
     assert sum(len(word) + 8 for word in words) < 100_000

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from runners.jobs import Resources
 from runners.preflight import PartitionSpec, Site
-from runners.preflight.limits import CALLS_TO_A_PAUSE, PAUSES, suggest
+from runners.preflight.limits import CALLS_TO_A_PAUSE, PAUSES, suggest_limits
 from runners.schedulers import SCHEDULERS
 
 
@@ -15,7 +15,7 @@ def partition(nodes=2, gpus=4, **more):
 
 
 def limits(seconds=0.01, *partitions, scheduler="slurm"):
-    check = suggest(seconds, Site("/w", partitions=partitions), SCHEDULERS[scheduler]())
+    check = suggest_limits(seconds, Site("/w", partitions=partitions), SCHEDULERS[scheduler]())
     assert check.outcome == "ok"
     assert check.value == "", "how fast a site answers is no change of it"
     return tuple(map(int, check.limits.split()))

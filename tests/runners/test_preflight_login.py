@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from runners.preflight.checks import worst
+from runners.preflight.checks import find_worst_outcome
 from runners.preflight.login import log_in
 from runners.transports import fingerprint
 from tests.runners.sshd import free_port, make_key, serve, sign
@@ -35,7 +35,7 @@ def red(steps):
 def test_a_log_in_says_of_every_step_that_it_was_made(server, steps):
     found = steps(server.address)
     assert list(found) == ["Private key", "Host name", "Port", "SSH", "Host key", "Log-in"]
-    assert worst(found.values()) == "ok"
+    assert find_worst_outcome(found.values()) == "ok"
     assert fingerprint(server.address.host_key) in found["Host key"].found
     assert "ed25519 key, SHA256:" in found["Private key"].found
 
@@ -97,7 +97,7 @@ def test_a_missing_and_a_wrong_passphrase_are_told(server, steps, tmp_path):
         assert check.name == "Passphrase"
     right = steps(server.but(private_key=private_key, passphrase="open sesame"))
     assert right["Passphrase"].found == "Opens the key."
-    assert worst(right.values()) == "ok"
+    assert find_worst_outcome(right.values()) == "ok"
     assert "open sesame" not in repr(right)
 
 
@@ -130,7 +130,7 @@ def test_a_certificate_is_a_step_of_its_own(server, steps, tmp_path):
     assert "does not trust the authority SHA256:" in check.cure
     server.trust((tmp_path / "authority.pub").read_text())
     found = steps(server.but(private_key=private, certificate=named))
-    assert worst(found.values()) == "ok"
+    assert find_worst_outcome(found.values()) == "ok"
     assert "signed by SHA256:" in found["Certificate"].found
     other = sign(tmp_path / "authority", tmp_path / "key", "-n", "somebody-else")
     check = red(steps(server.but(private_key=private, certificate=other)))
@@ -152,7 +152,7 @@ def test_two_hops_are_made_and_each_is_told(server, gateway, steps):
     inner = server.but(jump=gateway.address)
     behind = server.but(jump=inner)
     found = steps(behind)
-    assert worst(found.values()) == "ok"
+    assert find_worst_outcome(found.values()) == "ok"
     for hop in (gateway.address, inner):
         name = f"Connection, jump host 127.0.0.1 port {hop.port}: Log-in"
         assert found[name].outcome == "ok"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runners.jobs import Resources
-from runners.preflight.asking import where_jobs_run
-from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, Site, changes
-from runners.preflight.modes import WORKS, modes
+from runners.preflight.asking import list_node_probes
+from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, Site, find_changes
+from runners.preflight.modes import WORKS, check_modes
 from runners.preflight.probes import Answer
 from runners.schedulers import Slurm
 
@@ -25,7 +25,7 @@ X9 ok
 
 def checks(printed: bytes) -> dict[str, tuple[str, str, str]]:
     answer = Answer(0, printed, b"", seconds=40)
-    rows = modes(answer, UDOCKER)
+    rows = check_modes(answer, UDOCKER)
     return {check.name: (check.outcome, check.value, check.found) for check in rows}
 
 
@@ -59,7 +59,7 @@ def test_modes_are_tried_once_and_never_beside_runs() -> None:
     site = Site("/work", partitions=(PartitionSpec(1, resources),), runtimes=(UDOCKER,))
 
     def asked(site: Site, first: str = "") -> list[str]:
-        probes = where_jobs_run(site, Slurm(), gpus=0, token="", first=first)
+        probes = list_node_probes(site, Slurm(), gpus=0, token="", first=first)
         return [probe.name for probe in probes if probe.name.startswith("modes")]
 
     measuring = Site("/work", runtimes=(UDOCKER,), is_measuring=True)
@@ -69,7 +69,7 @@ def test_modes_are_tried_once_and_never_beside_runs() -> None:
 
 
 def test_a_check_that_left_modes_out_has_changed_nothing() -> None:
-    tried = list(modes(Answer(0, PRINTED, b"", seconds=40), UDOCKER))
+    tried = list(check_modes(Answer(0, PRINTED, b"", seconds=40), UDOCKER))
     node = Check("Partition gpu", "Node", "ok", "Ran on node1.")
-    assert changes([node, *tried], [node]) == []
-    assert changes([node], [node, *tried]) == []
+    assert find_changes([node, *tried], [node]) == []
+    assert find_changes([node], [node, *tried]) == []

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import TryAgain
-from runners.preflight.probes import MARKER, Probe, answers, command, longest
+from runners.preflight.probes import MARKER, Probe, build_command, compute_time_limit, parse_answers
 from runners.transports import Local
 
 
 def ask(*probes, setup_lines=()):
-    argv = ["bash", "-c", *command(probes, setup_lines=setup_lines)]
-    done = Local().run(argv, timeout=longest(probes) + 10)
+    argv = ["bash", "-c", *build_command(probes, setup_lines=setup_lines)]
+    done = Local().run(argv, timeout=compute_time_limit(probes) + 10)
     assert done.returncode == 0, done.stderr
-    return answers(probes, done.stdout)
+    return parse_answers(probes, done.stdout)
 
 
 def test_answers_keep_their_bytes_codes_and_complaints():
@@ -26,7 +26,7 @@ def test_answers_keep_their_bytes_codes_and_complaints():
         Probe("bytes", ["printf", "\\377\\000\\n"]),
     )
     assert said["odd"].stdout.decode() == odd
-    assert (said["fails"].code, said["fails"].text, said["fails"].words) == (3, "out", "err")
+    assert (said["fails"].code, said["fails"].text, said["fails"].message) == (3, "out", "err")
     assert said["bytes"].stdout == b"\xff\0\n"
     assert noise == ""
 
@@ -39,8 +39,8 @@ def test_a_tool_that_hangs_takes_its_own_time_alone():
         Probe("well", ["echo", "well"]),
     )
     assert time.monotonic() - began < 8
-    assert said["hangs"].silence == "did not end in 1 s"
-    assert said["deaf"].silence == "did not end in 1 s"
+    assert said["hangs"].why_no_answer == "did not end in 1 s"
+    assert said["deaf"].why_no_answer == "did not end in 1 s"
     assert said["well"].text == "well"
 
 
@@ -70,7 +70,7 @@ def test_a_tool_that_prints_without_end_is_cut_off():
 )
 def test_what_is_no_answer_is_told(argv, silence):
     said, _ = ask(Probe("tool", argv))
-    assert said["tool"].silence == silence
+    assert said["tool"].why_no_answer == silence
 
 
 def test_what_start_up_files_and_set_up_lines_print_is_told_apart():
@@ -86,7 +86,7 @@ def test_set_up_lines_reach_every_question():
 
 def test_nothing_stays_behind(tmp_path):
     probe = Probe("tool", ["sh", "-c", "ls -d /proc/self/fd; true"])
-    argv = ["env", f"TMPDIR={tmp_path}", "bash", "-c", *command([probe])]
+    argv = ["env", f"TMPDIR={tmp_path}", "bash", "-c", *build_command([probe])]
     assert Local().run(argv).returncode == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -100,11 +100,11 @@ def test_an_answer_cut_at_any_byte_is_no_answer(length):
     if WHOLE[:length] == WHOLE.rstrip():  # only the last line's end is missing
         return
     with pytest.raises(TryAgain):
-        answers(TWO, WHOLE[:length])
+        parse_answers(TWO, WHOLE[:length])
 
 
 def test_the_whole_one_is():
-    said, _ = answers(TWO, b"Welcome\n" + WHOLE)
+    said, _ = parse_answers(TWO, b"Welcome\n" + WHOLE)
     assert said["a"].stdout == b"ab\n"
     assert said["a"].stderr == b"xy"
     assert said["b"].code == 1

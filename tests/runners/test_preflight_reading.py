@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight import machine, node, queue
-from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, changes, worst
+from runners.preflight.checks import (
+    Check,
+    PartitionSpec,
+    RuntimeSpec,
+    find_changes,
+    find_worst_outcome,
+)
 from runners.preflight.probes import Answer
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS, GridEngine, Slurm
@@ -43,14 +49,14 @@ DF = """Filesystem     1024-blocks     Used Available Capacity Mounted on
     ],
 )
 def test_free_space_is_read_and_judged(free, outcome, words):
-    (check,) = machine.disk(said(DF.format(free=free)), said(), said("lustre"), area="x")
+    (check,) = machine.check_disk(said(DF.format(free=free)), said(), said("lustre"), area="x")
     assert (check.outcome, check.found[: len(words)]) == (outcome, words)
     assert bool(check.cure) == (outcome != "ok")
 
 
 def test_free_inodes_are_read_too():
     inodes = "Filesystem Inodes IUsed IFree IUse% Mounted on\n/dev/vda 16777216 16777000 216 100% /"
-    _, check = machine.disk(said(DF.format(free=10**9)), said(inodes), said(), area="x")
+    _, check = machine.check_disk(said(DF.format(free=10**9)), said(inodes), said(), area="x")
     assert (check.outcome, check.found) == ("failed", "Room for 216 more files.")
 
 
@@ -69,13 +75,13 @@ QUOTA = """Disk quotas for user me (uid 1000):
     ],
 )
 def test_a_quota_is_read_and_judged(used, outcome, found):
-    check = machine.quota(said(QUOTA.format(used=used)), area="x")
+    check = machine.check_quota(said(QUOTA.format(used=used)), area="x")
     assert (check.outcome, check.found) == (outcome, found)
 
 
 def test_lustres_quota_has_the_same_columns():
     line = "/scratch 4 0 0 - 96 0 100 -"
-    check = machine.quota(said(line), area="x")
+    check = machine.check_quota(said(line), area="x")
     assert (check.outcome, check.found) == (
         "warning",
         "96% of the quota of files on /scratch is used.",
@@ -83,8 +89,10 @@ def test_lustres_quota_has_the_same_columns():
 
 
 def test_no_quota_is_no_worry():
-    assert machine.quota(said("", code=127), area="x").outcome == "not applicable"
-    assert machine.quota(said("Disk quotas for user me (uid 1): none"), area="x").outcome == "ok"
+    assert machine.check_quota(said("", code=127), area="x").outcome == "not applicable"
+    assert (
+        machine.check_quota(said("Disk quotas for user me (uid 1): none"), area="x").outcome == "ok"
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +105,7 @@ def test_no_quota_is_no_worry():
     ],
 )
 def test_a_clock_is_held_against_ours(there, outcome, words):
-    check = machine.clock(str(there), 1000.0, 1002.0, area="x")
+    check = machine.check_clock(str(there), 1000.0, 1002.0, area="x")
     assert check.outcome == outcome
     assert check.found.startswith(words)
 
@@ -115,7 +123,7 @@ def test_a_clock_is_held_against_ours(there, outcome, words):
     ],
 )
 def test_the_work_directory_is_judged_by_what_happened_there(answer, outcome, words):
-    check = machine.work_directory(answer, "/w", area="x")
+    check = machine.check_work_directory(answer, "/w", area="x")
     assert check.outcome == outcome
     assert check.found.startswith(words)
     assert bool(check.cure) == (outcome == "failed")
@@ -125,7 +133,7 @@ def test_the_work_directory_is_judged_by_what_happened_there(answer, outcome, wo
 
 
 def read(text, wanted=GPU, **kwargs):
-    checks = list(queue.partitions(said(text, **kwargs), SLURM, [wanted], area="Scheduler"))
+    checks = list(queue.check_partitions(said(text, **kwargs), SLURM, [wanted], area="Scheduler"))
     return {check.name: check for check in checks}
 
 
@@ -172,7 +180,7 @@ def test_what_forms_allow_is_held_against_what_there_is(text, name, outcome, wor
     ],
 )
 def test_rubbish_from_sinfo_is_one_red_check(answer):
-    (check,) = queue.partitions(answer, SLURM, [GPU], area="Scheduler")
+    (check,) = queue.check_partitions(answer, SLURM, [GPU], area="Scheduler")
     assert check.outcome == "failed"
     assert check.found
     assert check.cure
@@ -211,7 +219,7 @@ def test_a_trial_is_the_header_of_a_real_job():
     ],
 )
 def test_a_trial_is_judged(answer, outcome):
-    assert queue.trial(answer, SLURM, "gpu").outcome == outcome
+    assert queue.check_trial(answer, SLURM, "gpu").outcome == outcome
 
 
 REJECTED = """Unable to run job: Job 3 cannot run in queue "short.q" because it is not contained in
@@ -229,14 +237,14 @@ Exiting."""
     ],
 )
 def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, words):
-    check = queue.trial(answer, GridEngine(), "main.q")
+    check = queue.check_trial(answer, GridEngine(), "main.q")
     assert check.outcome == outcome
     assert check.words.startswith(words)
     job = JobSpec("u", "n", "/w/jobs/u", (), Resources(90, gpus_per_node=2, partition="main.q"))
     argv = GridEngine().trial(job)
     assert "qsub -w v" in argv[2]
     assert argv[4:] == GridEngine().header(job)
-    assert queue.version(said("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
+    assert queue.check_version(said("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
 
 
 @pytest.mark.parametrize(
@@ -249,7 +257,7 @@ def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, words):
     ],
 )  # fmt: skip
 def test_a_node_that_was_not_to_be_had_is_told(answer, outcome, words):
-    check = queue.no_node(answer, SLURM, area="x", waited=5)
+    check = queue.explain_no_node(answer, SLURM, area="x", waited=5)
     assert check.outcome == outcome
     assert check.found.startswith(words)
 
@@ -262,7 +270,7 @@ def inside(**told):
 
 
 def start(answer, spec=SIF, *, asked=1, there=1):
-    return node.environment(answer, spec, area="x", gpus_asked=asked, gpus_there=there)
+    return node.check_environment(answer, spec, area="x", gpus_asked=asked, gpus_there=there)
 
 
 def test_an_environment_that_starts_says_what_is_inside():
@@ -325,16 +333,16 @@ def test_an_environment_that_does_not_start_is_red_with_its_cure(answer, words, 
     ],
 )
 def test_a_runtimes_version_is_held_against_the_catalogue(answer, outcome, words):
-    check = node.runtime(answer, RUNTIME, area="x")
+    check = node.check_runtime(answer, RUNTIME, area="x")
     assert check.outcome == outcome
     assert check.found.endswith(words)
 
 
 def test_the_nodes_gpus_are_read():
     text = "GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"
-    check, count = node.gpus(said(text), area="x")
+    check, count = node.check_gpus(said(text), area="x")
     assert (check.found, count) == ("2 x NVIDIA H200.", 2)
-    check, count = node.gpus(said(stderr="No such file", code=127), area="x")
+    check, count = node.check_gpus(said(stderr="No such file", code=127), area="x")
     assert (check.outcome, count) == ("warning", 0)
 
 
@@ -357,19 +365,19 @@ def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runt
         ("system", "python", "node", "namespaces", "fuse", "cgroup", "clock"), answer
     )
     checks = [
-        *machine.login_node(answers, answer.text, area="x"),
-        machine.clock(answer.text, 0, 1, area="x"),
-        machine.work_directory(answer, "/w", area="x"),
-        *machine.disk(answer, answer, answer, area="x"),
-        machine.quota(answer, area="x"),
-        queue.version(answer, one.label, area="x"),
-        *queue.partitions(answer, one, [GPU], area="x"),
-        queue.trial(answer, one, "gpu"),
-        queue.no_node(answer, one, area="x", waited=5),
-        *node.node(answers, area="x"),
-        node.shared(answer, "/w", area="x"),
-        node.gpus(answer, area="x")[0],
-        node.runtime(answer, replace(RUNTIME, kind=runtime), area="x"),
+        *machine.check_login_node(answers, answer.text, area="x"),
+        machine.check_clock(answer.text, 0, 1, area="x"),
+        machine.check_work_directory(answer, "/w", area="x"),
+        *machine.check_disk(answer, answer, answer, area="x"),
+        machine.check_quota(answer, area="x"),
+        queue.check_version(answer, one.label, area="x"),
+        *queue.check_partitions(answer, one, [GPU], area="x"),
+        queue.check_trial(answer, one, "gpu"),
+        queue.explain_no_node(answer, one, area="x", waited=5),
+        *node.check_node(answers, area="x"),
+        node.check_shared_directory(answer, "/w", area="x"),
+        node.check_gpus(answer, area="x")[0],
+        node.check_runtime(answer, replace(RUNTIME, kind=runtime), area="x"),
         start(answer, replace(SIF, runtime=runtime)),
     ]
     for check in checks:
@@ -404,26 +412,26 @@ def test_changes_are_outcomes_and_values_not_free_space():
         Check("x", "New", "ok", "is there", value="1"),
         Check("x", "Broke", "warning", "broken"),
     ]
-    found = [(change.name, change.before, change.after) for change in changes(before, after)]
+    found = [(change.name, change.before, change.after) for change in find_changes(before, after)]
     assert found == [
         ("Kernel", "kernel 6.1", "kernel 6.2"),
         ("New", "", "is there"),
         ("Broke", "well", "broken"),
         ("Gone", "was there", ""),
     ]
-    assert changes(after, after) == []
-    assert changes(after, [Check("Connection", "Port", "failed", "closed")]) == []
+    assert find_changes(after, after) == []
+    assert find_changes(after, [Check("Connection", "Port", "failed", "closed")]) == []
 
 
 def test_steps_that_a_failed_one_kept_from_being_made_are_no_change():
     before = [Check("Connection", name, "ok", "well") for name in ("Port", "Host key", "Log-in")]
     after = [before[0], Check("Connection", "Host key", "failed", "another one")]
-    assert [change.name for change in changes(before, after)] == ["Host key"]
-    assert [change.name for change in changes(after, before)] == ["Host key"]
+    assert [change.name for change in find_changes(before, after)] == ["Host key"]
+    assert [change.name for change in find_changes(after, before)] == ["Host key"]
 
 
 def test_the_worst_outcome_stands_for_all():
     checks = [Check("x", str(number), outcome, "") for number, outcome in enumerate(OUTCOMES)]
-    assert worst(checks) == "failed"
-    assert worst([check for check in checks if check.outcome != "failed"]) == "warning"
-    assert worst([]) == "not applicable"
+    assert find_worst_outcome(checks) == "failed"
+    assert find_worst_outcome([check for check in checks if check.outcome != "failed"]) == "warning"
+    assert find_worst_outcome([]) == "not applicable"
