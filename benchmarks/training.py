@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from runners.payload.place import Place
 from runners.payload.training import cnn
 from runners.payload.training.backends import Backend, open_backend
-from runners.payload.training.networks import NETWORKS, chosen
+from runners.payload.training.networks import NETWORKS, choose_network
 from runners.payload.training.synthetic import Synthetic
 
 clock = time.perf_counter
@@ -28,8 +28,8 @@ Turn = Callable[[int], list[float]]  # so many steps -> seconds of each
 
 
 def ours(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -> Turn:
-    optimizer = cnn.optimizer_for(backend.keras, given)
-    step = backend.compile(model, cnn.loss_of(backend.keras), optimizer)
+    optimizer = cnn.make_optimizer(backend.keras, given)
+    step = backend.compile(model, cnn.make_loss(backend.keras), optimizer)
     batches = data.batches()
 
     def turn(steps: int) -> list[float]:
@@ -46,7 +46,7 @@ def ours(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -
 def fit(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -> Turn:
     keras = backend.keras
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=cnn.optimizer_for(keras, given), loss=loss)
+    model.compile(optimizer=cnn.make_optimizer(keras, given), loss=loss)
     batches = data.batches()
 
     class Clock(keras.callbacks.Callback):
@@ -84,7 +84,7 @@ def fed(backend: Backend, batch: Any) -> Any:
 def main() -> None:
     given = vars(arguments())
     turns, steps, skip = given.pop("turns"), given.pop("steps"), given.pop("skip")
-    network, shape, classes = chosen(given)
+    network, shape, classes = choose_network(given)
     backend = open_backend(given, Place(".", gpus=0))
     data = Synthetic(backend, shape, classes, given["seed"])
     contestants: dict[str, Turn] = {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from runners.payload.frameworks import StartError
-from runners.payload.training.networks import NETWORKS, chosen
+from runners.payload.training.networks import NETWORKS, choose_network
 from runners.workloads.base import TIMES, Batch, Processes, Workload, stepping
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
@@ -237,7 +237,7 @@ class Cnn(Workload):
         framework, replicas = asked["framework"], max(nodes * gpus, processes, 1)
         found = []
         try:
-            chosen(asked)
+            choose_network(asked)
         except StartError as error:
             found.append(str(error))
         if asked["data"] in REAL and not asked["data_directory"]:

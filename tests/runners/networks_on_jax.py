@@ -40,8 +40,8 @@ def main(path: str) -> None:
         count = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         loss = None
         if name in TRAINED:
-            optimizer = cnn.optimizer_for(keras, parameters)
-            step = backend.compile(model, cnn.loss_of(keras), optimizer)
+            optimizer = cnn.make_optimizer(keras, parameters)
+            step = backend.compile(model, cnn.make_loss(keras), optimizer)
             loss = float(step(next(Synthetic(backend, shape, network.classes, 1).batches())))
         found[name] = [count, loss]
     Path(path).write_text(json.dumps(found))

@@ -36,7 +36,7 @@ def trained(steps: int, found: list[float], *, every: int, target: float = 0) ->
     planned = Schedule(steps, 1, every)
     measured = ({"accuracy": accuracy} for accuracy in found)
     accuracy = Accuracy(measured.__next__, planned, target, recorder)
-    train(lambda: 1.0, steps, 1, recorder, accuracy.after)
+    train(lambda: 1.0, steps, 1, recorder, accuracy.after_step)
     return recorder
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runners.payload.frameworks import DataUnusable, StartError
-from runners.payload.training.datasets import MARGIN, shifted, stream
+from runners.payload.training.datasets import MARGIN, random_stream, shift_images
 from runners.payload.training.datasets import open_data as open_with
 from tests.runners.data_files import CIFAR_FILES, MNIST_FILES, Share, write_cifar10, write_mnist
 
@@ -107,7 +107,7 @@ def test_all_held_out_images_count_once(tmp_path: Path) -> None:
 @given(some.integers(0, 2**32 - 1))
 def test_a_shifted_image_is_a_window_of_the_padded_one(seed: int) -> None:
     images = np.arange(1, 2 * 6 * 5 + 1, dtype=np.uint8).reshape(2, 6, 5, 1)
-    for image, moved in zip(images, shifted(images, stream(seed)), strict=True):
+    for image, moved in zip(images, shift_images(images, random_stream(seed)), strict=True):
         padded = np.pad(image[..., 0], MARGIN)
         windows = np.lib.stride_tricks.sliding_window_view(padded, (6, 5)).reshape(-1, 6, 5)
         either = np.concatenate([windows, windows[:, :, ::-1]])
@@ -190,8 +190,8 @@ def test_labels_out_of_range_and_too_few_are_named(tmp_path: Path) -> None:
 
 def test_a_batch_larger_than_the_data_set_is_named(tmp_path: Path) -> None:
     data = open_data("mnist", str(write_mnist(tmp_path)))
-    data.demand(40)
+    data.require_batch(40)
     with pytest.raises(
         DataUnusable, match=r"batch of 41 images is larger than the data set.* has 40"
     ):
-        data.demand(41)
+        data.require_batch(41)

@@ -52,9 +52,9 @@ def test_both_forms_of_imagenet_are_found_and_counted(
     data = open_data({**PARAMETERS, "data_directory": str(tmp_path)})
     assert (data.train_images, data.test_images, data.classes) == (5, 3, classes)
     assert data.shape == (224, 224, 3)
-    data.demand(5)
+    data.require_batch(5)
     with pytest.raises(DataUnusable, match="batch of 6 images is larger than the data set"):
-        data.demand(6)
+        data.require_batch(6)
 
 
 def test_shards_may_lie_in_a_folder_for_each_split(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_broken_shard_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     with pytest.raises(DataUnusable, match=f"{path} is cut off: it has {len(whole) - 1} bytes"):
-        open_imagenet(str(tmp_path), 0).demand(3)
+        open_imagenet(str(tmp_path), 0).require_batch(3)
     path.write_bytes(b"no record" * 9)
     with pytest.raises(DataUnusable, match=f"{path} is no TFRecord file"):
         open_imagenet(str(tmp_path), 0)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runners.payload.frameworks import DataUnusable
-from runners.payload.training.segmentation import confusion, mean_iou, pixel_accuracy
-from runners.payload.training.stitching import starts, stitched
-from runners.payload.training.tiles import COLOURS, Tiles, made, open_tiles, turned_by
+from runners.payload.training.segmentation import count_confusions, mean_iou, pixel_accuracy
+from runners.payload.training.stitching import predict_in_windows, window_starts
+from runners.payload.training.tiles import COLOURS, Tiles, make_tiles, open_tiles, turn_image
 from tests.runners.data_files import Share, write_tiles
 
 PARAMETERS = {
@@ -118,12 +118,12 @@ def test_labels_that_are_no_class_are_named(tmp_path: Path, wrong: Any, words: s
 
 
 def test_made_tiles_are_the_same_bytes_for_a_seed_and_no_two_alike() -> None:
-    first, again, other = made(3, 64, 7, 0), made(3, 64, 7, 0), made(3, 64, 8, 0)
-    held_out = made(3, 64, 7, 1)
+    first, again, other = make_tiles(3, 64, 7, 0), make_tiles(3, 64, 7, 0), make_tiles(3, 64, 8, 0)
+    held_out = make_tiles(3, 64, 7, 1)
     assert (first.images == again.images).all()
     assert (first.labels == again.labels).all()
     assert all((first.labels != seen.labels).any() for seen in (other, held_out))
-    assert set(np.unique(made(20, 64, 1, 0).labels)) == set(range(6))
+    assert set(np.unique(make_tiles(20, 64, 1, 0).labels)) == set(range(6))
 
 
 def test_an_epoch_is_every_tile_as_it_is_and_once_more_turned() -> None:
@@ -132,7 +132,7 @@ def test_an_epoch_is_every_tile_as_it_is_and_once_more_turned() -> None:
     for epoch in (epochs[:3], epochs[3:]):
         images = [image for batch, _ in epoch for image in batch]
         for tile in tiles.train.images:
-            ways = [turned_by(tile, turn) for turn in range(8)]
+            ways = [turn_image(tile, turn) for turn in range(8)]
             found = [image for image in images if any((image == way).all() for way in ways)]
             assert len(found) == 2
             assert any((image == tile).all() for image in found)
@@ -148,13 +148,13 @@ def test_a_label_turns_with_its_pixel() -> None:
 def marked(count: int) -> Any:
     """Tiles whose first channel is the label."""
     labels = labels_of(count).astype("uint8")
-    return made(count, 32, 1, 0)._replace(images=np.stack([labels] * 3, -1), labels=labels)
+    return make_tiles(count, 32, 1, 0)._replace(images=np.stack([labels] * 3, -1), labels=labels)
 
 
 def test_the_eight_ways_to_lay_a_square_are_eight() -> None:
     square = np.arange(9).reshape(3, 3)
-    assert len({turned_by(square, turn).tobytes() for turn in range(8)}) == 8
-    assert (turned_by(square, 0) == square).all()
+    assert len({turn_image(square, turn).tobytes() for turn in range(8)}) == 8
+    assert (turn_image(square, 0) == square).all()
 
 
 def test_the_job_trains_on_the_same_tiles_on_any_number_of_gpus() -> None:
@@ -168,9 +168,9 @@ def test_the_job_trains_on_the_same_tiles_on_any_number_of_gpus() -> None:
 
 def test_a_batch_larger_than_an_epoch_is_named() -> None:
     tiles = Tiles(marked(4), marked(1), "test")
-    tiles.demand(8)
+    tiles.require_batch(8)
     with pytest.raises(DataUnusable, match=r"batch of 9 images is larger than .* which has 8"):
-        tiles.demand(9)
+        tiles.require_batch(9)
     with pytest.raises(
         DataUnusable, match=r"tile_size is 48, .* multiple of its deepest stride, 32"
     ):
@@ -180,7 +180,7 @@ def test_a_batch_larger_than_an_epoch_is_named() -> None:
 @given(some.integers(1, 400), some.integers(1, 100))
 def test_windows_cover_every_pixel_and_overlap_by_half_at_least(extra: int, window: int) -> None:
     length = window + extra
-    found = starts(length, window)
+    found = window_starts(length, window)
     assert (found[0], found[-1]) == (0, length - window)
     assert all(0 < b - a <= max(1, window // 2) for a, b in pairwise(found))
 
@@ -194,9 +194,9 @@ def test_stitching_gives_back_what_every_window_agrees_on(height: int, width: in
         batches.add(len(tiles))
         return tiles.astype("float32")
 
-    assert (stitched(as_they_are, image, 32, 4) == image).all()
+    assert (predict_in_windows(as_they_are, image, 32, 4) == image).all()
     assert batches == {4}
-    constant = stitched(lambda tiles: np.full((*tiles.shape[:3], 6), 0.25), image, 32, 4)
+    constant = predict_in_windows(lambda tiles: np.full((*tiles.shape[:3], 6), 0.25), image, 32, 4)
     assert constant.shape == (height, width, 6)
     assert (constant == 0.25).all()
 
@@ -204,7 +204,7 @@ def test_stitching_gives_back_what_every_window_agrees_on(height: int, width: in
 def test_stitching_takes_the_mean_where_windows_differ() -> None:
     said = iter([1.0, 3.0])
     image = np.zeros((4, 6, 3), "uint8")
-    found = stitched(lambda tiles: np.full((1, 4, 4, 1), next(said)), image, 4, 1)
+    found = predict_in_windows(lambda tiles: np.full((1, 4, 4, 1), next(said)), image, 4, 1)
     assert found[..., 0].tolist() == [[1, 1, 2, 2, 3, 3]] * 4
 
 
@@ -219,7 +219,7 @@ def test_a_scene_is_made_of_held_out_tiles() -> None:
 
 def test_accuracy_and_iou_are_those_of_a_table_worked_out_by_hand() -> None:
     labels, found = np.array([[0, 0, 0, 1], [1, 1, 2, 2]]), np.array([[0, 0, 1, 1], [1, 0, 2, 2]])
-    table = confusion(labels, found)
+    table = count_confusions(labels, found)
     assert table[:3, :3].tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
     assert pixel_accuracy(table) == 6 / 8
     assert mean_iou(table) == pytest.approx((2 / 4 + 2 / 4 + 1) / 3)

@@ -12,8 +12,8 @@ import pytest
 from runners.payload.frameworks import Failure, StartError
 from runners.payload.place import Place
 from runners.payload.recorder import Recorder, ResultError
-from runners.payload.training.backends import Backend, grouped, memory_named
-from runners.payload.training.loop import Epochs, Schedule, schedule, shares_right, train
+from runners.payload.training.backends import Backend, explain_out_of_memory, group_readings
+from runners.payload.training.loop import Epochs, Schedule, count_correct, schedule, train
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import left, run_payload
 
@@ -49,7 +49,7 @@ def test_epochs_that_have_no_step_after_the_burn_in_are_refused() -> None:
 def test_the_time_of_an_epoch_is_that_of_its_steps() -> None:
     recorder = Recorder()
     epochs = Epochs(Schedule(6, 1, 0, 3), recorder)
-    train(lambda: 1.0, 6, 1, recorder, epochs.after)
+    train(lambda: 1.0, 6, 1, recorder, epochs.after_step)
     document = recorder.document()
     steps = document["series"]["step_time"]["values"]
     times = document["series"]["epoch_time"]["values"]
@@ -59,12 +59,12 @@ def test_the_time_of_an_epoch_is_that_of_its_steps() -> None:
 
 def test_labels_are_counted_among_the_first_and_the_first_five() -> None:
     outputs = numpy.array([[0, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1, 0], [1, 0, 0, 0, 0, 0, 0]])
-    assert shares_right(outputs, numpy.array([6, 4, 6])) == {"accuracy": 1, "top_5_accuracy": 2}
+    assert count_correct(outputs, numpy.array([6, 4, 6])) == {"accuracy": 1, "top_5_accuracy": 2}
 
 
 def test_readings_are_taken_a_step_at_a_time() -> None:
     readings = [(number, -number) for number in range(5)]
-    assert list(grouped(readings, 2)) == [readings[:2], readings[2:4]]
+    assert list(group_readings(readings, 2)) == [readings[:2], readings[2:4]]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_readings_are_taken_a_step_at_a_time() -> None:
 )
 def test_too_little_memory_is_named_with_the_cure(error: Exception) -> None:
     words = r"^out of memory: a batch of 9 images does not fit; choose a smaller batch"
-    with pytest.raises(Failure, match=words), memory_named("a batch of 9 images"):
+    with pytest.raises(Failure, match=words), explain_out_of_memory("a batch of 9 images"):
         raise error
 
 
 def test_other_errors_keep_their_names() -> None:
-    with pytest.raises(ValueError, match="shapes"), memory_named("a batch"):
+    with pytest.raises(ValueError, match="shapes"), explain_out_of_memory("a batch"):
         raise ValueError("shapes do not match")
 
 
@@ -93,7 +93,7 @@ def shared(batch: int, replicas: int, per: str = "job") -> tuple[int, int]:
     given = {"batch_size": batch, "batch_per": per, "threads": 1}
     backend = Backend.__new__(Backend)
     backend.parameters, backend.replicas = given, replicas
-    backend.share()
+    backend.divide_batch()
     return backend.replica_batch, backend.job_batch
 
 

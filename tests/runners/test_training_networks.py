@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.payload.frameworks import StartError
-from runners.payload.training.networks import NETWORKS, chosen
+from runners.payload.training.networks import NETWORKS, choose_network
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,15 +64,15 @@ def test_it_has_the_published_number_of_parameters(
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_image_that_is_too_small_is_named_with_the_smallest(name: str) -> None:
     smallest = NETWORKS[name].smallest
-    assert chosen({"network": name, "image_size": smallest})[1][0] == smallest
+    assert choose_network({"network": name, "image_size": smallest})[1][0] == smallest
     words = f"image_size={smallest - 1} is too small for network={name}: .* is {smallest}, its own"
     with pytest.raises(StartError, match=words):
-        chosen({"network": name, "image_size": smallest - 1})
+        choose_network({"network": name, "image_size": smallest - 1})
 
 
 def test_data_that_a_network_is_not_for_is_refused_with_what_it_takes() -> None:
     with pytest.raises(StartError, match=r"^network=vgg16 is not for data=mnist; it takes synth"):
-        chosen({"network": "vgg16", "data": "mnist"})
+        choose_network({"network": "vgg16", "data": "mnist"})
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_data_that_a_network_is_not_for_is_refused_with_what_it_takes() -> None:
 def test_the_data_decide_the_channels_and_the_classes(
     data: str, shape: tuple[int, int, int], classes: int
 ) -> None:
-    assert chosen({"network": "small", "data": data})[1:] == (shape, classes)
+    assert choose_network({"network": "small", "data": data})[1:] == (shape, classes)

@@ -1,19 +1,19 @@
-"""The seam between a workload that trains and the framework that does the arithmetic.
+"""The interface between a workload that trains and the framework that does the arithmetic.
 
-A workload asks for a backend, builds its model, compiles its step and feeds it batches::
+A workload opens a backend, builds its model, compiles its step and feeds it batches::
 
     backend = open_backend(parameters, place)         # imports the framework, chooses the devices
     keras = backend.keras
     model = backend.build(lambda: network(keras))     # a keras.Model of keras.layers alone
     step = backend.compile(model, loss, keras.optimizers.Adam(1e-4))  # None: forward only
     batches = backend.repeat(draw)                    # one batch made on the devices, for ever
-    batches = backend.feed(readings)                  # or what a reader gives
+    batches = backend.feed(readings)                  # or batches from a reader of files
     loss = float(step(next(batches)))                 # waits for the devices
     predict = backend.predictor(model)
     outputs = predict(images)                         # numpy in, numpy out, in full precision
 
-`loss(labels, outputs)` gives one value an example (or a pixel) and no mean: the backend takes the
-mean over all replicas. The last layer gives float32 (`dtype="float32"`), whatever the precision.
+`loss(labels, outputs)` returns one value an example (or a pixel), not their mean: the backend takes
+the mean over all replicas. The last layer is float32 (`dtype="float32"`) in any precision.
 
 A *replica* is one copy of the model on one device. A step trains `job_batch` images; each replica
 has `replica_batch` of them, and so a process `local_replicas * replica_batch`.
@@ -35,7 +35,7 @@ Batch = Tuple[Any, Any]  # images [count, height, width, channels] and labels
 Step = Callable[[Batch], Any]
 Loss = Callable[[Any, Any], Any]
 
-# What the frameworks call it when the memory of the device, or the machine's, is too small.
+# How the frameworks' messages say that the memory of the device or the machine did not suffice.
 OUT_OF_MEMORY = (
     "resource_exhausted",
     "resourceexhausted",
@@ -48,7 +48,7 @@ OUT_OF_MEMORY = (
 
 
 class Backend:
-    """One process's part of a training. A framework's own class fills in the four verbs."""
+    """One process's part of a training. Each framework implements compile, repeat and feed."""
 
     name: str  # as the parameter `framework` has it
     label: str
@@ -74,7 +74,7 @@ class Backend:
         )  # no keras.json of the user's changes what is measured
 
     def load_keras(self) -> Any:
-        """Keras, with its seed and its precision; the framework has been imported."""
+        """Return Keras with its seed and its precision set, once the framework is imported."""
         keras = load("keras", "Keras")
         if int(keras.__version__.split(".")[0]) < 3:
             raise StartError(f"{self.needs_keras}, not {keras.__version__}")
@@ -83,11 +83,11 @@ class Backend:
         return keras
 
     def set_seed(self, keras: Any, seed: int) -> None:
-        """Of all that layers draw. Keras' own function would import TensorFlow where it is."""
+        """Seed what layers draw. Keras' own function would import TensorFlow if it is there."""
         random.seed(seed)
         load("numpy", "NumPy").random.seed(seed)
 
-    def share(self) -> None:
+    def divide_batch(self) -> None:
         """Divide the batch among the replicas, now that their number is known."""
         batch, replicas = self.parameters["batch_size"], self.replicas
         if self.parameters.get("batch_per", "job") == "GPU":
@@ -101,7 +101,7 @@ class Backend:
         self.replica_batch, self.job_batch = batch // replicas, batch
 
     def facts(self) -> Dict[str, Any]:
-        """What a reader of the result should know of how it was trained."""
+        """Return the facts about the training that the result keeps."""
         return {
             "framework": self.label,
             "keras": self.keras.__version__,
@@ -115,20 +115,20 @@ class Backend:
         }
 
     def build(self, make: Callable[[], Any]) -> Any:
-        """The model that `make` returns, its variables on all replicas."""
+        """Return the model that `make` returns, its variables on all replicas."""
         return make()
 
     def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
-        """The compiled step: a batch of this backend's -> its mean loss, still on the device.
+        """Return the compiled step, from a batch to its mean loss, which is still on the device.
 
-        Forward, backward and update; without an optimizer the forward pass alone, as in use
-        (no dropout, statistics of normalisation as they are). `float(step(batch))` waits for
-        all of the step.
+        Forward, backward and update; without an optimizer the forward pass alone, as for
+        inference (no dropout, statistics of normalisation fixed). `float(step(batch))` waits for
+        the whole step.
         """
         raise NotImplementedError
 
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
-        """The same batch again and again, drawn where it is used: nothing is fed or copied.
+        """Yield the same batch endlessly, drawn on the devices that use it: nothing is copied.
 
         `draw(replica, count)` makes the images and labels of one replica with `keras.random` and
         `keras.ops`; it is called under that replica's device. Replicas are numbered over all
@@ -137,25 +137,25 @@ class Backend:
         raise NotImplementedError
 
     def feed(self, readings: Iterable[Batch]) -> Iterator[Batch]:
-        """Batches of what a reader gives: each reading, of numpy arrays, is `replica_batch` long.
+        """Yield batches from readings: numpy arrays of `replica_batch` images and labels.
 
-        A step takes `local_replicas` of them. On TensorFlow a `tf.data.Dataset` may be given.
+        A step takes `local_replicas` of them. On TensorFlow it may be a `tf.data.Dataset`.
         Each process reads its own part: see `rank` and `processes`.
         """
         raise NotImplementedError
 
     def predictor(self, model: Any) -> Callable[[Any], Any]:
-        """What gives the outputs of the model as it is, on one device: images -> numpy float32.
+        """Return a function from images to the model's present outputs (numpy, float32).
 
-        Any count of images; each new count is compiled anew.
+        It runs on one device and takes any number of images; each new number is compiled anew.
         """
         raise NotImplementedError
 
 
 def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
-    """Import the framework and choose its devices.
+    """Import the framework, choose its devices, and return its backend.
 
-    Of the parameters it reads framework, batch_size, batch_per, precision, parallel,
+    Reads of the parameters: framework, batch_size, batch_per, precision, parallel,
     deterministic, threads and seed. Raises StartError, or Failure with a name.
     """
     name = parameters.get("framework", "tensorflow")
@@ -164,8 +164,8 @@ def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
     return backend
 
 
-def stands_in(place: Place) -> bool:
-    """Whether devices of the CPU have to stand in for GPUs: no NVIDIA driver is on this node."""
+def needs_stand_ins(place: Place) -> bool:
+    """Return whether CPU devices must stand in for several GPUs: this node has no NVIDIA driver."""
     return place.gpus > 1 and not has_driver()
 
 
@@ -173,38 +173,38 @@ def has_driver() -> bool:
     return os.path.isdir(gpus.DRIVER) and bool(os.listdir(gpus.DRIVER))
 
 
-def demand_devices(label: str, seen: int, place: Place, asked: int) -> None:
-    """Raise GPUMissing where CUDA works and the framework sees fewer GPUs than were asked for."""
-    if asked and has_driver() and seen < asked:
+def require_devices(label: str, seen: int, place: Place, requested: int) -> None:
+    """Raise GPUMissing if CUDA works and the framework sees fewer GPUs than were requested."""
+    if requested and has_driver() and seen < requested:
         raise gpus.GPUMissing(
-            f"GPU missing: {asked} asked for, and {label} sees {seen}. Is it a build for the CPU "
-            "alone, or for another CUDA than the one in here?"
+            f"GPU missing: {requested} asked for, and {label} sees {seen}. Is it a build for the "
+            "CPU alone, or for another CUDA than the one in here?"
         )
 
 
 @contextmanager
-def memory_named(what: str) -> Iterator[None]:
-    """Let a failure for want of memory say `what` did not fit, in words."""
+def explain_out_of_memory(contents: str) -> Iterator[None]:
+    """Turn a framework's out-of-memory error into a Failure that says `contents` did not fit."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
         reason = str(error).strip().split("\n", 1)[0][:200]
-        message = f"out of memory: {what} does not fit; choose a smaller batch ({reason})"
+        message = f"out of memory: {contents} does not fit; choose a smaller batch ({reason})"
         raise Failure(message) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a framework says, in whichever of their ways, that memory did not suffice."""
+    """Return whether an error says, in any framework's way, that memory did not suffice."""
     if isinstance(error, MemoryError):
         return True
-    told = f"{type(error).__name__}: {error}".lower()
-    return any(words in told for words in OUT_OF_MEMORY)
+    message = f"{type(error).__name__}: {error}".lower()
+    return any(phrase in message for phrase in OUT_OF_MEMORY)
 
 
-def grouped(readings: Iterable[Batch], size: int) -> Iterator[List[Batch]]:
-    """So many readings at a time; what is left over at the end is not given."""
+def group_readings(readings: Iterable[Batch], size: int) -> Iterator[List[Batch]]:
+    """Yield `size` readings at a time; drop those left over at the end."""
     parts: List[Batch] = []
     for reading in readings:
         parts.append(reading)

@@ -1,4 +1,4 @@
-"""`cnn`: a network that classifies images, trained or used, step by step."""
+"""`cnn`: a network that classifies images, trained or used for inference, step by step."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ from typing import Any, Dict
 
 from ..place import Place
 from ..recorder import Recorder
-from .backends import memory_named, open_backend
-from .datasets import OfDataSet, open_data
+from .backends import explain_out_of_memory, open_backend
+from .datasets import DataSetFeed, open_data
 from .loop import Accuracy, Epochs, report, schedule, train
-from .networks import chosen
-from .synthetic import Synthetic, accuracy_on
+from .networks import choose_network
+from .synthetic import Synthetic, accuracy_measure
 
 
 def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
-    network, shape, classes = chosen(parameters)
+    network, shape, classes = choose_network(parameters)
     source = None
     if parameters.get("data", "synthetic") != "synthetic":
-        recorder.phase("data")  # before the framework, which takes its time: it may be missing
+        recorder.phase("data")  # before the slow import of the framework: data may be missing
         source = open_data({**parameters, "image_size": shape[0]})
         classes = source.classes
     recorder.phase("import")
     backend = open_backend(parameters, place)
     recorder.phase("build")
     batch = f"a batch of {backend.replica_batch} images of {shape[0]}x{shape[1]} on one device"
-    with memory_named(batch):
+    with explain_out_of_memory(batch):
         data: Any = Synthetic(backend, shape, classes, parameters["seed"])
         if source is not None:
-            data = OfDataSet(source, backend, parameters["seed"])
+            data = DataSetFeed(source, backend, parameters["seed"])
         model = backend.build(lambda: network.make(backend.keras, shape, classes))
         training = parameters.get("mode", "training") == "training"
         evaluated = training and parameters.get("evaluate", True)
-        optimizer = optimizer_for(backend.keras, parameters) if training else None
-        step = backend.compile(model, loss_of(backend.keras), optimizer)
+        optimizer = make_optimizer(backend.keras, parameters) if training else None
+        step = backend.compile(model, make_loss(backend.keras), optimizer)
         batches = data.batches()
 
         images = data.images if parameters.get("epochs") else 0  # counting may take a while
         planned = schedule(parameters, images, backend.job_batch)
         epochs = Epochs(planned, recorder)
-        after = [epochs.after]
+        after_step = [epochs.after_step]
         if evaluated:
             to_numpy = backend.keras.ops.convert_to_numpy
-            measure = accuracy_on(data.held_out, backend.predictor(model), to_numpy)
+            measure = accuracy_measure(data.held_out, backend.predictor(model), to_numpy)
             target = parameters["target_accuracy"]
-            after.append(Accuracy(measure, planned, target, recorder).after)
+            after_step.append(Accuracy(measure, planned, target, recorder).after_step)
 
-        def between(done: int) -> None:
-            for look in after:
-                look(done)
+        def between_steps(done: int) -> None:
+            for record in after_step:
+                record(done)
 
-        once = lambda: step(next(batches))  # noqa: E731
-        loss = train(once, planned.steps, planned.burn_in, recorder, between)
+        run_batch = lambda: step(next(batches))  # noqa: E731
+        loss = train(run_batch, planned.steps, planned.burn_in, recorder, between_steps)
     report(recorder, loss, backend.job_batch)
     recorder.facts.update(
         {
@@ -62,8 +62,8 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
     )
 
 
-def loss_of(keras: Any) -> Any:
-    """Cross entropy of each image, from logits."""
+def make_loss(keras: Any) -> Any:
+    """Return a function for the cross entropy of each image (or pixel), from logits."""
 
     def loss(labels: Any, outputs: Any) -> Any:
         return keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=True)
@@ -71,13 +71,13 @@ def loss_of(keras: Any) -> Any:
     return loss
 
 
-def optimizer_for(keras: Any, parameters: Dict[str, Any]) -> Any:
-    """A new optimizer, by the parameters `optimizer` and `learning_rate`."""
-    rate, made = float(parameters["learning_rate"]), keras.optimizers
+def make_optimizer(keras: Any, parameters: Dict[str, Any]) -> Any:
+    """Return a new optimizer, by the parameters `optimizer` and `learning_rate`."""
+    rate, optimizers = float(parameters["learning_rate"]), keras.optimizers
     makers = {
-        "sgd": lambda: made.SGD(rate),
-        "momentum": lambda: made.SGD(rate, momentum=0.9),
-        "rmsprop": lambda: made.RMSprop(rate, rho=0.9, momentum=0.9),
-        "adam": lambda: made.Adam(rate),
+        "sgd": lambda: optimizers.SGD(rate),
+        "momentum": lambda: optimizers.SGD(rate, momentum=0.9),
+        "rmsprop": lambda: optimizers.RMSprop(rate, rho=0.9, momentum=0.9),
+        "adam": lambda: optimizers.Adam(rate),
     }
     return makers[parameters.get("optimizer", "momentum")]()

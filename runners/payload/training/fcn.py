@@ -1,8 +1,8 @@
-"""ResNet50 made fully convolutional, as seed 000 has it: it says a class for every pixel.
+"""ResNet50 made fully convolutional, as in seed 000: it predicts a class for every pixel.
 
-What the body gives at strides 8, 16 and 32 becomes one score a class (a convolution of 1 x 1
-each), is enlarged to the size of the image by linear interpolation, and added up. With tiles of
-256 x 256 these are the maps of 32 x 32, 16 x 16 and 8 x 8 that the seed speaks of.
+The features of the body at strides 8, 16 and 32 become one score a class (by a convolution of
+1 x 1), are enlarged to the size of the image by linear interpolation, and added up. With tiles of
+256 x 256 these are the seed's maps of 32 x 32, 16 x 16 and 8 x 8.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STRIDES = (8, 16, 32)
 
 
 def resnet50_fcn(keras: Any, side: int, classes: int, width: int = 64) -> Any:
-    """A model from bytes [side, side, 3] to scores (logits, float32) [side, side, classes].
+    """Return a model from bytes [side, side, 3] to scores (logits, float32) [side, side, classes].
 
     `width` is that of the body's first stage: 64 is ResNet50.
     """

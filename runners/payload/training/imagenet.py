@@ -16,6 +16,7 @@ import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..frameworks import DataUnusable
+from .data_checks import explain_tensorflow_error, require_images
 from .tfrecord import records
 
 SIDE = 224  # pixels of an image, where nothing else is asked for
@@ -24,13 +25,13 @@ SHARD = re.compile(r"(train|validation)-(\d{5})-of-(\d{5})")
 HELD_OUT = {"train": ("train",), "validation": ("validation", "val")}
 IMAGES = (".jpeg", ".jpg", ".png")
 MAGIC = (b"\xff\xd8\xff", b"\x89PNG")
-LOOKED_INTO = 64  # shards whose first record is looked into before training
-SHUFFLED = 4096  # encoded images of shards that wait at once for their turn
-MIDDLE = 0.875
+MAX_CHECKED = 64  # files of a split whose first image is checked before training
+SHUFFLE_BUFFER = 4096  # encoded images of shards from which the next one is drawn
+CROPPED_SHARE = 0.875  # of each side, for evaluation
 
 
 class Files(NamedTuple):
-    """One split: shards, or images with their labels."""
+    """The files of one split: shards, or images with their labels."""
 
     paths: List[str]
     labels: List[int]  # none for shards, which hold their own
@@ -41,7 +42,7 @@ class Files(NamedTuple):
 
 
 class ImageNet:
-    """A data set that is read from disk while it is trained on. Needs TensorFlow."""
+    """An ImageNet data set, read from disk during the training. Needs TensorFlow."""
 
     def __init__(
         self, train: Files, test: Files, classes: int, image_size: int, threads: int
@@ -52,7 +53,7 @@ class ImageNet:
 
     @property
     def train_images(self) -> int:
-        """Counted when asked for: of shards it takes a read for each image."""
+        """Return the number of images, counted on first use: in shards that reads every header."""
         return self._count("train", self.train)
 
     @property
@@ -66,41 +67,37 @@ class ImageNet:
             )
         return self._counts[name]
 
-    def demand(self, batch: int) -> None:
-        """Raise DataUnusable where a batch of the whole job needs more images than there are."""
-        from .datasets import demand_images
-
+    def require_batch(self, batch: int) -> None:
+        """Raise DataUnusable if a batch of the whole job needs more images than there are."""
         counted = 0
         for path in self.train.paths:
             counted += 1 if self.train.labels else sum(1 for _ in records(path))
             if counted >= batch:
                 return
-        demand_images(batch, counted, "the data set")
+        require_images(batch, counted, "the data set")
 
-    def look(self, tensorflow: Any) -> None:
-        """Decode the first image of many files. Raises DataUnusable naming the first bad one."""
+    def check_images(self, tensorflow: Any) -> None:
+        """Decode the first image of up to 64 files a split. Raises DataUnusable for a bad one."""
         for files in (self.train, self.test):
-            step = -(-len(files.paths) // LOOKED_INTO)
+            step = -(-len(files.paths) // MAX_CHECKED)
             for number in range(0, len(files.paths), step):
-                self._look_into(tensorflow, files, number)
+                self._check_image(tensorflow, files, number)
 
-    def _look_into(self, tensorflow: Any, files: Files, number: int) -> None:
+    def _check_image(self, tensorflow: Any, files: Files, number: int) -> None:
         path = files.paths[number]
         try:
             if files.sharded:
                 record = next(iter(tensorflow.data.TFRecordDataset(path)))
-                encoded, label = _parsed(tensorflow, record)
+                encoded, label = _parse_example(tensorflow, record)
                 label = int(label)
             else:
                 encoded, label = tensorflow.io.read_file(path), files.labels[number]
             tensorflow.io.decode_image(encoded, channels=3, expand_animations=False)
         except tensorflow.errors.OpError as error:
-            from .datasets import in_words
-
             raise DataUnusable(
                 f"{path}: its first image cannot be used. It has to be a JPEG"
                 f"{', under image/encoded with image/class/label' if files.sharded else ''}: "
-                f"{in_words(error)}"
+                f"{explain_tensorflow_error(error)}"
             ) from error
         if not 0 <= label < self.classes:
             raise DataUnusable(
@@ -109,40 +106,44 @@ class ImageNet:
             )
 
     def readings(self, backend: Any, seed: int) -> Any:
-        """A `tf.data.Dataset` without end, for one replica of this process after the other.
+        """Return an endless `tf.data.Dataset` of batches for this process's replicas in turn.
 
-        The processes share out one order of images, so that none is seen twice in an epoch.
+        The processes divide one order of images, so that none is seen twice in an epoch.
         """
         tensorflow = backend.tensorflow
-        self.look(tensorflow)
+        self.check_images(tensorflow)
 
-        def drawn(number: Any, image: Tuple[Any, Any]) -> Tuple[Any, Any]:
+        def decode(number: Any, image: Tuple[Any, Any]) -> Tuple[Any, Any]:
             encoded, label = image
-            own = (seed + (backend.rank << 33), number)
-            return self._cropped(tensorflow, encoded, own), self._checked(tensorflow, label)
+            image_seed = (seed + (backend.rank << 33), number)
+            cropped = self._random_crop(tensorflow, encoded, image_seed)
+            return cropped, self._check_label(tensorflow, label)
 
-        taken = self._encoded(tensorflow, self.train, seed).repeat()
-        taken = taken.shard(backend.processes, backend.rank).enumerate()
-        ready = taken.map(drawn, num_parallel_calls=self.threads, deterministic=True)
-        ready = ready.batch(backend.replica_batch, drop_remainder=True)
-        return ready.prefetch(2 * backend.local_replicas)
+        images = self._encoded_images(tensorflow, self.train, seed).repeat()
+        images = images.shard(backend.processes, backend.rank).enumerate()
+        decoded = images.map(decode, num_parallel_calls=self.threads, deterministic=True)
+        batches = decoded.batch(backend.replica_batch, drop_remainder=True)
+        return batches.prefetch(2 * backend.local_replicas)
 
     def test_batches(self, backend: Any, batch: int) -> Iterator[Tuple[Any, Any, int]]:
-        """The held-out images, all of them once, in order; the last batch is filled up."""
+        """Yield each held-out image once, in order: images, labels, how many of the batch count.
+
+        The last batch is filled up with images that have been counted before.
+        """
         tensorflow = backend.tensorflow
 
-        def middle(encoded: Any, label: Any) -> Tuple[Any, Any]:
-            return self._middle(tensorflow, encoded), self._checked(tensorflow, label)
+        def decode(encoded: Any, label: Any) -> Tuple[Any, Any]:
+            return self._central_crop(tensorflow, encoded), self._check_label(tensorflow, label)
 
-        taken = self._encoded(tensorflow, self.test, None)
-        ready = taken.map(middle, num_parallel_calls=self.threads, deterministic=True)
-        for images, labels in ready.batch(batch).prefetch(2).as_numpy_iterator():
+        encoded_images = self._encoded_images(tensorflow, self.test, None)
+        decoded = encoded_images.map(decode, num_parallel_calls=self.threads, deterministic=True)
+        for images, labels in decoded.batch(batch).prefetch(2).as_numpy_iterator():
             counted = len(labels)
             repeated = [number % counted for number in range(batch)]
             yield images[repeated], labels[repeated], counted
 
-    def _encoded(self, tensorflow: Any, files: Files, seed: Any) -> Any:
-        """Encoded images and labels, each once; shuffled where there is a seed."""
+    def _encoded_images(self, tensorflow: Any, files: Files, seed: Any) -> Any:
+        """Return a tf.data.Dataset of encoded images and labels, shuffled if there is a seed."""
         dataset = tensorflow.data.Dataset
         if not files.sharded:
             images = dataset.from_tensor_slices((files.paths, files.labels))
@@ -164,22 +165,22 @@ class ImageNet:
             deterministic=True,
         )
         if seed is not None:
-            images = images.shuffle(SHUFFLED, seed=seed)
-        return images.map(lambda record: _parsed(tensorflow, record))
+            images = images.shuffle(SHUFFLE_BUFFER, seed=seed)
+        return images.map(lambda record: _parse_example(tensorflow, record))
 
-    def _cropped(self, tensorflow: Any, encoded: Any, seed: Tuple[Any, Any]) -> Any:
-        """A random part of an image, mirrored or not."""
+    def _random_crop(self, tensorflow: Any, encoded: Any, seed: Tuple[Any, Any]) -> Any:
+        """Return a random part of an image, mirrored by chance."""
         seeds = tensorflow.stack([tensorflow.cast(number, "int64") for number in seed])
-        image, jpeg = tensorflow.io, tensorflow.io.is_jpeg(encoded)
+        codecs, is_jpeg = tensorflow.io, tensorflow.io.is_jpeg(encoded)
 
-        def whole() -> Any:
-            return image.decode_png(encoded, channels=3)  # one image of ImageNet is a PNG
+        def decode_whole() -> Any:
+            return codecs.decode_png(encoded, channels=3)  # one image of ImageNet is a PNG
 
         begin, extent, _ = tensorflow.image.stateless_sample_distorted_bounding_box(
             tensorflow.cond(
-                jpeg,
-                lambda: image.extract_jpeg_shape(encoded),
-                lambda: tensorflow.shape(whole()),
+                is_jpeg,
+                lambda: codecs.extract_jpeg_shape(encoded),
+                lambda: tensorflow.shape(decode_whole()),
             ),
             tensorflow.zeros((1, 0, 4)),
             seed=seeds,
@@ -191,23 +192,23 @@ class ImageNet:
         )
         window = tensorflow.concat([begin[:2], extent[:2]], 0)
         cropped = tensorflow.cond(
-            jpeg,
-            lambda: image.decode_and_crop_jpeg(encoded, window, channels=3),
-            lambda: tensorflow.slice(whole(), begin, extent),
+            is_jpeg,
+            lambda: codecs.decode_and_crop_jpeg(encoded, window, channels=3),
+            lambda: tensorflow.slice(decode_whole(), begin, extent),
         )
-        coin = tensorflow.stack([seeds[0] + (1 << 32), seeds[1]])
-        cropped = tensorflow.image.stateless_random_flip_left_right(cropped, coin)
-        return self._sized(tensorflow, cropped)
+        flip_seeds = tensorflow.stack([seeds[0] + (1 << 32), seeds[1]])
+        cropped = tensorflow.image.stateless_random_flip_left_right(cropped, flip_seeds)
+        return self._resize(tensorflow, cropped)
 
-    def _middle(self, tensorflow: Any, encoded: Any) -> Any:
+    def _central_crop(self, tensorflow: Any, encoded: Any) -> Any:
         image = tensorflow.io.decode_jpeg(encoded, channels=3)
-        return self._sized(tensorflow, tensorflow.image.central_crop(image, MIDDLE))
+        return self._resize(tensorflow, tensorflow.image.central_crop(image, CROPPED_SHARE))
 
-    def _sized(self, tensorflow: Any, image: Any) -> Any:
+    def _resize(self, tensorflow: Any, image: Any) -> Any:
         resized = tensorflow.image.resize(image, self.shape[:2])
         return tensorflow.ensure_shape(resized / 127.5 - 1.0, self.shape)
 
-    def _checked(self, tensorflow: Any, label: Any) -> Any:
+    def _check_label(self, tensorflow: Any, label: Any) -> Any:
         label = tensorflow.cast(label, tensorflow.int32)
         message = f"a label is not one of the {self.classes} classes (shards count them from 1)"
         tensorflow.debugging.assert_non_negative(label, message=message)
@@ -215,66 +216,66 @@ class ImageNet:
         return label
 
 
-def _parsed(tensorflow: Any, record: Any) -> Tuple[Any, Any]:
-    """An example's encoded image, and its label counted from 0."""
+def _parse_example(tensorflow: Any, record: Any) -> Tuple[Any, Any]:
+    """Return an example's encoded image, and its label counted from 0."""
     feature = tensorflow.io.FixedLenFeature
-    found = tensorflow.io.parse_single_example(
+    example = tensorflow.io.parse_single_example(
         record,
         {
             "image/encoded": feature((), tensorflow.string),
             "image/class/label": feature((), tensorflow.int64),
         },
     )
-    return found["image/encoded"], tensorflow.cast(found["image/class/label"], "int32") - 1
+    return example["image/encoded"], tensorflow.cast(example["image/class/label"], "int32") - 1
 
 
 def open_imagenet(directory: str, image_size: int, threads: int = 1) -> ImageNet:
-    """What lies in a folder, in either of the two forms. Raises DataUnusable."""
-    shards = {split: _shards(directory, split) for split in HELD_OUT}
+    """Return the data set in a folder, in either of the two forms. Raises DataUnusable."""
+    shards = {split: _find_shards(directory, split) for split in HELD_OUT}
     if shards["train"] or shards["validation"]:
-        for split, found in shards.items():
-            if not found:
+        for split, paths in shards.items():
+            if not paths:
                 raise DataUnusable(f"{directory} has no shards {split}-NNNNN-of-NNNNN")
         train, test = (Files(paths, []) for paths in shards.values())
         return ImageNet(train, test, CLASSES, image_size, threads)
-    folders = {split: _folder(directory, names) for split, names in HELD_OUT.items()}
-    classes = _classes(folders["train"])
-    train, test = (_images(folder, classes) for folder in folders.values())
+    folders = {split: _find_folder(directory, names) for split, names in HELD_OUT.items()}
+    classes = _number_classes(folders["train"])
+    train, test = (_list_images(folder, classes) for folder in folders.values())
     return ImageNet(train, test, len(classes), image_size, threads)
 
 
-def _shards(directory: str, split: str) -> List[str]:
-    """The paths of a split's shards, in order; none if it has none."""
+def _find_shards(directory: str, split: str) -> List[str]:
+    """Return the paths of a split's shards, in order; an empty list if it has none."""
     for folder in (directory, os.path.join(directory, split)):
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        found = [match for match in map(SHARD.fullmatch, names) if match and match[1] == split]
-        if not found:
+        shards = [match for match in map(SHARD.fullmatch, names) if match and match[1] == split]
+        if not shards:
             continue
-        counts = {match[3] for match in found}
+        counts = {match[3] for match in shards}
         if len(counts) > 1:
             raise DataUnusable(
                 f"{folder} mixes shards of several sets: {split}-*-of-"
                 f"{' and -of-'.join(sorted(counts))}"
             )
-        there, count = {match[0] for match in found}, int(found[0][3])
-        wanted = [f"{split}-{number:05d}-of-{count:05d}" for number in range(count)]
-        missing = [name for name in wanted if name not in there]
+        present, count = {match[0] for match in shards}, int(shards[0][3])
+        expected = [f"{split}-{number:05d}-of-{count:05d}" for number in range(count)]
+        missing = [name for name in expected if name not in present]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise DataUnusable(
                 f"{folder} lacks {len(missing)} of {count} shards: {', '.join(missing[:3])}{more}"
             )
-        paths = [os.path.join(folder, name) for name in wanted]
+        paths = [os.path.join(folder, name) for name in expected]
         for path in paths:
             if not os.path.getsize(path):
                 raise DataUnusable(f"{path} is empty. Copy or make it again.")
-        for path in paths[:: -(-count // LOOKED_INTO)]:
+        for path in paths[:: -(-count // MAX_CHECKED)]:
             next(records(path))
         return paths
     return []
 
 
-def _folder(directory: str, names: Tuple[str, ...]) -> str:
+def _find_folder(directory: str, names: Tuple[str, ...]) -> str:
     for name in names:
         path = os.path.join(directory, name)
         if os.path.isdir(path):
@@ -285,15 +286,15 @@ def _folder(directory: str, names: Tuple[str, ...]) -> str:
     )
 
 
-def _classes(folder: str) -> Dict[str, int]:
+def _number_classes(folder: str) -> Dict[str, int]:
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     if len(names) < 2:
         raise DataUnusable(f"{folder} needs a folder for each class; it has {len(names)}")
     return {name: number for number, name in enumerate(names)}
 
 
-def _images(folder: str, classes: Dict[str, int]) -> Files:
-    """All images below the folders of classes. The first of each class is looked into."""
+def _list_images(folder: str, classes: Dict[str, int]) -> Files:
+    """Return all images below the folders of classes. Checks the first file of each class."""
     paths: List[str] = []
     labels: List[int] = []
     for entry in sorted((entry for entry in os.scandir(folder) if entry.is_dir()), key=_name):
@@ -301,7 +302,7 @@ def _images(folder: str, classes: Dict[str, int]) -> Files:
             raise DataUnusable(f"{entry.path}: the images to train on have no class {entry.name!r}")
         names = sorted(name for name in os.listdir(entry.path) if name.lower().endswith(IMAGES))
         if names:
-            _demand_image(os.path.join(entry.path, names[0]))
+            _require_image(os.path.join(entry.path, names[0]))
         paths += [os.path.join(entry.path, name) for name in names]
         labels += [classes[entry.name]] * len(names)
     if not paths:
@@ -313,7 +314,7 @@ def _name(entry: Any) -> str:
     return str(entry.name)
 
 
-def _demand_image(path: str) -> None:
+def _require_image(path: str) -> None:
     with open(path, "rb") as file:
         content = file.read(4)
     if not content.startswith(MAGIC):

@@ -21,7 +21,7 @@ MODULES = (
 
 
 def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """As the convnet-benchmarks have it: no auxiliary classifiers, no response normalisation."""
+    """Build it as the convnet-benchmarks do: no auxiliary classifiers or response normalisation."""
     layers = keras.layers
 
     def convolve(values: Any, filters: int, size: int, strides: int = 1) -> Any:
@@ -30,12 +30,12 @@ def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
         )(values)
 
     def module(values: Any, widths: Tuple[int, int, int, int, int, int]) -> Any:
-        one, reduce3, three, reduce5, five, pooled = widths
+        width1, reduce3, width3, reduce5, width5, pool_width = widths
         branches = [
-            convolve(values, one, 1),
-            convolve(convolve(values, reduce3, 1), three, 3),
-            convolve(convolve(values, reduce5, 1), five, 5),
-            convolve(layers.MaxPooling2D(3, 1, "same")(values), pooled, 1),
+            convolve(values, width1, 1),
+            convolve(convolve(values, reduce3, 1), width3, 3),
+            convolve(convolve(values, reduce5, 1), width5, 5),
+            convolve(layers.MaxPooling2D(3, 1, "same")(values), pool_width, 1),
         ]
         return layers.Concatenate()(branches)
 
@@ -50,8 +50,8 @@ def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     return keras.Model(images, layers.Dense(classes, dtype="float32")(values))
 
 
-class _Layers:
-    """What Inception v3 is made of: convolutions with normalisation, pools, joins."""
+class _Builder:
+    """The building blocks of Inception v3: convolutions with normalisation, pools, joins."""
 
     def __init__(self, keras: Any) -> None:
         self.keras = keras
@@ -68,16 +68,16 @@ class _Layers:
         return layers.ReLU()(values)
 
     def chain(self, values: Any, *steps: Tuple[int, Size]) -> Any:
-        """Convolutions one after the other: filters and size of each."""
+        """Apply convolutions one after the other, each given by its filters and size."""
         for filters, size in steps:
             values = self.convolve(values, filters, size)
         return values
 
-    def pooled(self, values: Any, filters: int) -> Any:
+    def pool_and_project(self, values: Any, filters: int) -> Any:
         average = self.keras.layers.AveragePooling2D(3, 1, "same")(values)
         return self.convolve(average, filters, 1)
 
-    def shrunk(self, values: Any) -> Any:
+    def shrink(self, values: Any) -> Any:
         return self.keras.layers.MaxPooling2D(3, 2)(values)
 
     def join(self, *branches: Any) -> Any:
@@ -85,66 +85,68 @@ class _Layers:
 
 
 def inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """Szegedy et al. 2015 (arXiv:1512.00567), table 1, without the auxiliary classifier."""
-    made = _Layers(keras)
+    """Build table 1 of Szegedy et al. 2015 (arXiv:1512.00567) without auxiliary classifier."""
+    builder = _Builder(keras)
     images = keras.Input(shape)
-    values = made.convolve(images, 32, 3, 2, "valid")
-    values = made.convolve(values, 32, 3, 1, "valid")
-    values = made.shrunk(made.convolve(values, 64, 3))
-    values = made.convolve(values, 80, 1, 1, "valid")
-    values = made.shrunk(made.convolve(values, 192, 3, 1, "valid"))
+    values = builder.convolve(images, 32, 3, 2, "valid")
+    values = builder.convolve(values, 32, 3, 1, "valid")
+    values = builder.shrink(builder.convolve(values, 64, 3))
+    values = builder.convolve(values, 80, 1, 1, "valid")
+    values = builder.shrink(builder.convolve(values, 192, 3, 1, "valid"))
     for filters in (32, 64, 64):
-        values = _figure_5(made, values, filters)
-    values = made.join(
-        made.convolve(values, 384, 3, 2, "valid"),
-        made.convolve(made.chain(values, (64, 1), (96, 3)), 96, 3, 2, "valid"),
-        made.shrunk(values),
+        values = _figure_5(builder, values, filters)
+    values = builder.join(
+        builder.convolve(values, 384, 3, 2, "valid"),
+        builder.convolve(builder.chain(values, (64, 1), (96, 3)), 96, 3, 2, "valid"),
+        builder.shrink(values),
     )
     for width in (128, 160, 160, 192):
-        values = _figure_6(made, values, width)
-    values = made.join(
-        made.convolve(made.chain(values, (192, 1)), 320, 3, 2, "valid"),
-        made.convolve(
-            made.chain(values, (192, 1), (192, (1, 7)), (192, (7, 1))), 192, 3, 2, "valid"
+        values = _figure_6(builder, values, width)
+    values = builder.join(
+        builder.convolve(builder.chain(values, (192, 1)), 320, 3, 2, "valid"),
+        builder.convolve(
+            builder.chain(values, (192, 1), (192, (1, 7)), (192, (7, 1))), 192, 3, 2, "valid"
         ),
-        made.shrunk(values),
+        builder.shrink(values),
     )
     for _ in range(2):
-        values = _figure_7(made, values)
+        values = _figure_7(builder, values)
     values = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(values))
     return keras.Model(images, keras.layers.Dense(classes, dtype="float32")(values))
 
 
-def _figure_5(made: _Layers, values: Any, filters: int) -> Any:
-    """At 35 x 35: with a 5x5 branch, and one of two 3x3 in its place."""
-    return made.join(
-        made.convolve(values, 64, 1),
-        made.chain(values, (48, 1), (64, 5)),
-        made.chain(values, (64, 1), (96, 3), (96, 3)),
-        made.pooled(values, filters),
+def _figure_5(builder: _Builder, values: Any, filters: int) -> Any:
+    """Add a module at 35 x 35: one branch with a 5x5 convolution, one with two 3x3 instead."""
+    return builder.join(
+        builder.convolve(values, 64, 1),
+        builder.chain(values, (48, 1), (64, 5)),
+        builder.chain(values, (64, 1), (96, 3), (96, 3)),
+        builder.pool_and_project(values, filters),
     )
 
 
-def _figure_6(made: _Layers, values: Any, width: int) -> Any:
-    """At 17 x 17: 7x7 as rows and columns."""
+def _figure_6(builder: _Builder, values: Any, width: int) -> Any:
+    """Add a module at 17 x 17: 7x7 convolutions split into rows and columns."""
     row, column = (1, 7), (7, 1)
-    return made.join(
-        made.convolve(values, 192, 1),
-        made.chain(values, (width, 1), (width, row), (192, column)),
-        made.chain(values, (width, 1), (width, column), (width, row), (width, column), (192, row)),
-        made.pooled(values, 192),
+    return builder.join(
+        builder.convolve(values, 192, 1),
+        builder.chain(values, (width, 1), (width, row), (192, column)),
+        builder.chain(
+            values, (width, 1), (width, column), (width, row), (width, column), (192, row)
+        ),
+        builder.pool_and_project(values, 192),
     )
 
 
-def _figure_7(made: _Layers, values: Any) -> Any:
-    """At 8 x 8: branches that fan out."""
-    middle = made.convolve(values, 384, 1)
-    deep = made.chain(values, (448, 1), (384, 3))
-    return made.join(
-        made.convolve(values, 320, 1),
-        made.convolve(middle, 384, (1, 3)),
-        made.convolve(middle, 384, (3, 1)),
-        made.convolve(deep, 384, (1, 3)),
-        made.convolve(deep, 384, (3, 1)),
-        made.pooled(values, 192),
+def _figure_7(builder: _Builder, values: Any) -> Any:
+    """Add a module at 8 x 8: branches that end in parallel rows and columns."""
+    middle = builder.convolve(values, 384, 1)
+    deep = builder.chain(values, (448, 1), (384, 3))
+    return builder.join(
+        builder.convolve(values, 320, 1),
+        builder.convolve(middle, 384, (1, 3)),
+        builder.convolve(middle, 384, (3, 1)),
+        builder.convolve(deep, 384, (1, 3)),
+        builder.convolve(deep, 384, (3, 1)),
+        builder.pool_and_project(values, 192),
     )

@@ -1,4 +1,4 @@
-"""The loop of every training: steps or epochs, and evaluations at no step's expense."""
+"""The loop of every training: steps or epochs, with evaluations whose time counts for no step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IN_STEPS = ("first step", "burn-in", "steady state")  # phases that are training
 
 
 class Schedule(NamedTuple):
-    """How long to train, all of it in steps."""
+    """The length of a training and of its parts, all in steps."""
 
     steps: int
     burn_in: int
@@ -20,9 +20,10 @@ class Schedule(NamedTuple):
 
 
 def schedule(parameters: Dict[str, Any], images: int, job_batch: int) -> Schedule:
-    """By steps, or by epochs of `images` images (0: an epoch is as long as `steps` says).
+    """Return the plan of a training by steps, or by epochs of `images` images.
 
-    What is left of an epoch and fills no batch is left out.
+    With 0 images an epoch has as many steps as the parameter `steps` says. The last images of an
+    epoch are left out if they fill no batch.
     """
     steps, burn_in = parameters["steps"], parameters["burn_in"]
     every, epochs = parameters.get("evaluate_every", 0), parameters.get("epochs", 0)
@@ -44,12 +45,12 @@ def train(
     steps: int,
     burn_in: int,
     recorder: Recorder,
-    after: Callable[[int], None] = lambda done: None,
+    after_step: Callable[[int], None] = lambda done: None,
 ) -> float:
-    """Run and record the steps; the loss of the last one. A step ends when its loss is here.
+    """Run and record the steps; return the last one's loss. A step ends when its loss is known.
 
-    `step` takes its batch and gives its loss. `after` is called between steps with the number
-    of those that are done.
+    `step` takes its own batch and returns its loss. `after_step` is called between steps with
+    the number of steps done.
     """
     loss = math.nan
     recorder.series("loss", "1")
@@ -58,14 +59,14 @@ def train(
         recorder.step(loss=loss)
         if not math.isfinite(loss):
             raise ResultError(f"loss is not finite at step {number}")
-        after(number + 1)
+        after_step(number + 1)
     return loss
 
 
 def report(
     recorder: Recorder, loss: float, job_batch: int, unit: str = "images", rate: str = ""
 ) -> None:
-    """The numbers of a whole training, from the recorder's own."""
+    """Record the metrics of a whole training, from the steps that were recorded."""
     recorder.metric("loss", loss, "1")
     per_second = job_batch / recorder.mean(STEP_TIME)
     recorder.metric(rate or f"{unit}_per_second", per_second, f"{unit}/s")
@@ -75,7 +76,7 @@ def report(
 
 
 class Epochs:
-    """The time of every epoch, which is that of its steps together."""
+    """The times of the epochs, each the sum of its steps' times."""
 
     def __init__(self, planned: Schedule, recorder: Recorder) -> None:
         self._steps, self._recorder, self._before = planned.epoch, recorder, 0.0
@@ -83,7 +84,8 @@ class Epochs:
         if self._steps:
             recorder.series("epoch_time", "s")
 
-    def after(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
+        """Record an epoch's time after its last step."""
         if not self._steps or done % self._steps:
             return
         trained = self._recorder.time_in_steps()
@@ -95,7 +97,7 @@ class Epochs:
 
 
 class Accuracy:
-    """Evaluates the model every so many steps, and in any case after the last one."""
+    """The evaluations of a model: every so many steps, and always after the last one."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class Accuracy:
         target: float,
         recorder: Recorder,
     ) -> None:
-        """`measure` gives the model's "accuracy" as it is, from 0 to 1, and others beside it."""
+        """`measure` returns the model's present "accuracy", from 0 to 1, and other metrics."""
         self._measure, self._recorder = measure, recorder
         self._steps, self._every = planned.steps, planned.evaluate_every
         self._target: Optional[float] = target or None
@@ -112,26 +114,27 @@ class Accuracy:
         recorder.series("accuracy_step", "steps")
         recorder.series("accuracy_time", "s")
 
-    def after(self, done: int) -> None:
-        """Evaluate, if it is time to. Only the seconds of the steps count as time of training."""
+    def after_step(self, done: int) -> None:
+        """Evaluate if it is time to. Only the time of the steps counts as time of training."""
         if done != self._steps and (not self._every or done % self._every):
             return
         recorder = self._recorder
         with recorder.aside("evaluation"):
-            found, trained = self._measure(), recorder.time_in_steps()
-        accuracy = found["accuracy"]
+            metrics, trained = self._measure(), recorder.time_in_steps()
+        accuracy = metrics["accuracy"]
         recorder.add(accuracy=accuracy, accuracy_step=done, accuracy_time=trained)
-        for name, value in found.items():
+        for name, value in metrics.items():
             recorder.metric(name, value, "1")
         if self._target is not None and accuracy >= self._target:
             recorder.metric("time_to_accuracy", trained, "s")
             self._target = None
 
 
-def shares_right(outputs: Any, labels: Any) -> Dict[str, int]:
-    """How many of the labels [count] are the first, and among the first five, by the outputs.
+def count_correct(outputs: Any, labels: Any) -> Dict[str, int]:
+    """Return for how many images the label has the largest output, or one of the five largest.
 
-    `outputs` is a numpy array [count, classes]; of equal outputs the lower class comes first.
+    `outputs` is a numpy array [images, classes], `labels` one of [images]. Of equal outputs the
+    lower class comes first.
     """
     best = (-outputs).argsort(axis=1, kind="stable")[:, :5]
     hits = best == labels.reshape(-1, 1)

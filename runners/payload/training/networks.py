@@ -1,8 +1,8 @@
-"""The networks of the seeds, by name: written from the tables of their papers, in Keras layers.
+"""The networks by name, written in Keras layers from the tables of their papers.
 
 A network is a function `(keras, shape, classes) -> keras.Model`; shape is height, width and
-channels of an image, and the model gives one logit a class, in float32. What each paper counts
-is in `tests/runners/test_training_networks.py`.
+channels of an image, and the model returns one logit a class, in float32. The parameter counts of
+the papers are in `tests/runners/test_training_networks.py`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ Shape = Tuple[int, int, int]  # height, width, channels
 
 
 class Network(NamedTuple):
+    """A network and the images that it takes."""
+
     make: Callable[[Any, Shape, int], Any]
-    size: int  # of an image, height and width alike, unless another is asked for
-    smallest: int  # size that leaves something for the last layers
+    size: int  # default height and width of an image
+    smallest: int  # height and width that leave something for the last layers
     data: Tuple[str, ...] = ("synthetic", "cifar10", "imagenet")
     channels: int = 3  # of synthetic images
     classes: int = 1000  # of synthetic images
@@ -43,10 +45,10 @@ NETWORKS: Dict[str, Network] = {
 OF_DATA = {"mnist": (1, 10), "cifar10": (3, 10), "imagenet": (3, 1000)}  # channels, classes
 
 
-def chosen(parameters: Dict[str, Any]) -> Tuple[Network, Shape, int]:
-    """The network that is asked for, the shape of its images and how many classes they have.
+def choose_network(parameters: Dict[str, Any]) -> Tuple[Network, Shape, int]:
+    """Return the network that the parameters name, the shape of its images, and their classes.
 
-    Raises StartError where the network cannot do with such data or images so small.
+    Raises StartError if the network is not for such data, or not for such small images.
     """
     name, data = parameters.get("network", "small"), parameters.get("data", "synthetic")
     network = NETWORKS[name]

@@ -7,7 +7,15 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import load
 from ..place import Place, meet
-from .backends import Backend, Batch, Loss, Step, demand_devices, grouped, stands_in
+from .backends import (
+    Backend,
+    Batch,
+    Loss,
+    Step,
+    group_readings,
+    needs_stand_ins,
+    require_devices,
+)
 
 AXIS = "batch"
 
@@ -27,13 +35,13 @@ class OnJax(Backend):
         self.keras = self.load_keras()
         self.join()
         self.choose_devices()
-        self.share()
-        self._states: Dict[int, List[Any]] = {}  # what steps have made of a model's variables
+        self.divide_batch()
+        self._states: Dict[int, List[Any]] = {}  # the variables' present values, by id(model)
 
     def set_flags(self) -> None:
-        """Before JAX starts; XLA reads its flags once."""
+        """Set XLA's flags before JAX is imported: XLA reads them once."""
         flags = []
-        if stands_in(self.place) and self.place.size == 1:
+        if needs_stand_ins(self.place) and self.place.size == 1:
             self.stand_in = True
             flags.append(f"--xla_force_host_platform_device_count={self.place.gpus}")
             os.environ["JAX_PLATFORMS"] = "cpu"
@@ -55,26 +63,26 @@ class OnJax(Backend):
         )
 
     def choose_devices(self) -> None:
-        """Those of all processes, of each as many as were asked for."""
-        jax, wanted = self.jax, max(1, self.place.gpus)
-        seen = [device for device in jax.local_devices() if device.platform == "gpu"]
-        demand_devices(self.label, len(seen), self.place, self.place.gpus)
-        local = jax.local_devices()[:wanted]
-        everywhere = [
+        """Choose the devices of all processes, of each process as many as were requested."""
+        jax, requested = self.jax, max(1, self.place.gpus)
+        visible_gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
+        require_devices(self.label, len(visible_gpus), self.place, self.place.gpus)
+        local = jax.local_devices()[:requested]
+        all_devices = [
             device
             for process in range(self.processes)
-            for device in [d for d in jax.devices() if d.process_index == process][:wanted]
+            for device in [d for d in jax.devices() if d.process_index == process][:requested]
         ]
         self.devices = ["CPU" if d.platform == "cpu" else d.device_kind for d in local]
-        self.local_replicas, self.replicas = len(local), len(everywhere)
+        self.local_replicas, self.replicas = len(local), len(all_devices)
         self._local = local
-        self._divided: Any = None
-        self._alike: Any = None
+        self._divided: Any = None  # sharding of a batch
+        self._replicated: Any = None  # sharding of variables
         if self.replicas > 1:
             sharding, numpy = jax.sharding, load("numpy", "NumPy")
-            mesh = sharding.Mesh(numpy.array(everywhere), (AXIS,))
+            mesh = sharding.Mesh(numpy.array(all_devices), (AXIS,))
             self._divided = sharding.NamedSharding(mesh, sharding.PartitionSpec(AXIS))
-            self._alike = sharding.NamedSharding(mesh, sharding.PartitionSpec())
+            self._replicated = sharding.NamedSharding(mesh, sharding.PartitionSpec())
 
     def facts(self) -> Dict[str, Any]:
         strategy = "jax.sharding" if self.replicas > 1 else ""
@@ -89,32 +97,32 @@ class OnJax(Backend):
 
         if optimizer is None:
             compiled = self.jax.jit(forward)
-            state = [self.values(model.trainable_variables)]
-            state.append(self.values(model.non_trainable_variables))
+            state = [self.copy_values(model.trainable_variables)]
+            state.append(self.copy_values(model.non_trainable_variables))
             return lambda batch: compiled(*state, *batch)
 
-        optimizer = self.prepared(optimizer, model)
-        scaling = self.keras.StatelessScope
+        optimizer = self.prepare_optimizer(optimizer, model)
+        scope = self.keras.StatelessScope
 
-        def scaled_loss(trained: Any, others: Any, held: Any, images: Any, labels: Any) -> Any:
+        def scaled_loss(trained: Any, others: Any, slots: Any, images: Any, labels: Any) -> Any:
             outputs, others = model.stateless_call(trained, others, images, training=True)
             value = mean(loss(labels, outputs))
-            with scaling(state_mapping=list(zip(optimizer.variables, held))):
+            with scope(state_mapping=list(zip(optimizer.variables, slots))):
                 scaled = optimizer.scale_loss(value)
             return scaled, (value, others)
 
         gradient = self.jax.value_and_grad(scaled_loss, has_aux=True)
 
-        def train(trained: Any, others: Any, held: Any, images: Any, labels: Any) -> Any:
-            (_, (value, others)), gradients = gradient(trained, others, held, images, labels)
-            trained, held = optimizer.stateless_apply(held, gradients, trained)
-            return value, trained, others, held
+        def train(trained: Any, others: Any, slots: Any, images: Any, labels: Any) -> Any:
+            (_, (value, others)), gradients = gradient(trained, others, slots, images, labels)
+            trained, slots = optimizer.stateless_apply(slots, gradients, trained)
+            return value, trained, others, slots
 
-        # The old values of the variables give their memory to the new ones.
-        compiled = self.jax.jit(train, donate_argnums=(0, 1, 2), out_shardings=self._alike)
-        state = [self.values(model.trainable_variables)]
-        state.append(self.values(model.non_trainable_variables))
-        state.append(self.values(optimizer.variables))
+        # The new values of the variables take over the memory of the old ones.
+        compiled = self.jax.jit(train, donate_argnums=(0, 1, 2), out_shardings=self._replicated)
+        state = [self.copy_values(model.trainable_variables)]
+        state.append(self.copy_values(model.non_trainable_variables))
+        state.append(self.copy_values(optimizer.variables))
         self._states[id(model)] = state
 
         def step(batch: Batch) -> Any:
@@ -123,24 +131,24 @@ class OnJax(Backend):
 
         return step
 
-    def prepared(self, optimizer: Any, model: Any) -> Any:
+    def prepare_optimizer(self, optimizer: Any, model: Any) -> Any:
         if self.parameters.get("precision") == "mixed_float16":
             optimizer = self.keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
         return optimizer
 
-    def values(self, variables: Any) -> List[Any]:
-        """Copies, on every device: those of the model and the optimizer stay as they are."""
+    def copy_values(self, variables: Any) -> List[Any]:
+        """Return copies on every device; the values of the model and optimizer stay as they are."""
         jax = self.jax
         values = [jax.numpy.copy(variable.value) for variable in variables]
-        return [self.everywhere(value) for value in values]
+        return [self.replicate(value) for value in values]
 
-    def everywhere(self, value: Any) -> Any:
+    def replicate(self, value: Any) -> Any:
         if self.processes == 1:
-            # Committed to a place, as the step's results are: else it would compile twice.
-            return self.jax.device_put(value, self._alike or self._local[0])
+            # Committed to devices, as the step's results are: else it would compile twice.
+            return self.jax.device_put(value, self._replicated or self._local[0])
         numpy = load("numpy", "NumPy")
-        return self.jax.make_array_from_process_local_data(self._alike, numpy.asarray(value))
+        return self.jax.make_array_from_process_local_data(self._replicated, numpy.asarray(value))
 
     def repeat(self, draw: Callable[[int, int], Batch]) -> Iterator[Batch]:
         first = self.rank * self.local_replicas
@@ -148,24 +156,25 @@ class OnJax(Backend):
         for number, device in enumerate(self._local):
             with self.jax.default_device(device):
                 parts.append(draw(first + number, self.replica_batch))
-        batch = self.joined(parts)
+        batch = self.join_parts(parts)
         while True:
             yield batch
 
-    def joined(self, parts: List[Batch]) -> Batch:
-        """One batch of the whole job, of which this process holds some parts."""
-        return self._joined([part[0] for part in parts]), self._joined([part[1] for part in parts])
+    def join_parts(self, parts: List[Batch]) -> Batch:
+        """Return one batch of the whole job, of which this process holds some parts."""
+        images, labels = [part[0] for part in parts], [part[1] for part in parts]
+        return self._join_arrays(images), self._join_arrays(labels)
 
-    def _joined(self, parts: List[Any]) -> Any:
+    def _join_arrays(self, parts: List[Any]) -> Any:
         if self._divided is None:
             return self.jax.device_put(parts[0], self._local[0])
-        placed = [self.jax.device_put(part, to) for part, to in zip(parts, self._local)]
-        shape = (self.job_batch, *placed[0].shape[1:])
-        return self.jax.make_array_from_single_device_arrays(shape, self._divided, placed)
+        shards = [self.jax.device_put(part, device) for part, device in zip(parts, self._local)]
+        shape = (self.job_batch, *shards[0].shape[1:])
+        return self.jax.make_array_from_single_device_arrays(shape, self._divided, shards)
 
     def feed(self, readings: Iterable[Batch]) -> Iterator[Batch]:
-        for parts in grouped(readings, self.local_replicas):
-            yield self.joined(parts)
+        for parts in group_readings(readings, self.local_replicas):
+            yield self.join_parts(parts)
 
     def predictor(self, model: Any) -> Callable[[Any], Any]:
         jax, numpy = self.jax, load("numpy", "NumPy")
@@ -179,11 +188,11 @@ class OnJax(Backend):
             if state is None:
                 state = [[v.value for v in model.trainable_variables]]
                 state.append([v.value for v in model.non_trainable_variables])
-            here = [[self.local(value) for value in values] for values in state[:2]]
-            return numpy.asarray(forward(*here, jax.device_put(images, self._local[0])))
+            variables = [[self.local_copy(value) for value in values] for values in state[:2]]
+            return numpy.asarray(forward(*variables, jax.device_put(images, self._local[0])))
 
         return predict
 
-    def local(self, value: Any) -> Any:
-        """This process's own copy of what is alike on all devices."""
-        return value if self._alike is None else value.addressable_data(0)
+    def local_copy(self, value: Any) -> Any:
+        """Return this process's own copy of a value that is the same on all devices."""
+        return value if self._replicated is None else value.addressable_data(0)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator
 
 from ..frameworks import StartError, load
 from ..place import Place
-from .backends import Backend, Batch, Loss, Step, demand_devices
+from .backends import Backend, Batch, Loss, Step, require_devices
 
 
 def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
@@ -32,12 +32,12 @@ class OnPyTorch(Backend):
         self.torch.set_num_threads(parameters["threads"])
         self.torch.set_num_interop_threads(1)
         self.keras = self.load_keras()
-        found = self.torch.cuda.device_count() if self.torch.cuda.is_available() else 0
-        demand_devices(self.label, found, place, place.gpus)
-        self.devices = [self.torch.cuda.get_device_name(0)] if found else ["CPU"]
+        gpu_count = self.torch.cuda.device_count() if self.torch.cuda.is_available() else 0
+        require_devices(self.label, gpu_count, place, place.gpus)
+        self.devices = [self.torch.cuda.get_device_name(0)] if gpu_count else ["CPU"]
         if self.deterministic:
             self.torch.use_deterministic_algorithms(True)
-        self.share()
+        self.divide_batch()
 
     def set_seed(self, keras: Any, seed: int) -> None:
         super().set_seed(keras, seed)

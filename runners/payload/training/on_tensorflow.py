@@ -8,7 +8,15 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import StartError, load
 from ..place import Place, meet
-from .backends import Backend, Batch, Loss, Step, demand_devices, grouped, stands_in
+from .backends import (
+    Backend,
+    Batch,
+    Loss,
+    Step,
+    group_readings,
+    needs_stand_ins,
+    require_devices,
+)
 
 
 def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
@@ -26,7 +34,7 @@ class OnTensorFlow(Backend):
         super().__init__(parameters, place)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         if place.size > 1:
-            self.tell_cluster()
+            self.set_cluster()
         self.tensorflow: Any = load("tensorflow", "TensorFlow")
         self.keras = self.load_keras()
         self.strategy: Any = None
@@ -34,51 +42,52 @@ class OnTensorFlow(Backend):
         if self.deterministic:
             self.tensorflow.config.experimental.enable_op_determinism()
         self.join()
-        self.share()
+        self.divide_batch()
 
     def set_seed(self, keras: Any, seed: int) -> None:
         keras.utils.set_random_seed(seed)
 
-    def tell_cluster(self) -> None:
-        """Before TensorFlow starts: who the others are, for MultiWorkerMirroredStrategy."""
+    def set_cluster(self) -> None:
+        """Name all processes for MultiWorkerMirroredStrategy, before TensorFlow is imported."""
         task = {"type": "worker", "index": self.place.rank}
         workers = meet(self.place)
         os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
 
     def choose_devices(self) -> None:
-        """The GPUs, or CPU devices in their place, and how many threads the CPU has."""
+        """Set the number of CPU threads, and the GPUs or the CPU devices to train on."""
         config, place = self.tensorflow.config, self.place
         config.threading.set_intra_op_parallelism_threads(self.parameters["threads"])
         config.threading.set_inter_op_parallelism_threads(1)
-        found = config.list_physical_devices("GPU")
-        asked = self.asked()
-        demand_devices(self.label, len(found), place, asked)
-        if found:
-            found = self.of_this_process(found, asked)
-            config.set_visible_devices(found, "GPU")
-            for gpu in found:
+        visible_gpus = config.list_physical_devices("GPU")
+        requested = self.requested_gpus()
+        require_devices(self.label, len(visible_gpus), place, requested)
+        if visible_gpus:
+            gpus = self.select_gpus(visible_gpus, requested)
+            config.set_visible_devices(gpus, "GPU")
+            for gpu in gpus:
                 config.experimental.set_memory_growth(gpu, True)
             details = config.experimental.get_device_details
-            self.devices = [details(gpu).get("device_name", gpu.name) for gpu in found]
-        elif stands_in(place) and place.size == 1:
+            self.devices = [details(gpu).get("device_name", gpu.name) for gpu in gpus]
+        elif needs_stand_ins(place) and place.size == 1:
             self.stand_in = True
-            one = config.LogicalDeviceConfiguration()
+            stand_in = config.LogicalDeviceConfiguration()
             config.set_logical_device_configuration(
-                config.list_physical_devices("CPU")[0], [one] * place.gpus
+                config.list_physical_devices("CPU")[0], [stand_in] * place.gpus
             )
             self.devices = ["CPU"] * place.gpus
         else:
             self.devices = ["CPU"]
 
-    def asked(self) -> int:
+    def requested_gpus(self) -> int:
+        """Return how many GPUs this process should use."""
         return self.place.gpus
 
-    def of_this_process(self, found: List[Any], asked: int) -> List[Any]:
-        """Those of the GPUs in sight that this process uses."""
-        return found[: max(1, asked)]
+    def select_gpus(self, visible: List[Any], requested: int) -> List[Any]:
+        """Return those of the visible GPUs that this process uses."""
+        return visible[: max(1, requested)]
 
     def join(self) -> None:
-        """With the replicas of this process and of the others."""
+        """Connect the replicas of this process with each other and with the other processes'."""
         distribute = self.tensorflow.distribute
         if self.place.size > 1:
             self.strategy = distribute.MultiWorkerMirroredStrategy()
@@ -86,8 +95,8 @@ class OnTensorFlow(Backend):
         elif len(self.devices) > 1:
             kind = "CPU" if self.stand_in else "GPU"
             names = [f"{kind}:{number}" for number in range(len(self.devices))]
-            across = distribute.ReductionToOneDevice() if self.stand_in else None
-            self.strategy = distribute.MirroredStrategy(names, cross_device_ops=across)
+            reduction = distribute.ReductionToOneDevice() if self.stand_in else None
+            self.strategy = distribute.MirroredStrategy(names, cross_device_ops=reduction)
         if self.strategy is not None:
             self.replicas = self.strategy.num_replicas_in_sync
             self.local_replicas = self.replicas // self.processes
@@ -123,32 +132,32 @@ class OnTensorFlow(Backend):
             return value
 
         if optimizer is not None:
-            optimizer = self.prepared(optimizer, variables)
-        once = forward if optimizer is None else train
+            optimizer = self.prepare_optimizer(optimizer, variables)
+        replica_step = forward if optimizer is None else train
         if self.strategy is None:
             jit = self.can_jit(model)
-            compiled = tensorflow.function(once, jit_compile=jit, autograph=False)
+            compiled = tensorflow.function(replica_step, jit_compile=jit, autograph=False)
             return lambda batch: compiled(*batch)
 
         strategy = self.strategy
 
-        def everywhere(images: Any, labels: Any) -> Any:
-            losses = strategy.run(once, args=(images, labels))
+        def run_on_all_replicas(images: Any, labels: Any) -> Any:
+            losses = strategy.run(replica_step, args=(images, labels))
             return strategy.reduce(tensorflow.distribute.ReduceOp.SUM, losses, axis=None)
 
-        compiled = tensorflow.function(everywhere, autograph=False)
+        compiled = tensorflow.function(run_on_all_replicas, autograph=False)
         return lambda batch: compiled(*batch)
 
-    def prepared(self, optimizer: Any, variables: Any) -> Any:
-        """The optimizer with its variables made, and loss scaling where half precision needs it."""
+    def prepare_optimizer(self, optimizer: Any, variables: Any) -> Any:
+        """Return the optimizer with its variables, and with loss scaling for half precision."""
 
         def make() -> Any:
-            # An optimizer learns of the strategy when it is made.
-            made = type(optimizer).from_config(optimizer.get_config())
+            # An optimizer takes up the strategy when it is constructed.
+            rebuilt = type(optimizer).from_config(optimizer.get_config())
             if self.parameters.get("precision") == "mixed_float16":
-                made = self.keras.optimizers.LossScaleOptimizer(made)
-            made.build(variables)
-            return made
+                rebuilt = self.keras.optimizers.LossScaleOptimizer(rebuilt)
+            rebuilt.build(variables)
+            return rebuilt
 
         return self.build(make)
 
@@ -156,7 +165,7 @@ class OnTensorFlow(Backend):
         return tape.gradient(value, variables)
 
     def can_jit(self, model: Any) -> bool:
-        """Whether XLA compiles the step: where it does in Keras' own loop, not on CPUs alone."""
+        """Return whether XLA compiles the step: as in Keras' own loop, but not on CPUs alone."""
         if self.deterministic or self.devices == ["CPU"]:
             return False
         return all(getattr(layer, "supports_jit", True) for layer in model._flatten_layers())
@@ -169,26 +178,28 @@ class OnTensorFlow(Backend):
         for number in range(self.local_replicas):
             with tensorflow.device(f"{kind}:{number}"):
                 parts.append(draw(first + number, self.replica_batch))
-        batch = parts[0] if self.strategy is None else self.joined(parts)
+        batch = parts[0] if self.strategy is None else self.join_parts(parts)
         while True:
             yield batch
 
-    def joined(self, parts: List[Batch]) -> Batch:
-        """One batch of all local replicas; each part lies where it is used."""
-        share = self.strategy.experimental_distribute_values_from_function
+    def join_parts(self, parts: List[Batch]) -> Batch:
+        """Return one batch of all local replicas, each part on the device that uses it."""
+        distribute = self.strategy.experimental_distribute_values_from_function
         local = self.local_replicas
 
-        def of(index: int) -> Any:
-            return share(lambda context: parts[context.replica_id_in_sync_group % local][index])
+        def join(field: int) -> Any:
+            return distribute(
+                lambda context: parts[context.replica_id_in_sync_group % local][field]
+            )
 
-        return of(0), of(1)
+        return join(0), join(1)
 
     def feed(self, readings: Iterable[Batch]) -> Iterator[Batch]:
         tensorflow = self.tensorflow
         if not isinstance(readings, tensorflow.data.Dataset):
-            for parts in grouped(readings, self.local_replicas):
+            for parts in group_readings(readings, self.local_replicas):
                 tensors = [tuple(map(tensorflow.convert_to_tensor, part)) for part in parts]
-                yield tensors[0] if self.strategy is None else self.joined(tensors)
+                yield tensors[0] if self.strategy is None else self.join_parts(tensors)
             return
         dataset: Any = readings
         if self.strategy is None:
@@ -206,21 +217,21 @@ class OnTensorFlow(Backend):
 
 
 class OnHorovod(OnTensorFlow):
-    """One process a GPU, its gradients averaged by Horovod; started by mpirun or srun."""
+    """One process for each GPU, gradients averaged by Horovod; started by mpirun or srun."""
 
     def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
         self.horovod: Any = None
         super().__init__(parameters, place)
 
-    def tell_cluster(self) -> None:
-        """Horovod finds the others through MPI."""
+    def set_cluster(self) -> None:
+        """Do nothing: Horovod finds the other processes through MPI."""
 
-    def asked(self) -> int:
+    def requested_gpus(self) -> int:
         return min(1, self.place.gpus)
 
-    def of_this_process(self, found: List[Any], asked: int) -> List[Any]:
-        """One: its own, or the one of its rank where it was given a look at all of the node's."""
-        return found if len(found) == 1 else [found[self.place.local_rank % len(found)]]
+    def select_gpus(self, visible: List[Any], requested: int) -> List[Any]:
+        """Return one GPU: the only visible one, or by the local rank if it sees all of the node."""
+        return visible if len(visible) == 1 else [visible[self.place.local_rank % len(visible)]]
 
     def join(self) -> None:
         try:
@@ -244,15 +255,15 @@ class OnHorovod(OnTensorFlow):
         return {**super().facts(), "strategy": "Horovod", "horovod": version}
 
     def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
-        # The values were divided by the number of replicas; so the gradients are summed.
-        taped = self.horovod.DistributedGradientTape(tape, op=self.horovod.Sum)
-        # Horovod knows TensorFlow's variables, which those of Keras 3 hold.
-        return taped.gradient(value, [variable.value for variable in variables])
+        # The losses were divided by the number of replicas, so the gradients are summed.
+        summing_tape = self.horovod.DistributedGradientTape(tape, op=self.horovod.Sum)
+        # Horovod takes TensorFlow's variables, which those of Keras 3 wrap.
+        return summing_tape.gradient(value, [variable.value for variable in variables])
 
     def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
         step = super().compile(model, loss, optimizer)
         self.horovod.broadcast_variables([v.value for v in model.variables], root_rank=0)
-        total = self.horovod.allreduce
+        allreduce = self.horovod.allreduce
         if optimizer is None:
             return step
-        return lambda batch: total(step(batch), op=self.horovod.Sum)
+        return lambda batch: allreduce(step(batch), op=self.horovod.Sum)

@@ -10,7 +10,7 @@ EXPANSION = 4  # a bottleneck gives so many times the channels that it works in
 
 
 def resnet50(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """50 layers for ImageNet (table 1), bottlenecks with projections where the shape changes."""
+    """Build 50 layers for ImageNet (table 1): bottlenecks, projections where the shape changes."""
     images = keras.Input(shape)
     values = resnet50_features(keras, images)[-1]
     values = keras.layers.GlobalAveragePooling2D()(values)
@@ -18,9 +18,9 @@ def resnet50(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
 
 
 def resnet50_features(keras: Any, images: Any, width: int = WIDTH) -> List[Any]:
-    """What the four stages give, at strides 4, 8, 16 and 32 of the images.
+    """Return the outputs of the four stages, at strides 4, 8, 16 and 32 of the images.
 
-    With another `width` of the first stage it is a ResNet50 made thinner.
+    A smaller `width` of the first stage makes a thinner ResNet50.
     """
     values = _convolve(keras, images, width, 7, strides=2)
     values = keras.layers.MaxPooling2D(3, 2, padding="same")(values)
@@ -28,23 +28,23 @@ def resnet50_features(keras: Any, images: Any, width: int = WIDTH) -> List[Any]:
     for stage, blocks in enumerate(BLOCKS):
         for block in range(blocks):
             strides = 2 if stage and not block else 1
-            values = _bottleneck(keras, values, width << stage, strides, project=not block)
+            values = _add_bottleneck(keras, values, width << stage, strides, project=not block)
         features.append(values)
     return features
 
 
 def resnet56(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """6n + 2 layers for CIFAR-10 with n = 9 (section 4.2), shortcuts without parameters."""
+    """Build 6n + 2 layers for CIFAR-10, n = 9 (section 4.2), shortcuts without parameters."""
     images = keras.Input(shape)
     values = _convolve(keras, images, 16, 3)
     for stage, width in enumerate((16, 32, 64)):
         for block in range(9):
-            values = _basic(keras, values, width, strides=2 if stage and not block else 1)
+            values = _add_basic_block(keras, values, width, strides=2 if stage and not block else 1)
     values = keras.layers.GlobalAveragePooling2D()(values)
     return keras.Model(images, keras.layers.Dense(classes, dtype="float32")(values))
 
 
-def _bottleneck(keras: Any, values: Any, width: int, strides: int, project: bool) -> Any:
+def _add_bottleneck(keras: Any, values: Any, width: int, strides: int, project: bool) -> Any:
     shortcut = values
     if project:
         shortcut = _convolve(keras, values, EXPANSION * width, 1, strides, activate=False)
@@ -54,14 +54,14 @@ def _bottleneck(keras: Any, values: Any, width: int, strides: int, project: bool
     return keras.layers.ReLU()(keras.layers.Add()([values, shortcut]))
 
 
-def _basic(keras: Any, values: Any, width: int, strides: int) -> Any:
+def _add_basic_block(keras: Any, values: Any, width: int, strides: int) -> Any:
     layers, shortcut = keras.layers, values
     missing = width - values.shape[-1]
     if strides > 1:
         shortcut = layers.MaxPooling2D(1, strides)(shortcut)  # every second value, as it is
     if missing:
-        # Option A: zeros for the new channels. Read as channels first, the last two axes are
-        # the ones that this layer pads.
+        # Option A: zeros for the new channels. "Channels first" makes this layer pad the last
+        # two axes.
         padding = ((0, 0), (missing // 2, missing - missing // 2))
         shortcut = layers.ZeroPadding2D(padding, data_format="channels_first")(shortcut)
     values = _convolve(keras, values, width, 3, strides)
@@ -72,7 +72,7 @@ def _basic(keras: Any, values: Any, width: int, strides: int) -> Any:
 def _convolve(
     keras: Any, values: Any, filters: int, size: int, strides: int = 1, activate: bool = True
 ) -> Any:
-    """Convolution, normalisation and, unless told not to, the activation."""
+    """Apply a convolution, normalisation and, by default, the activation."""
     layers = keras.layers
     values = layers.Conv2D(
         filters, size, strides, "same", use_bias=False, kernel_initializer="he_normal"

@@ -1,7 +1,7 @@
 """`segmentation`: a class for every pixel of aerial images, by a fully convolutional ResNet50.
 
-Every epoch is timed; the model is measured on tiles that it was not trained on, at no epoch's
-expense, and may be used on a larger image in windows that overlap by half.
+Every epoch is timed. The model is evaluated on held-out tiles, whose time counts for no epoch, and
+may be used on a larger image in windows that overlap by half.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Callable, Dict
 from ..frameworks import StartError, load
 from ..place import Place
 from ..recorder import Recorder
-from .backends import Backend, memory_named, open_backend
-from .cnn import loss_of
-from .datasets import fed
+from .backends import Backend, explain_out_of_memory, open_backend
+from .cnn import make_loss
+from .datasets import feed_batches
 from .fcn import resnet50_fcn
 from .loop import Accuracy, Epochs, Schedule, report, train
-from .stitching import stitched
+from .stitching import predict_in_windows
 from .tiles import CLASSES, Tiles, open_tiles
 
 BATCH = 16  # tiles that are predicted at once, whatever the batch of the training
@@ -26,18 +26,18 @@ BATCH = 16  # tiles that are predicted at once, whatever the batch of the traini
 def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
     recorder.phase("data")
     tiles = open_tiles(parameters)
-    demand_scene(parameters["predict_size"], tiles.side)
+    require_scene(parameters["predict_size"], tiles.side)
     recorder.phase("import")
     backend = open_backend(parameters, place)
     recorder.phase("build")
-    tiles.demand(backend.job_batch)
-    what = f"a batch of {backend.replica_batch} tiles of {tiles.side}x{tiles.side} on one device"
-    with memory_named(what):
+    tiles.require_batch(backend.job_batch)
+    batch = f"a batch of {backend.replica_batch} tiles of {tiles.side}x{tiles.side} on one device"
+    with explain_out_of_memory(batch):
         keras = backend.keras
         make = lambda: resnet50_fcn(keras, tiles.side, CLASSES, parameters["width"])  # noqa: E731
         model = backend.build(make)
         optimizer = keras.optimizers.Adam(float(parameters["learning_rate"]))
-        step = backend.compile(model, loss_of(keras), optimizer)
+        step = backend.compile(model, make_loss(keras), optimizer)
         predict = backend.predictor(model)
         loss = train_epochs(step, predict, parameters, recorder, backend, tiles)
         report(recorder, loss, backend.job_batch, "tiles")
@@ -48,7 +48,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
     )
 
 
-def demand_scene(side: int, tile: int) -> None:
+def require_scene(side: int, tile: int) -> None:
     if side and side < tile:
         raise StartError(f"predict_size is {side}, and an image is at least one tile of {tile}")
 
@@ -61,22 +61,25 @@ def train_epochs(
     backend: Backend,
     tiles: Tiles,
 ) -> float:
-    """All epochs, with their evaluations in between; the last loss."""
+    """Train all epochs, with the evaluations between them; return the last loss."""
     planned = schedule(parameters, tiles.samples // backend.job_batch)
     epochs = Epochs(planned, recorder)
     accuracy = Accuracy(lambda: measure(predict, tiles), planned, 0, recorder)
-    batches = fed(tiles, backend, parameters["seed"])
+    batches = feed_batches(tiles, backend, parameters["seed"])
 
-    def after(done: int) -> None:
-        epochs.after(done)
-        accuracy.after(done)
+    def after_step(done: int) -> None:
+        epochs.after_step(done)
+        accuracy.after_step(done)
 
-    once = lambda: step(next(batches))  # noqa: E731
-    return train(once, planned.steps, planned.burn_in, recorder, after)
+    train_batch = lambda: step(next(batches))  # noqa: E731
+    return train(train_batch, planned.steps, planned.burn_in, recorder, after_step)
 
 
 def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
-    """All in steps, of which an epoch has so many. Raises StartError if the burn-in is all."""
+    """Return the plan in steps; `epoch` is the steps of one epoch.
+
+    Raises StartError if the warm-up leaves no step.
+    """
     epochs, burn_in = parameters["epochs"], parameters["burn_in"]
     if burn_in >= epochs * epoch:
         raise StartError(
@@ -87,18 +90,18 @@ def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
 
 
 def measure(predict: Callable[[Any], Any], tiles: Tiles) -> Dict[str, float]:
-    """Pixel accuracy and mean IoU on the held-out tiles."""
+    """Return the pixel accuracy and the mean IoU on the held-out tiles."""
     table: Any = 0
     for images, labels, counted in tiles.test_batches(min(BATCH, len(tiles.test.images))):
-        table = table + confusion(labels[:counted], predict(images).argmax(-1)[:counted])
+        table = table + count_confusions(labels[:counted], predict(images).argmax(-1)[:counted])
     return {"accuracy": pixel_accuracy(table), "mean_iou": mean_iou(table)}
 
 
-def confusion(labels: Any, found: Any) -> Any:
-    """How many pixels of each class (rows) were taken for which (columns)."""
+def count_confusions(labels: Any, predictions: Any) -> Any:
+    """Return how many pixels of each class (rows) were predicted as each class (columns)."""
     numpy = load("numpy", "NumPy")
-    both = labels.astype("int64") * CLASSES + found
-    return numpy.bincount(both.ravel(), minlength=CLASSES**2).reshape(CLASSES, CLASSES)
+    pairs = labels.astype("int64") * CLASSES + predictions
+    return numpy.bincount(pairs.ravel(), minlength=CLASSES**2).reshape(CLASSES, CLASSES)
 
 
 def pixel_accuracy(table: Any) -> float:
@@ -106,21 +109,24 @@ def pixel_accuracy(table: Any) -> float:
 
 
 def mean_iou(table: Any) -> float:
-    """Intersection over union, the mean over the classes that occur (Everingham et al. 2015)."""
-    right = table.diagonal()
-    union = table.sum(0) + table.sum(1) - right
-    return float((right[union > 0] / union[union > 0]).mean())
+    """Return intersection over union, averaged over the classes that occur.
+
+    Everingham et al. 2015. `table` is what `count_confusions` returns.
+    """
+    correct = table.diagonal()
+    union = table.sum(0) + table.sum(1) - correct
+    return float((correct[union > 0] / union[union > 0]).mean())
 
 
 def predict_scene(
     predict: Callable[[Any], Any], tiles: Tiles, side: int, recorder: Recorder
 ) -> None:
-    """Use the model on a larger image; how long that took, and how much of it was right."""
+    """Use the model on a larger image; record the time and the share of correct pixels."""
     image, labels = tiles.scene(side)
-    batch = min(BATCH, len(tiles.test.images))  # what was compiled for the evaluation
+    batch = min(BATCH, len(tiles.test.images))  # the size compiled for the evaluation
     recorder.phase("prediction")
     began = time.perf_counter()
-    found = stitched(predict, image, tiles.side, batch).argmax(-1)
+    predictions = predict_in_windows(predict, image, tiles.side, batch).argmax(-1)
     recorder.metric("prediction_time", time.perf_counter() - began, "s")
     recorder.phase("end")
-    recorder.metric("prediction_accuracy", float((found == labels).mean()), "1")
+    recorder.metric("prediction_accuracy", float((predictions == labels).mean()), "1")

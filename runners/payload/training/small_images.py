@@ -1,4 +1,4 @@
-"""MNIST and CIFAR-10, read from the files that everybody downloads, into memory.
+"""MNIST and CIFAR-10, read from their published files into memory.
 
 MNIST: the four IDX files (http://yann.lecun.com/exdb/mnist), as they are or with `.gz`.
 CIFAR-10: the binary version (https://www.cs.toronto.edu/~kriz/cifar.html). Nothing is downloaded
@@ -24,20 +24,20 @@ CIFAR_FOLDER = "cifar-10-batches-bin"  # what the archive unpacks to
 
 
 class Split(NamedTuple):
-    """Labelled images in memory."""
+    """Images in memory with their labels."""
 
     images: Any  # uint8, (images, height, width, channels)
     labels: Any  # int32, (images,)
 
 
 def read_mnist(directory: str) -> Tuple[Split, Split]:
-    """Images to train on and images held out. Raises DataUnusable."""
+    """Return the images to train on and the held-out images. Raises DataUnusable."""
     names = [
         f"{split}-{kind}-ubyte"
         for split in ("train", "t10k")
         for kind in ("images-idx3", "labels-idx1")
     ]
-    paths = _present(directory, names, _idx_spellings, "the IDX files of MNIST")
+    paths = _find_files(directory, names, _idx_spellings, "the IDX files of MNIST")
     splits = []
     for images_path, labels_path in (paths[:2], paths[2:]):
         images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
@@ -46,14 +46,14 @@ def read_mnist(directory: str) -> Tuple[Split, Split]:
                 f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: "
                 "they do not belong together"
             )
-        splits.append(_split(images[..., None], labels, labels_path))
+        splits.append(_make_split(images[..., None], labels, labels_path))
     return splits[0], splits[1]
 
 
 def read_idx(path: str, dimensions: int) -> Any:
-    """The array of unsigned bytes in an IDX file, gzipped if its name ends so."""
+    """Return the array of unsigned bytes in an IDX file, which is gzipped if its name says so."""
     numpy = load("numpy", "NumPy")
-    content = _content(path)
+    content = _read_file(path)
     header = 4 + 4 * dimensions
     magic, expected = content[:4].hex(), bytes([0, 0, IDX_BYTES, dimensions]).hex()
     if magic != expected:
@@ -77,20 +77,20 @@ def read_idx(path: str, dimensions: int) -> Any:
 
 
 def read_cifar10(directory: str) -> Tuple[Split, Split]:
-    """Images to train on and images held out. Raises DataUnusable."""
+    """Return the images to train on and the held-out images. Raises DataUnusable."""
     inner = os.path.join(directory, CIFAR_FOLDER)
     folder = inner if os.path.isdir(inner) else directory
     names = [f"data_batch_{number}.bin" for number in range(1, 6)] + ["test_batch.bin"]
-    what = "the binary version of CIFAR-10"
-    paths = _present(folder, names, lambda name: [name], what)
-    return _cifar_split(paths[:5]), _cifar_split(paths[5:])
+    contents = "the binary version of CIFAR-10"
+    paths = _find_files(folder, names, lambda name: [name], contents)
+    return _read_cifar_split(paths[:5]), _read_cifar_split(paths[5:])
 
 
-def _cifar_split(paths: List[str]) -> Split:
+def _read_cifar_split(paths: List[str]) -> Split:
     numpy = load("numpy", "NumPy")
     parts = []
     for path in paths:
-        content = _content(path)
+        content = _read_file(path)
         if not content or len(content) % CIFAR_RECORD:
             whole = len(content) // CIFAR_RECORD
             raise DataUnusable(
@@ -101,14 +101,14 @@ def _cifar_split(paths: List[str]) -> Split:
             )
         records = numpy.frombuffer(content, numpy.uint8).reshape(-1, CIFAR_RECORD)
         planes = records[:, 1:].reshape(-1, CIFAR_CHANNELS, CIFAR_SIDE, CIFAR_SIDE)
-        parts.append(_split(planes.transpose(0, 2, 3, 1), records[:, 0], path))
+        parts.append(_make_split(planes.transpose(0, 2, 3, 1), records[:, 0], path))
     return Split(
         numpy.concatenate([part.images for part in parts]),
         numpy.concatenate([part.labels for part in parts]),
     )
 
 
-def _split(images: Any, labels: Any, path: str) -> Split:
+def _make_split(images: Any, labels: Any, path: str) -> Split:
     wrong = (labels >= CLASSES).nonzero()[0]
     if len(wrong):
         raise DataUnusable(
@@ -119,37 +119,37 @@ def _split(images: Any, labels: Any, path: str) -> Split:
 
 
 def _idx_spellings(name: str) -> List[str]:
-    """The names that one file of MNIST goes by."""
+    """Return the names under which a file of MNIST is known."""
     dotted = name.replace("-idx", ".idx")
     return [name, f"{name}.gz", dotted, f"{dotted}.gz"]
 
 
-def _present(directory: str, names: List[str], spellings: Any, what: str) -> List[str]:
-    """The path of each file, under the first of its spellings that is there."""
-    there = set(os.listdir(directory))
-    found, missing = [], []
+def _find_files(directory: str, names: List[str], spellings: Any, contents: str) -> List[str]:
+    """Return the path of each file, under the first of its spellings that is there."""
+    present = set(os.listdir(directory))
+    paths, missing = [], []
     for name in names:
-        spelling = next((spelling for spelling in spellings(name) if spelling in there), None)
+        spelling = next((spelling for spelling in spellings(name) if spelling in present), None)
         if spelling is None:
             missing.append(name)
         else:
-            found.append(os.path.join(directory, spelling))
+            paths.append(os.path.join(directory, spelling))
     if missing:
         raise DataUnusable(
-            f"{directory} does not hold {what}: {', '.join(missing)} "
+            f"{directory} does not hold {contents}: {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing. There "
-            f"{_listed(there) if there else 'is nothing'}."
+            f"{_describe_files(present) if present else 'is nothing'}."
         )
-    return found
+    return paths
 
 
-def _listed(names: Set[str], most: int = 5) -> str:
+def _describe_files(names: Set[str], most: int = 5) -> str:
     shown = sorted(names)[:most]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 
-def _content(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
             return file.read()

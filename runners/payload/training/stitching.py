@@ -7,31 +7,32 @@ from typing import Any, Callable, List
 from ..frameworks import load
 
 
-def stitched(predict: Callable[[Any], Any], image: Any, window: int, batch: int) -> Any:
-    """The mean of what all windows say of each pixel: [height, width, classes], float32.
+def predict_in_windows(predict: Callable[[Any], Any], image: Any, window: int, batch: int) -> Any:
+    """Return the mean prediction of all windows for each pixel: [height, width, classes], float32.
 
-    `predict` takes tiles [batch, window, window, channels], always so many of them, and gives
-    [batch, window, window, classes]. The image must be as large as a window.
+    `predict` takes tiles [batch, window, window, channels], always `batch` of them, and returns
+    [batch, window, window, classes]. The image must be at least as large as a window.
     """
     numpy = load("numpy", "NumPy")
     height, width = image.shape[:2]
-    corners = [(top, left) for top in starts(height, window) for left in starts(width, window)]
-    seen = numpy.zeros((height, width, 1), "float32")
+    lefts = window_starts(width, window)
+    corners = [(top, left) for top in window_starts(height, window) for left in lefts]
+    counts = numpy.zeros((height, width, 1), "float32")  # windows that hold each pixel
     total: Any = None
     for first in range(0, len(corners), batch):
-        some = corners[first : first + batch]
-        filled = some + some[-1:] * (batch - len(some))
+        batch_corners = corners[first : first + batch]
+        filled = batch_corners + batch_corners[-1:] * (batch - len(batch_corners))
         tiles = numpy.stack([image[top:, left:][:window, :window] for top, left in filled])
-        for (top, left), said in zip(some, predict(tiles)):
+        for (top, left), prediction in zip(batch_corners, predict(tiles)):
             if total is None:
-                total = numpy.zeros((height, width, said.shape[-1]), "float32")
-            total[top : top + window, left : left + window] += said
-            seen[top : top + window, left : left + window] += 1
-    return total / seen
+                total = numpy.zeros((height, width, prediction.shape[-1]), "float32")
+            total[top : top + window, left : left + window] += prediction
+            counts[top : top + window, left : left + window] += 1
+    return total / counts
 
 
-def starts(length: int, window: int) -> List[int]:
-    """Where windows begin along one side: half a window apart, the last one at the far end."""
+def window_starts(length: int, window: int) -> List[int]:
+    """Return where windows begin along one side: half a window apart, the last at the far end."""
     if length < window:
         raise ValueError(f"{length} pixels are less than a window of {window}")
     return [*range(0, length - window, max(1, window // 2)), length - window]

@@ -1,4 +1,4 @@
-"""Images made on the device: a pattern for each class, under noise, so that they can be learned."""
+"""Images generated on the device: a pattern for each class under noise, so they can be learned."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any, Callable, Dict, Iterator, Tuple
 
 from .backends import Backend, Batch
 
-PATTERN = 4  # a class is a pattern of so many coloured fields on either side...
-SIGNAL = 0.25  # ...of so much weight; the rest of an image is noise
-HELD_OUT = 1000  # images at least that the accuracy is measured on
+PATTERN = 4  # coloured fields on each side of a class's pattern
+SIGNAL = 0.25  # weight of the pattern in an image; the rest is noise
+HELD_OUT = 1000  # images at least, to measure the accuracy on
 SEEDS = 2**32
 
 
 class Synthetic:
-    """One batch that is trained on again and again, and others that it is measured on."""
+    """A generated data set: one batch to train on again and again, others to evaluate on."""
 
-    images = 0  # an epoch of it is as long as one likes
+    images = 0  # no number of images limits an epoch
 
     def __init__(
         self, backend: Backend, shape: Tuple[int, int, int], classes: int, seed: int
@@ -30,46 +30,47 @@ class Synthetic:
         return self._backend.repeat(lambda replica, count: self.draw(replica, count))
 
     def held_out(self) -> Iterator[Batch]:
-        """Batches that are never trained on, drawn anew each time."""
+        """Yield batches that are never trained on, drawn anew each time."""
         count = self._backend.replica_batch
         first = self._backend.replicas
         for number in range(-(-HELD_OUT // count)):
             yield self.draw(first + number, count)
 
     def draw(self, number: int, count: int) -> Batch:
-        """Images in [0, 1) [count, height, width, channels] and their classes [count].
+        """Return images [count, height, width, channels] in [0, 1), and their classes [count].
 
-        The seed fixes the patterns, the seed and the batch's number the images.
+        The seed fixes the patterns; the seed and the batch's number fix the images.
         """
         keras = self._backend.keras
         ops, random = keras.ops, keras.random
         height, width, channels = self.shape
-        labels = random.randint((count,), 0, self.classes, dtype="int32", seed=self._for(number, 1))
-        noise = random.uniform((count, *self.shape), dtype="float32", seed=self._for(number, 2))
+        label_seed, noise_seed = self._derive_seed(number, 1), self._derive_seed(number, 2)
+        labels = random.randint((count,), 0, self.classes, dtype="int32", seed=label_seed)
+        noise = random.uniform((count, *self.shape), dtype="float32", seed=noise_seed)
         fields = (self.classes, PATTERN, PATTERN, channels)
-        patterns = random.uniform(fields, dtype="float32", seed=self._for(0, 0))
-        shown = ops.take(patterns, labels, axis=0)
+        patterns = random.uniform(fields, dtype="float32", seed=self._derive_seed(0, 0))
+        signal = ops.take(patterns, labels, axis=0)
         for axis, size in ((1, height), (2, width)):
-            shown = ops.repeat(shown, -(-size // PATTERN), axis=axis)
-        return SIGNAL * shown[:, :height, :width] + (1 - SIGNAL) * noise, labels
+            signal = ops.repeat(signal, -(-size // PATTERN), axis=axis)
+        return SIGNAL * signal[:, :height, :width] + (1 - SIGNAL) * noise, labels
 
-    def _for(self, number: int, use: int) -> int:
-        """A seed of its own for each batch and use, in every framework the same one."""
+    def _derive_seed(self, number: int, use: int) -> int:
+        """Return a seed for each batch and use, the same one in every framework."""
         return (self._seed * 1_000_003 + number * 3 + use) % SEEDS
 
 
-def accuracy_on(
+def accuracy_measure(
     held_out: Callable[[], Iterator[Batch]], predict: Callable[[Any], Any], to_numpy: Any
 ) -> Callable[[], Dict[str, float]]:
-    """What measures the shares of the held-out images that the model as it is gets right."""
-    from .loop import shares_right
+    """Return a function that measures the model's present accuracy on the held-out images."""
+    from .loop import count_correct
 
     def measure() -> Dict[str, float]:
-        images_seen, right = 0, {"accuracy": 0, "top_5_accuracy": 0}
+        images_seen, totals = 0, {"accuracy": 0, "top_5_accuracy": 0}
         for images, labels in held_out():
-            found = shares_right(predict(images)[: len(labels)], to_numpy(labels))
-            right = {name: right[name] + found[name] for name in right}
+            correct = count_correct(predict(images)[: len(labels)], to_numpy(labels))
+            totals = {name: totals[name] + correct[name] for name in totals}
             images_seen += len(labels)
-        return {name: count / float(images_seen) for name, count in right.items()}
+        return {name: count / float(images_seen) for name, count in totals.items()}
 
     return measure

@@ -1,5 +1,4 @@
-"""The frames of TFRecord files, read without TensorFlow: how many records there are, and whether
-a file is whole.
+"""The records of TFRecord files, counted and checked to be whole without TensorFlow.
 
 A record is its length (8 bytes, little end first), the masked CRC-32C of those, the data, and the
 masked CRC-32C of the data (https://www.tensorflow.org/tutorials/load_data/tfrecord). The data are
@@ -20,7 +19,7 @@ MASK = 0xA282EAD8
 
 
 def crc32c(content: bytes) -> int:
-    """CRC-32C (RFC 3720, appendix B.4)."""
+    """Return the CRC-32C of the content (RFC 3720, appendix B.4)."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
@@ -28,14 +27,16 @@ def crc32c(content: bytes) -> int:
 
 
 def masked_crc(content: bytes) -> int:
-    """As TFRecord stores it."""
+    """Return the CRC-32C in the masked form that TFRecord stores."""
     crc = crc32c(content)
     return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
 
 
 def records(path: str) -> Iterator[int]:
-    """The length of each record, in bytes, without reading it. Raises DataUnusable where the file
-    is no TFRecord or ends too early."""
+    """Yield the length of each record in bytes, without reading it.
+
+    Raises DataUnusable if the file is no TFRecord or ends too early.
+    """
     size, at = os.path.getsize(path), 0
     with open(path, "rb", buffering=0) as file:
         while at < size:

@@ -1,4 +1,4 @@
-"""Networks that are one tower of layers: today's small one, LeNet's heirs, AlexNet to VGG."""
+"""Networks that are one sequence of layers: the small default, LeNet's kind, AlexNet to VGG."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, List, Tuple, Union
 
 
 def small(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """Three blocks of convolution, normalisation and pooling, then one dense layer."""
+    """Build three blocks of convolution, normalisation and pooling, then one dense layer."""
     layers = keras.layers
     model = keras.Sequential([keras.Input(shape)])
     for filters in (32, 64, 128):
@@ -22,7 +22,7 @@ def small(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
 
 
 def mnist(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """Two convolutions and a dense layer: TensorFlow 1's tutorial "Deep MNIST for Experts"."""
+    """Build two convolutions and a dense layer: TensorFlow 1's "Deep MNIST for Experts"."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -40,11 +40,11 @@ def mnist(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
 
 
 def alexnet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """AlexNet in one tower: Krizhevsky 2014 (arXiv:1404.5997), for one GPU rather than two.
+    """Build AlexNet in one tower: Krizhevsky 2014 (arXiv:1404.5997), for one GPU rather than two.
 
-    As the convnet-benchmarks have it, without the local response normalisation of 2012.
+    As in the convnet-benchmarks, without the local response normalisation of 2012.
     """
-    model = _tower(keras, shape)
+    model = _start_tower(keras, shape)
     model.add(keras.layers.ZeroPadding2D(2))
     _convolve(keras, model, 64, 11, strides=4, padding="valid")
     model.add(keras.layers.MaxPooling2D(3, 2))
@@ -53,12 +53,12 @@ def alexnet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     for filters in (384, 256, 256):
         _convolve(keras, model, filters, 3)
     model.add(keras.layers.MaxPooling2D(3, 2))
-    return _classify(keras, model, (4096, 4096), classes)
+    return _add_classifier(keras, model, (4096, 4096), classes)
 
 
 def overfeat(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """OverFeat's fast model: Sermanet et al. 2013 (arXiv:1312.6229), table 1."""
-    model = _tower(keras, shape)
+    """Build OverFeat's fast model: Sermanet et al. 2013 (arXiv:1312.6229), table 1."""
+    model = _start_tower(keras, shape)
     _convolve(keras, model, 96, 11, strides=4, padding="valid")
     model.add(keras.layers.MaxPooling2D(2))
     _convolve(keras, model, 256, 5, padding="valid")
@@ -66,7 +66,7 @@ def overfeat(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     for filters in (512, 1024, 1024):
         _convolve(keras, model, filters, 3)
     model.add(keras.layers.MaxPooling2D(2))
-    return _classify(keras, model, (3072, 4096), classes)
+    return _add_classifier(keras, model, (3072, 4096), classes)
 
 
 POOL = "pool"
@@ -78,43 +78,43 @@ VGG_D: List[Union[int, str]] = [
 
 
 def vgg11(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """Configuration A of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
-    return _vgg(keras, VGG_A, shape, classes)
+    """Build configuration A of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
+    return _build_vgg(keras, VGG_A, shape, classes)
 
 
 def vgg16(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
-    """Configuration D of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
-    return _vgg(keras, VGG_D, shape, classes)
+    """Build configuration D of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
+    return _build_vgg(keras, VGG_D, shape, classes)
 
 
-def _vgg(
+def _build_vgg(
     keras: Any, configuration: List[Union[int, str]], shape: Tuple[int, int, int], classes: int
 ) -> Any:
-    model = _tower(keras, shape)
+    model = _start_tower(keras, shape)
     for filters in configuration:
         if filters == POOL:
             model.add(keras.layers.MaxPooling2D(2))
         else:
             _convolve(keras, model, filters, 3)
-    return _classify(keras, model, (4096, 4096), classes)
+    return _add_classifier(keras, model, (4096, 4096), classes)
 
 
-def _tower(keras: Any, shape: Tuple[int, int, int]) -> Any:
+def _start_tower(keras: Any, shape: Tuple[int, int, int]) -> Any:
     return keras.Sequential([keras.Input(shape)])
 
 
 def _convolve(
     keras: Any, model: Any, filters: Any, size: int, strides: int = 1, padding: str = "same"
 ) -> None:
-    """With He's initial weights (arXiv:1502.01852): without them the deep ones do not start."""
+    """Add a convolution with He's initial weights (arXiv:1502.01852): deep networks need them."""
     layer = keras.layers.Conv2D(
         filters, size, strides, padding, activation="relu", kernel_initializer="he_normal"
     )
     model.add(layer)
 
 
-def _classify(keras: Any, model: Any, widths: Tuple[int, ...], classes: int) -> Any:
-    """Dense layers with dropout between them, as these networks end."""
+def _add_classifier(keras: Any, model: Any, widths: Tuple[int, ...], classes: int) -> Any:
+    """Add the dense layers with dropout that these networks end with."""
     layers = keras.layers
     model.add(layers.Flatten())
     for width in widths:
