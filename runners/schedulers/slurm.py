@@ -99,6 +99,12 @@ ENDED: dict[str, Failure | Literal[""]] = {
 }
 
 
+NO_NODES = ("(null)", "None assigned")
+# What accounts say of a job under way when slurmctld comes back without its state; of one that a
+# person or an administrator ends they say "CANCELLED by" whom.
+BY_NOBODY = "by nobody, as when Slurm's controller has lost its state: try the job again"
+
+
 class Slurm(Scheduler):
     """Slurm's commands and what they print."""
 
@@ -189,7 +195,8 @@ class Slurm(Scheduler):
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
         lines = clean_text(done.stdout).splitlines()
         told = [TOLD.match(line) for line in lines]
-        if lines and all(told):
+        has_accounts = not (lines and all(told))
+        if not has_accounts:
             rows = [list(found.group(*TOLD.groupindex)) for found in told if found]
         else:
             rows = _rows(done, 5)
@@ -197,8 +204,11 @@ class Slurm(Scheduler):
         for job_id, state, exit_code, node, reason in rows:
             name = state.partition(" ")[0]  # "CANCELLED by 1000" says who
             if job_id.isdigit() and name in ENDED:
-                nodes = "" if node == "(null)" else node
-                found[job_id] = LastWord(state, exit_code, _said(reason), nodes, ENDED[name])
+                nodes = "" if node in NO_NODES else node
+                last = LastWord(state, exit_code, _said(reason), nodes, ENDED[name])
+                if has_accounts and nodes and state == "CANCELLED":
+                    last = replace(last, reason=BY_NOBODY, kind="controller failure")
+                found[job_id] = last
         return found
 
     def version(self) -> list[str] | None:

@@ -309,6 +309,15 @@ def test_the_last_word_is_read(printed, native, exit_code, kind):
     }
 
 
+def test_a_controller_that_has_lost_its_state_is_nobody_cancelling():
+    """As seen in the lab, its state wiped while a job ran: accounts then name nobody."""
+    printed = "3|CANCELLED|0:0|node1|None\n3.batch|CANCELLED|0:0|node1|\n"
+    last = SLURM.parse_last_word(said(printed))["3"]
+    assert (last.kind, "lost its state" in last.reason) == ("controller failure", True)
+    waiting = SLURM.parse_last_word(said("4|CANCELLED|0:0|None assigned|None\n"))["4"]
+    assert (waiting.kind, waiting.node) == ("cancelled outside", "")
+
+
 def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     """A requeued job has several rows; a database that lags behind still calls a job running."""
     printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
