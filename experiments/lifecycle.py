@@ -250,20 +250,25 @@ def stop(experiment: Experiment, look: int, by: User) -> bool:
 def _end(
     experiment: Experiment, by: User, what: str, *, why: str = "", **columns: Any
 ) -> int | None:
-    """Mark the experiment and end its jobs; None if that has been done or it is a draft."""
+    """Mark the experiment and end its jobs; None if that has been done or it is a draft.
+
+    All of it or nothing: nobody can ask a second time for what is left.
+    """
     now = timezone.now()
     alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
-    if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
-        return None
-    record(experiment, what, why=why, by=by)
-    count = 0
-    for job in experiment.jobs.filter(state=Job.State.PLANNED).defer("script"):
-        if move(job, Job.State.CANCELLED, why=f"{what} by a person", by=by, ended_at=now):
-            end_runs(job, Run.State.CANCELLED, reason="cancelled", by=by)
-            count += 1
-    return count + experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None).update(
-        cancel_requested_at=now
-    )
+    to, reason = Job.State.CANCELLED, "cancelled"
+    with transaction.atomic():
+        if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
+            return None
+        record(experiment, what, why=why, by=by)
+        planned = experiment.jobs.filter(state=Job.State.PLANNED).select_for_update()
+        pks = list(planned.order_by("pk").values_list("pk", flat=True))
+        jobs, runs = Job.objects.filter(pk__in=pks), Run.objects.filter(job__in=pks)
+        why = f"{what} by a person"
+        count = move_all(jobs, Job.State.PLANNED, to, why=why, by=by, ended_at=now)
+        move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
+        live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
+        return count + live.update(cancel_requested_at=now)
 
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from experiments import lifecycle
@@ -33,6 +38,25 @@ def launched() -> Experiment:
     experiment = ExperimentFactory()
     lifecycle.launch(experiment, experiment.owner)
     return experiment
+
+
+def states_of(experiment: Experiment) -> list[Any]:
+    jobs = experiment.jobs.order_by("pk").values_list("pk", "state", "cancel_requested_at")
+    runs = experiment.runs.order_by("pk").values_list("pk", "state")
+    experiment.refresh_from_db()
+    return [*jobs, *runs, experiment.cancelled_at, experiment.events.count()]
+
+
+def killed_after(statements: int) -> Callable[..., Any]:
+    """Return what lets so many statements through and ends the process instead of the next one."""
+    counted = itertools.count()
+
+    def execute_or_end(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if "SAVEPOINT" not in sql and next(counted) == statements:
+            raise SystemExit
+        return execute(sql, *rest)
+
+    return execute_or_end
 
 
 class TestLaunch:
@@ -186,6 +210,35 @@ class TestCancel:
         lifecycle.cancel(launched, launched.owner)
         assert lifecycle.cancel(launched, launched.owner) == 0
         assert launched.events.filter(what="cancelled").count() == 1
+
+    def test_cancelling_is_whole_or_not_at_all(self, launched: Experiment) -> None:
+        """A worker of the web server is killed after some statements: the button still works."""
+        sent = launched.jobs.order_by("pk")[1]
+        Job.objects.filter(pk=sent.pk).update(state=Job.State.RUNNING, scheduler_id="7")
+
+        for statements in itertools.count():
+            before = states_of(launched)
+            with connection.execute_wrapper(killed_after(statements)), suppress(SystemExit):
+                assert lifecycle.cancel(launched, launched.owner) == 5
+                break
+            assert states_of(launched) == before
+        sent.refresh_from_db()
+        assert sent.cancel_requested_at
+        assert launched.jobs.filter(state=Job.State.CANCELLED).count() == 4
+
+    def test_cancelling_takes_as_many_statements_for_many_jobs(self) -> None:
+        counts = []
+        for repeats in (2, 40):
+            made = ExperimentFactory(repeats=repeats)
+            lifecycle.launch(made, made.owner)
+            with CaptureQueriesContext(connection) as statements:
+                assert lifecycle.cancel(made, made.owner) == repeats
+            counts.append(len(statements))
+            assert set(made.runs.values_list("state", "reason")) == {("cancelled", "cancelled")}
+            ends = made.events.filter(what="planned → cancelled")
+            assert ends.filter(run=None).count() == repeats
+            assert ends.exclude(run=None).count() == 2 * repeats
+        assert counts[0] == counts[1]
 
 
 class TestRetry:
