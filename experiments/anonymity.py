@@ -10,20 +10,21 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
 from django.db import connection
 from django.db.models import Count, Max, Q
 
+from experiments.machine_names import NODE_KEYS, machine_pattern, machines_of
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
 
 SHORT = 3
 """Characters of a name that is hidden only where it stands alone: others stand in longer words."""
 NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
-PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
 NOBODY = {"root", "nobody"}
+PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
 NO_PLACE = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
 # Where sites have directories of people: all that begins so, up to the person's own.
 PLACES = re.compile(
@@ -32,16 +33,27 @@ PLACES = re.compile(
 
 
 class Anonymity:
-    """Names and directories to hide. `hide(text)` does so in any text, `hide_in_page` in HTML."""
+    """Names and directories to hide. `hide(text)` does so in any text, `hide_in_page` in HTML.
 
-    def __init__(self, names: Iterable[str], paths: Iterable[str]) -> None:
+    `machines` are names of nodes, hosts, partitions and clusters, and what stands for each.
+    """
+
+    def __init__(
+        self, names: Iterable[str], paths: Iterable[str], machines: Mapping[str, str] | None = None
+    ) -> None:
         self._hidden: dict[str, str] = {}
+        self._patterns: dict[str, str] = {}
         for kind, texts in (("directory", paths), ("account", names)):
             longest_first = sorted(set(texts), key=lambda text: (-len(text), text))
             for number, text in enumerate(longest_first, start=1):
                 word = f"/{kind}-{number}" if kind == "directory" else f"{kind}-{number}"
                 for spelling in _spellings(text):
                     self._hidden.setdefault(spelling.casefold(), word)
+        for text in sorted(machines or {}, key=lambda text: (-len(text), text)):
+            for folded in (spelling.casefold() for spelling in _spellings(text)):
+                if folded not in self._hidden:
+                    self._hidden[folded] = (machines or {})[text]
+                    self._patterns[folded] = machine_pattern(folded, self._hidden[folded])
 
     def hide(self, text: str) -> str:
         return self._hide(text, self._pattern_for(text))
@@ -60,7 +72,11 @@ class Anonymity:
     def _pattern_for(self, text: str) -> re.Pattern[str] | None:
         """Return what finds those that stand in a text at all: few of many, and searched once."""
         folded = text.casefold()
-        patterns = [_pattern(spelling) for spelling in self._hidden if spelling in folded]
+        patterns = [
+            self._patterns.get(spelling) or _pattern(spelling)
+            for spelling in self._hidden
+            if spelling in folded
+        ]
         return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
 
     def _hide(self, text: str, pattern: re.Pattern[str] | None) -> str:
@@ -70,7 +86,9 @@ class Anonymity:
 
     def _word_for(self, found: re.Match[str]) -> str:
         # Some letters are equal to two others for `re`, and to one of them for `casefold`.
-        return self._hidden.get(found[0].casefold(), "account")
+        folded = found[0].casefold()
+        name = folded if folded in self._hidden else folded.partition(".")[0]  # a node's domain
+        return self._hidden.get(name, "account")
 
 
 READ = re.compile(r'(\s(?:title|value|alt|content|placeholder|aria-[a-z]+|data-[a-z-]+)=")([^"]*)')
@@ -95,6 +113,7 @@ def anonymity_of(
 ) -> Anonymity:
     """Return what hides all that Tare knows of who made these, and where they ran."""
     names, paths = set[str](), set[str]()
+    machines: dict[str, str] = {}
     for experiment in experiments:
         names |= _accounts(experiment)
         paths |= set(
@@ -103,14 +122,16 @@ def anonymity_of(
         paths.add(experiment.cluster.work_directory)
         snapshots = experiment.runs.filter(snapshot__isnull=False)
         size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
-        told, there = _told_by_snapshots(experiment.pk, size["count"], size["newest"])
+        told, there, hosts = _told_by_snapshots(experiment.pk, size["count"], size["newest"])
         names, paths = names | told, paths | there
+        machines = machines_of(experiment, sorted(hosts), known=machines)
     people = _people(experiments, tables)
     for person in people:
         names |= {person.username, person.get_full_name(), person.last_name, person.email}
         names.add(person.first_name)
     kept = {name for name in names if name and len(name) > 1 and name not in NOBODY}
-    return Anonymity(kept, {path.rstrip("/") for path in paths} - NO_PLACE - {""})
+    places = {path.rstrip("/") for path in paths} - NO_PLACE - {""}
+    return Anonymity(kept, places, machines)
 
 
 def _people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
@@ -134,13 +155,17 @@ def _accounts(experiment: Experiment) -> set[str]:
 
 
 @lru_cache(maxsize=64)
-def _told_by_snapshots(pk: int, count: int, newest: int | None) -> tuple[set[str], set[str]]:
-    """Return accounts and directories from the variables of all runs of one experiment.
+def _told_by_snapshots(
+    pk: int, count: int, newest: int | None
+) -> tuple[set[str], set[str], set[str]]:
+    """Return accounts, directories and hosts from the snapshots of all runs of one experiment.
 
     `count` and `newest` say which runs had ended then.
     """
-    names, paths = (_values_in_snapshots(pk, keys) for keys in (NAME_KEYS, PATH_KEYS))
-    return names, {path for path in paths if path.startswith("/")}
+    names, paths, hosts = (
+        _values_in_snapshots(pk, keys) for keys in (NAME_KEYS, PATH_KEYS, NODE_KEYS)
+    )
+    return names, {path for path in paths if path.startswith("/")}, hosts
 
 
 VALUES = """

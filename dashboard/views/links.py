@@ -33,10 +33,10 @@ class LinkForm(Styled, forms.Form):
         label="Days until it ends", min_value=1, max_value=MOST_DAYS, initial=USUAL_DAYS
     )
     hides_names = forms.BooleanField(
-        label="Hide names of accounts and paths",
+        label="Hide names of people, machines and paths",
         required=False,
-        help_text="On pages and in exports: people, accounts on clusters, home and work "
-        "directories. Each gets a number of its own.",
+        help_text="On pages and in exports: people, accounts on clusters, clusters, hosts, "
+        "partitions, nodes, home and work directories. Each gets a number of its own.",
     )
 
 

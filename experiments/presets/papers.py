@@ -14,6 +14,8 @@ class Paper:
     title: str
     venue: str
     doi: str = ""
+    caution: str = ""
+    """What of this citation could not be confirmed."""
 
     @property
     def short(self) -> str:
@@ -24,7 +26,8 @@ class Paper:
     @property
     def citation(self) -> str:
         """Authors, year, title and venue; the DOI stands beside it, as a link."""
-        return f"{'; '.join(self.authors)} ({self.year}): {self.title}. {self.venue}."
+        cited = f"{'; '.join(self.authors)} ({self.year}): {self.title}. {self.venue}."
+        return f"{cited} {self.caution}".rstrip()
 
 
 REMOTE_SENSING = Paper(
@@ -33,6 +36,8 @@ REMOTE_SENSING = Paper(
     title="Remote sensing data analytics with the udocker container tool using multi-GPU deep "
     "learning systems",
     venue="Conference on Big Data from Space (BiDS’19)",
+    caution="(The paper’s text names neither year nor conference; both are unconfirmed, and no DOI "
+    "is known.)",
 )
 UDOCKER_GPU = Paper(
     authors=("DEEP-HybridDataCloud",),

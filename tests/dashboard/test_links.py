@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from importlib import import_module
@@ -10,11 +11,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from bs4 import BeautifulSoup
 from django.apps import apps
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
 
 from experiments import lifecycle, migrations
 from experiments.anonymity import Anonymity
@@ -23,6 +27,7 @@ from experiments.models import (
     Cluster,
     Experiment,
     Job,
+    Partition,
     Run,
     ShareLink,
     Snapshot,
@@ -210,11 +215,13 @@ def test_a_link_opens_no_cluster_and_leads_to_none(run: Run) -> None:
 
 SECRETS = (
     *("grete.hermann", "Grete", "Hermann", "grete@example.org", "emmy_noether", "ab1234"),
+    *("tx-31", "tx-32", "login7.hpc.example.org", "10.1.2.3", "haicore-a100", "forhlr2"),
     *("/work/grete", "/home/ab1234", "/lustre/project/x17", "/hpc/home/lise", "lise"),
 )
 LOG = (
     "reading /home/ab1234/data and /work/grete/set\nhello emmy_noether <grete@example.org>\n"
-    "Traceback: File '/hpc/home/lise/venv/x.py'\nGRETE.HERMANN wrote /lustre/project/x17/a"
+    "Traceback: File '/hpc/home/lise/venv/x.py' on tx-31.hpc.example.org (haicore-a100)\n"
+    "GRETE.HERMANN wrote /lustre/project/x17/a"
 )
 
 
@@ -227,7 +234,10 @@ def told(site: Site, people: People) -> Experiment:
     owner.save()
     helper = UserFactory(username="emmy_noether")
     key = CredentialFactory(owner=owner, user_name="ab1234")
-    Cluster.objects.update(work_directory="/work/grete", credential=key)
+    Cluster.objects.update(
+        name="forhlr2", host="login7.hpc.example.org", work_directory="/work/grete", credential=key
+    )
+    Partition.objects.update(name="haicore-a100")
     experiment = measured(site, owner, blocks=2, question="Asked by Grete Hermann?")
     plan = {
         "environments": {"x": {"python": "/home/ab1234/venv/bin/python", "binds": ["/work/grete"]}}
@@ -237,11 +247,14 @@ def told(site: Site, people: People) -> Experiment:
         script=f"#!/bin/bash\ncd /work/grete/jobs # {LOG}", directory="/work/grete/j"
     )
     variables = {"USER": "ab1234", "HOME": "/home/ab1234", "SCRATCH": "/lustre/project/x17"}
+    variables |= {"SLURM_JOB_PARTITION": "haicore-a100", "SLURM_NODELIST": "tx-[31-32],tx-32"}
+    variables |= {"HOSTNAME": "tx-32.hpc.example.org", "SLURM_TOPOLOGY_ADDR": "10.1.2.3"}
     content = {"outside": {"variables": variables}, "inside": {"variables": variables, "note": LOG}}
     Run.objects.update(
         command=f"python {LOG}",
         output_tail=LOG,
         message=LOG,
+        node="tx-31",
         snapshot=Snapshot.objects.keep(content),
         spec={"workload": {"parameters": {"folder": "/home/ab1234/set"}}},
     )
@@ -276,6 +289,42 @@ def test_what_is_hidden_is_the_same_wherever_it_stands(told: Experiment) -> None
     assert hidden.hide("ab1234 emmy /work/ab1234/x ab1234") == (
         "account-1 account-2 /directory-1/x account-1"
     )
+
+
+def test_machines_have_the_same_numbers_on_all_pages(told: Experiment) -> None:
+    """The node of the first run is node-1, with its domain and without, whatever comes later."""
+    client = visitor(link_to(told, hides_names=True))
+    run = told.runs.order_by("pk")[0]
+    page = body(client.get(run.get_absolute_url()))
+    assert "on node-1 (partition-1)" in page
+    assert "<dd>node-1</dd>" in page
+    runs = reverse("runs_csv", args=[told.pk])
+    assert "node-1" in body(client.get(runs))
+    Run.objects.filter(pk=told.runs.order_by("-pk")[0].pk).update(node="a-first-by-name")
+    assert "<dd>node-1</dd>" in body(client.get(run.get_absolute_url()))
+    assert "cluster-1" in body(client.get(told.get_absolute_url()))
+
+
+def test_words_that_any_site_uses_stay_and_json_keeps_its_keys(results: Experiment) -> None:
+    Partition.objects.update(name="data")
+    client = visitor(link_to(results, hides_names=True))
+    page = BeautifulSoup(body(client.get(results.get_absolute_url())), "html.parser")
+    assert "lab, partition-1" in " ".join(page.get_text(" ").split())
+    compared = body(client.get(reverse("comparison", args=[results.pk])))
+    for script in BeautifulSoup(compared, "html.parser").select('script[type="application/json"]'):
+        assert {"data", "layout"} <= set(json.loads(script.get_text()))
+
+
+NAMES = st.text("bcdxyz", min_size=2, max_size=6)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.lists(NAMES, max_size=9))
+def test_no_machine_stands_alone_in_what_was_hidden(names: list[str], others: list[str]) -> None:
+    words = {name: f"node-{number}" for number, name in enumerate(names, 1)}
+    text = "; ".join(f"{name}.b-c.org, {name}." for name in (*names, *others))
+    hidden = Anonymity(set(), set(), words).hide(text)
+    assert set(names).isdisjoint(re.findall(r"[\w-]+", hidden.replace("b-c.org", "")))
+    assert hidden.count("org") == sum(name not in names for name in others)
 
 
 def test_numbers_and_short_names_stay_readable() -> None:
