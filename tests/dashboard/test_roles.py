@@ -100,6 +100,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_delete": (POST, "draft", Role.RESEARCHER),
     "job_retry": (POST, "job", Role.RESEARCHER),
     "job_repair": (POST, "job", Role.RESEARCHER),
+    "job_any_node": (POST, "job", Role.RESEARCHER),
     "job_collect": (POST, "job", Role.RESEARCHER),
     "run_exclude": (POST, "run", Role.RESEARCHER),
     "run_file": (GET, "file", Role.RESEARCHER),
