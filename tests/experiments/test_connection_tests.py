@@ -93,7 +93,9 @@ def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by
     there(server, credential, name="lab")
     test = connection_tests.ask(credential, by)
     with (
-        mock.patch("experiments.execution.connections.connect", side_effect=KeyError("what")),
+        mock.patch(
+            "experiments.execution.connections.check_connection", side_effect=KeyError("what")
+        ),
         pytest.raises(KeyError),
     ):
         execution.test_connection(test.pk)
