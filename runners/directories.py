@@ -1,8 +1,8 @@
-"""What lies in a job's directory, and what of it comes home: our own files first.
+"""Lists a job's directory and fetches files from it, those that Tare reads first.
 
 Whatever a program leaves there, a checkpoint of 50 GB or 100,000 small files, its run's numbers
 come from a few files with known names. These are fetched whole; of the others as many as fit into
-a budget, to compare their check sums; what stays on the cluster is known by its name and size.
+a budget, to compare their check sums; of the rest only names and sizes are known.
 """
 
 import re
@@ -12,22 +12,22 @@ from typing import BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
 from runners.transports import Transport
-from runners.transports.base import MIB, MISSING, Bounded, Hashed, checked
+from runners.transports.base import MIB, MISSING, Bounded, Hashed, require_success
 
 LIST_LIMIT = 32 * MIB  # of all names and sizes
 FETCH_LIMIT = 256 * MIB  # of what comes in one transfer
-OUR_FILE_LIMIT = 64 * MIB  # of a file that is read whole: a million steps take 40 MiB
+OUR_FILE_LIMIT = 64 * MIB  # of a needed file that is read whole: a million steps take 40 MiB
 OUR_LIMIT = 160 * MIB  # of all of these
 OTHER_FILE_LIMIT = 8 * MIB  # of a file of the program's own
 OTHER_LIMIT = 32 * MIB  # of all of these
 OTHER_COUNT = 5_000
 END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
 END_COUNT = 16
-NOT_THE_FILE = 68  # what COPY says of a link
+NOT_THE_FILE = 68  # exit code of COPY for a link
 END = "/end"
-"""Added to a name: the last bytes of a file that is too large. No file can be called so."""
+"""Added to the name of a file that is too large, for its last bytes. No file has such a name."""
 
-# What the numbers, the outcome and the pages are read from, wherever a process has left it.
+# The files from which results, outcomes and pages are read, in the folder of any process.
 IN_RUNS = (
     *("exit_code", "failure", "command", "runtime_version", "spec.json", "inside.json"),
     *("output.txt", "result.json", "result.jsonl", "tare-result.json", "tare-result.jsonl"),
@@ -37,13 +37,13 @@ AROUND = (
     *("output.txt", "job.out", "result.json", "job.sh"),
 )
 NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
-"""The end of these tells nothing."""
+"""Files of which the end alone is useless."""
 PLACE = re.compile(r"runs/[^/]+/(?:(?:rank|instance)-\d{1,6}/)?(.+)", re.DOTALL)
 NOT_FETCHED = re.compile(r"(payload|files)/|(.*/)?\.", re.DOTALL)
-"""What was sent with the job, and caches."""
+"""Files that were sent with the job, and caches."""
 
 _NAMED = " -o ".join(f"-name {name}" for name in dict.fromkeys(IN_RUNS + AROUND))
-# Our own come first, however many others there are.
+# The needed files come first, however many others there are.
 LIST = f"""[ -d "$1" ] || exit {MISSING}
 cd "$1" || exit
 {{
@@ -52,13 +52,13 @@ cd "$1" || exit
     find . -type f -printf '%s %P\\0'
 }} 2>/dev/null | head -c "$2"
 """
-# A file that has gone meanwhile, or that the program has locked away, is left out.
+# A file that was removed meanwhile, or that may not be read, is left out.
 PACK = f"""[ -d "$1" ] || exit {MISSING}
 unset TAR_OPTIONS
 cd "$1" && exec tar -cf - --null --no-recursion --hard-dereference --ignore-failed-read \\
     --verbatim-files-from -T -
 """
-# A regular file below the directory, whatever links have been laid since it was listed.
+# Reads a regular file below the directory, even if links were made since it was listed.
 COPY = f"""[ -d "$1" ] || exit {MISSING}
 [ -e "$2" ] || exit {MISSING + 1}
 [ -f "$2" ] && [ "$(realpath "$2")" = "$(realpath "$1")${{2#"$1"}}" ] || exit {NOT_THE_FILE}
@@ -67,7 +67,7 @@ exec head -c "$3" "$2"
 
 
 class Fetched(dict[str, bytes]):
-    """The content of what came home by its name, and the sizes in bytes of all that is there."""
+    """The contents of fetched files by name, and the sizes in bytes of all files there."""
 
     def __init__(self, files: Mapping[str, bytes], sizes: Mapping[str, int]) -> None:
         super().__init__(files)
@@ -75,14 +75,14 @@ class Fetched(dict[str, bytes]):
 
 
 def fetch_record(
-    transport: Transport, directory: str, *, wanted: Collection[str] = (), timeout: float = 300
+    transport: Transport, directory: str, *, extra_files: Collection[str] = (), timeout: float = 300
 ) -> Fetched:
-    """Fetch what a job left. `wanted`: further names of files, in a run's folder, that are read.
+    """Fetch what a job left. `extra_files`: more files to fetch, by their names in a run's folder.
 
     FileNotFoundError if there is no such directory.
     """
     sizes = list_files(transport, directory, timeout=timeout)
-    whole, ends = choose(sizes, wanted)
+    whole, ends = choose_files(sizes, extra_files)
     files = fetch_files(transport, directory, whole, timeout=timeout)
     for name in ends:
         offset = sizes[name] - END_LIMIT
@@ -93,22 +93,26 @@ def fetch_record(
     return Fetched(files, sizes)
 
 
-def choose(sizes: Mapping[str, int], wanted: Collection[str] = ()) -> tuple[list[str], list[str]]:
+def choose_files(
+    sizes: Mapping[str, int], extra_files: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
     """Return the names of the files to fetch whole, and of those whose end is to be fetched."""
     by_size = sorted(sizes, key=lambda name: (sizes[name], name))
-    ours = [name for name in by_size if is_ours(name, wanted)]
-    whole = _within(ours, sizes, OUR_FILE_LIMIT, OUR_LIMIT)
-    rest = ours[len(whole) :]
+    names_to_read = [name for name in by_size if is_needed(name, extra_files)]
+    whole = _within(names_to_read, sizes, OUR_FILE_LIMIT, OUR_LIMIT)
+    rest = names_to_read[len(whole) :]
     ends = [name for name in rest if not name.endswith(NO_ENDS)][:END_COUNT]
-    known = set(ours)
-    others = [name for name in by_size if name not in known and not NOT_FETCHED.match(name)]
-    return whole + _within(others, sizes, OTHER_FILE_LIMIT, OTHER_LIMIT)[:OTHER_COUNT], ends
+    set_to_read = set(names_to_read)
+    other_names = [
+        name for name in by_size if name not in set_to_read and not NOT_FETCHED.match(name)
+    ]
+    return whole + _within(other_names, sizes, OTHER_FILE_LIMIT, OTHER_LIMIT)[:OTHER_COUNT], ends
 
 
-def is_ours(name: str, wanted: Collection[str] = ()) -> bool:
-    """Whether a file of a job's directory is one that is read."""
-    if place := PLACE.fullmatch(name):
-        return place[1] in IN_RUNS or place[1] in wanted
+def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
+    """Return whether Tare reads this file of a job's directory."""
+    if match := PLACE.fullmatch(name):
+        return match[1] in IN_RUNS or match[1] in extra_files
     return name in AROUND or bool(re.match(r"snapshot/|scheduler[^/]*\.out$", name))
 
 
@@ -134,7 +138,7 @@ def list_files(transport: Transport, directory: str, *, timeout: float = 300) ->
     if done.returncode == MISSING:
         raise FileNotFoundError(directory)
     sizes = {}
-    for entry in checked(done, f"listing {directory}").stdout.split(b"\0")[:-1]:
+    for entry in require_success(done, f"listing {directory}").stdout.split(b"\0")[:-1]:
         size, _, name = entry.partition(b" ")
         sizes[name.decode(errors="surrogateescape")] = int(size)
     return sizes
@@ -145,27 +149,27 @@ def fetch_files(
 ) -> dict[str, bytes]:
     """Fetch files below `directory` by their names there, in one transfer.
 
-    What has gone meanwhile is left out. FileNotFoundError if there is no such directory; Refused
-    if all together exceed FETCH_LIMIT.
+    Files that were removed meanwhile are left out. FileNotFoundError if there is no such directory;
+    Refused if all together exceed FETCH_LIMIT.
     """
     if not names:
         return {}
     archive = Bounded(FETCH_LIMIT)
-    asked = b"".join(f"./{name}".encode(errors="surrogateescape") + b"\0" for name in names)
+    name_list = b"".join(f"./{name}".encode(errors="surrogateescape") + b"\0" for name in names)
     script = ["sh", "-c", PACK, "pack", directory]
-    done = transport.run(script, stdin=asked, stdout=archive, timeout=timeout)
+    done = transport.run(script, stdin=name_list, stdout=archive, timeout=timeout)
     if done.returncode == MISSING:
         raise FileNotFoundError(directory)
     if done.returncode != 1:  # 1: "file changed as we read it", and what was read is there
-        checked(done, f"fetching {directory}")
+        require_success(done, f"fetching {directory}")
     archive.seek(0)
     return unpack(archive)
 
 
 def unpack(archive: BinaryIO) -> dict[str, bytes]:
-    """Return the contents of the regular files by name; without those that lead elsewhere.
+    """Return the contents of the regular files by name; without names outside the directory.
 
-    Refused for what declares more than it holds.
+    Refused for a sparse file, which may declare any size.
     """
     files = {}
     try:
@@ -194,7 +198,7 @@ def copy_file(
 ) -> str:
     """Stream at most `limit` bytes of a file below `directory` into `target`; their sha256 in hex.
 
-    Refused, in words, where it is gone or is no regular file any more.
+    Refused, with the reason, if it is gone or is no regular file any more.
     """
     sink = Hashed(target, progress)
     script = ["sh", "-c", COPY, "copy", directory, f"{directory}/{name}", str(limit)]
@@ -206,5 +210,5 @@ def copy_file(
     }
     if done.returncode in why:
         raise Refused(why[done.returncode])
-    checked(done, f"reading {name}")
+    require_success(done, f"reading {name}")
     return sink.hash.hexdigest()

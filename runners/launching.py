@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from runners.jobs import JobSpec
-from runners.schedulers.base import site_options
+from runners.schedulers.base import fill_site_options
 
 TEMPLATE = Path(__file__).with_name("several.sh.template")
 ALONE = """"${wall[@]}" \\
@@ -62,7 +62,7 @@ def launcher_words(job: JobSpec) -> list[str]:
     if launch.launcher == "srun":
         words = ["srun", f"--nodes={launch.nodes}", f"--ntasks={launch.processes}"]
         words.append(f"--ntasks-per-node={launch.processes_per_node}")
-        if "cpus" not in site_options(wanted)[1]:
+        if "cpus" not in fill_site_options(wanted)[1]:
             words.append(f"--cpus-per-task={job.cpus_of_a_process}")
         return [*words, "--kill-on-bad-exit=1", *options]
     if launch.launcher == "mpirun":

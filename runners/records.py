@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from runners.directories import END, Fetched, is_ours
+from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.schedulers import Failure, LastWord
 from runners.shapes import CODE, EVENTS, INSIDE, LINE
@@ -128,8 +128,8 @@ class Record:
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
 
 
-def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> Record:
-    """Read what `fetch_record` brought back; `wanted` as there."""
+def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()) -> Record:
+    """Read the files that `fetch_record` returned; `extra_files` as there."""
     checksums = _checksums(files)
     sizes = dict(files.sizes if isinstance(files, Fetched) else _sizes(files))
     unread = _too_many_documents(files)
@@ -161,7 +161,7 @@ def read_record(files: Mapping[str, bytes], *, wanted: Collection[str] = ()) -> 
             for name, digest in checksums.items()
             if name in files and hashlib.sha256(files[name]).hexdigest() != digest
         ],
-        missing=[name for name in checksums if name not in sizes and is_ours(name, wanted)],
+        missing=[name for name in checksums if name not in sizes and is_needed(name, extra_files)],
         checksums=checksums,
         sizes=sizes,
         failed_step=_failed_step(files),

@@ -115,9 +115,9 @@ class Runner:
         done = self.transport.run(["sh", "-c", TAIL, "tail", path, str(TAIL_BYTES)])
         return clean_text(done.stdout)
 
-    def collect(self, directory: str, *, wanted: Collection[str] = ()) -> Fetched:
+    def collect(self, directory: str, *, extra_files: Collection[str] = ()) -> Fetched:
         """Fetch what a job left; see `fetch_record`. FileNotFoundError if its directory is gone."""
-        return fetch_record(self.transport, directory, wanted=wanted)
+        return fetch_record(self.transport, directory, extra_files=extra_files)
 
     def why_not_written(self, directory: str) -> NotNow | None:
         """Return the site's no to writing into a job's directory; None where that can be done.

@@ -56,7 +56,7 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     place = f"Its files are in {row.directory} on {row.cluster}."
     is_there = True
     try:
-        files = runner.collect(row.directory, wanted=wanted)
+        files = runner.collect(row.directory, extra_files=wanted)
     except FileNotFoundError:
         files, is_there = Fetched({}, {}), False
         place = f"Its directory {row.directory} on {row.cluster} is not there."
@@ -64,7 +64,7 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
         if not row.cancel_requested_at and _files_may_be_late(row):
             return None
         return read_record({}), "unreadable", f"{str(refusal).rstrip('.')}. {place}"
-    record = read_record(files, wanted=wanted)
+    record = read_record(files, extra_files=wanted)
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")
     word = runner.last_words([row.scheduler_id]).get(row.scheduler_id)

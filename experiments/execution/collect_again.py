@@ -23,7 +23,7 @@ def collect_again(job: Job, runner: Runner) -> None:
     """Fetch what an ended job has left, and let runs succeed that it now says have succeeded."""
     wanted = wanted_files(job)
     try:
-        found = read_record(runner.collect(job.directory, wanted=wanted), wanted=wanted)
+        found = read_record(runner.collect(job.directory, extra_files=wanted), extra_files=wanted)
     except FileNotFoundError:
         _note(job, "its directory is not there")
         plan_next(job, complete=False)

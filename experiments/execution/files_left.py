@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from experiments.models import Chore, Job, Run, RunFile
-from runners.directories import OUR_FILE_LIMIT, is_ours
+from runners.directories import OUR_FILE_LIMIT, is_needed
 from runners.records import TAIL, Record, RunRecord
 from runners.transports.base import MIB
 from runners.untrusted import clean_text
@@ -32,7 +32,7 @@ def damaged_files(run: Run, record: Record) -> list[str]:
     wanted = wanted_files(run.job)
     folder = f"{run.folder}/"
     bad = (*record.bad_checksums, *record.missing)
-    return [name for name in bad if name.startswith(folder) and is_ours(name, wanted)]
+    return [name for name in bad if name.startswith(folder) and is_needed(name, wanted)]
 
 
 def unread_files(run: Run, found: RunRecord, record: Record) -> list[str]:
@@ -42,7 +42,7 @@ def unread_files(run: Run, found: RunRecord, record: Record) -> list[str]:
         f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
         "a file: it stays on the cluster."
         for path, size in _files(run, record)
-        if not _came(path, found) and is_ours(f"{run.folder}/{path}", wanted)
+        if not _came(path, found) and is_needed(f"{run.folder}/{path}", wanted)
     ]
 
 
@@ -76,7 +76,7 @@ def _came(path: str, found: RunRecord) -> bool:
 
 def _is_known(path: str, size: int, run: Run, found: RunRecord) -> bool:
     """Whether the page shows all that is in a file: Tare's own, of which nothing stayed behind."""
-    if not _came(path, found) or not is_ours(f"{run.folder}/{path}"):
+    if not _came(path, found) or not is_needed(f"{run.folder}/{path}"):
         return False
     return not path.endswith("output.txt") or size <= TAIL
 

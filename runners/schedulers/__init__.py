@@ -1,4 +1,4 @@
-"""Ways to get a job run."""
+"""The schedulers that Tare can submit jobs to."""
 
 from runners.schedulers.base import (
     PLACEHOLDERS,

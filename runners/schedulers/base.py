@@ -1,4 +1,4 @@
-"""The seam to whatever decides when a job may run. Pure: commands out, answers in."""
+"""The interface of all schedulers: build their commands and parse the answers. No I/O."""
 
 import re
 from abc import ABC, abstractmethod
@@ -24,23 +24,23 @@ Failure = Literal[
 
 LONGEST_ID = 18  # digits
 
-# What a partition's own options may name, to ask in its site's spelling.
+# Placeholders that a partition's own options may use, to request these in its site's spelling.
 PLACEHOLDERS = ("gpus", "cpus", "nodes", "memory", "memory_per_cpu")
 PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 @dataclass(frozen=True)
 class Status:
-    """A live job, as the scheduler sees it now."""
+    """The state of a live job, as the scheduler reports it."""
 
     state: Literal["queued", "running"]
     reason: str  # why it waits, in the scheduler's words; may be empty
-    native: str  # the scheduler's own name of the state
+    native: str  # the scheduler's own name for the state
 
 
 @dataclass(frozen=True)
 class LastWord:
-    """What the scheduler remembers of a job that has ended."""
+    """The scheduler's accounting of a job that has ended."""
 
     native: str
     exit_code: str  # "code:signal" as the scheduler writes it
@@ -54,7 +54,7 @@ class PartitionFacts:
     """A partition, as the scheduler itself describes it."""
 
     name: str
-    state: str  # "up", or the scheduler's own word for why no job starts there
+    state: str  # "up", or the scheduler's own name for the state in which no job starts there
     time_limit_seconds: int | None  # None: unlimited
     nodes: Mapping[str, int]  # how many are in which state
     gpus_per_node: int | None  # of the nodes that have most; None: it does not say
@@ -62,106 +62,104 @@ class PartitionFacts:
 
 
 class Scheduler(ABC):
-    """Commands for one kind of scheduler, each with the parser of its answer.
+    """The commands of one kind of scheduler, each with the parser of its answer.
 
     Commands are argument lists; the transport quotes them. Parsers raise TryAgain when the
-    scheduler did not answer and Refused, with its own words, when it answered no. `parse_submit`
-    raises Refused only for what is known to be the job's own fault, and NotNow for all other noes.
-    Absence from an answer proves nothing: a job that is not named in a status is simply not named.
+    scheduler did not answer and Refused, with its own message, when it refused. `parse_submit`
+    raises Refused only if it is known to be the job's own fault, and NotNow for other refusals.
+    Absence from an answer proves nothing: a job that is missing in a status may still exist.
     """
 
     label: ClassVar[str]
     has_partitions: ClassVar[bool] = True
     launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
-    """What starts several processes of a run there, and whether on several nodes too."""
+    """Programs that start several processes of a run, and whether they do so on several nodes."""
     job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
-    facts: ClassVar[
-        str
-    ]  # shell command that prints, inside the job, what the scheduler has to say of it
+    facts: ClassVar[str]  # shell command that prints, inside the job, the scheduler's view of it
 
     def is_id(self, text: str) -> bool:
-        """Whether this can be the id of a job here. Others would make a whole command fail."""
+        """Return whether this can be a job's id. Anything else would make a whole command fail."""
         return bool(re.fullmatch(rf"[0-9]{{1,{LONGEST_ID}}}", text))
 
     @abstractmethod
     def header(self, job: JobSpec) -> list[str]:
-        """The lines that follow the script's first; ValueError if a directive has a newline."""
+        """Return the lines after the script's first. ValueError if a directive has a newline."""
 
     @abstractmethod
     def submit(self, job: JobSpec) -> list[str]:
-        """The command that submits `job.sh` of the job's directory."""
+        """Return the command that submits `job.sh` of the job's directory."""
 
     @abstractmethod
     def parse_submit(self, done: Completed) -> str:
-        """The scheduler's id of the job."""
+        """Return the scheduler's id of the job."""
 
     @abstractmethod
     def find(self, job: JobSpec) -> list[str]:
-        """The command that looks for a job that may have been submitted."""
+        """Return the command that looks for a job that may have been submitted."""
 
     @abstractmethod
     def parse_find(self, done: Completed) -> str | None:
-        """The id of that job, None if the scheduler does not know it."""
+        """Return the id of that job, or None if the scheduler does not know it."""
 
     @abstractmethod
     def status(self, ids: Sequence[str]) -> list[str]:
-        """One command for all jobs, however many. At least one id."""
+        """Return the command that asks for the status of all these jobs; at least one id."""
 
     @abstractmethod
     def parse_status(self, done: Completed) -> dict[str, Status]:
-        """The live ones among them."""
+        """Return the status of the live jobs among them, by id."""
 
     @abstractmethod
     def cancel(self, ids: Sequence[str]) -> list[str]:
-        """The command that ends jobs; jobs that have ended already are no error."""
+        """Return the command that ends jobs; jobs that have ended already are no error."""
 
     @abstractmethod
     def parse_cancel(self, done: Completed) -> None:
-        """Return if the scheduler took notice."""
+        """Raise TryAgain or Refused unless the scheduler accepted it."""
 
     def last_word(self, ids: Sequence[str]) -> list[str] | None:
-        """The command that asks how jobs ended; None where nobody remembers."""
+        """Return the command that asks how jobs ended, or None if there is no accounting."""
         return None
 
     def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
-        """What is remembered; may leave out jobs."""
+        """Return how jobs ended, by id; jobs may be missing."""
         return {}
 
-    # What a preflight asks. None where this scheduler has no way to be asked.
+    # For the check of a cluster. None where this scheduler cannot be asked.
 
     def version(self) -> list[str] | None:
-        """The command that prints the scheduler's name and version."""
+        """Return the command that prints the scheduler's name and version."""
         return None
 
     def partitions(self) -> list[str] | None:
-        """The command that describes the partitions, their limits and their nodes."""
+        """Return the command that describes the partitions, their limits and their nodes."""
         return None
 
     def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
-        """The partitions in that answer. Refused, in words, if it is none."""
+        """Return the partitions in that answer. Refused, with the reason, if it is none."""
         return []
 
     def trial(self, job: JobSpec) -> list[str] | None:
-        """The command that asks whether a job would be accepted, without submitting it."""
+        """Return the command that asks whether a job would be accepted, without submitting it."""
         return None
 
     def parse_trial(self, done: Completed) -> str:
-        """What the scheduler says of it, empty if nothing; Refused if it would refuse the job."""
+        """Return the scheduler's message, maybe empty. Refused if it would refuse the job."""
         return ""
 
     def at_once(self, job: JobSpec, argv: Sequence[str], *, seconds: int) -> list[str] | None:
-        """The command that runs `argv` on a node now, or gives up after `seconds` of waiting."""
+        """Return the command that runs `argv` on a node now, or gives up after `seconds`."""
         return None
 
-    def is_full(self, words: str) -> bool:
-        """Whether `at_once` gave up because no node was free, by what it complained of."""
+    def is_full(self, message: str) -> bool:
+        """Return whether `at_once` gave up because no node was free, by its error message."""
         return False
 
 
-def printed_id(done: Completed, pattern: str, command: str) -> str:
-    """The job id that `command` printed last, on a line of its own.
+def parse_printed_id(done: Completed, pattern: str, command: str) -> str:
+    """Return the job id that `command` printed last, on a line of its own.
 
-    TryAgain if there is none: the job may be there all the same, and is asked for by its name.
+    TryAgain if there is none: the job may exist all the same, and is looked for by its name.
     """
     printed = clean_text(done.stdout)
     ids = re.findall(pattern, printed, re.MULTILINE)
@@ -170,28 +168,28 @@ def printed_id(done: Completed, pattern: str, command: str) -> str:
     return str(ids[-1])
 
 
-def sort_refusal(
-    no: TryAgain | Refused, *, own: re.Pattern[str], sites: Iterable[tuple[str, Kind, Scope]]
+def classify_refusal(
+    refusal: TryAgain | Refused, *, own: re.Pattern[str], sites: Iterable[tuple[str, Kind, Scope]]
 ) -> TryAgain | Refused:
-    """Return what a scheduler's no to a job means: an end of the job, or a pause.
+    """Return the error that a scheduler's refusal means: the end of the job, or a pause.
 
-    `own` matches what is the job's own fault; `sites` what sites say for reasons of their own, of
-    which the first that matches counts. What neither knows pauses what asks for the same: a pause
-    loses nothing, and a person reads the words.
+    `own` matches messages about the job's own faults; `sites` those about the site, of which the
+    first match counts. An unknown message pauses jobs that request the same: a pause loses nothing,
+    and a person reads the message.
     """
-    words = str(no)
-    if isinstance(no, TryAgain) or own.search(words):
-        return no
+    message = str(refusal)
+    if isinstance(refusal, TryAgain) or own.search(message):
+        return refusal
     for pattern, kind, scope in sites:
-        if re.search(pattern, words, re.IGNORECASE):
-            return NotNow(words, kind=kind, scope=scope)
-    return NotNow(words, kind="refused", scope="request")
+        if re.search(pattern, message, re.IGNORECASE):
+            return NotNow(message, kind=kind, scope=scope)
+    return NotNow(message, kind="refused", scope="request")
 
 
-def limit_seconds(text: str) -> int | None:
-    """Seconds in "days-hours:minutes:seconds", of which the left parts may be missing.
+def parse_time_limit(text: str) -> int | None:
+    """Return the seconds in "days-hours:minutes:seconds", whose left parts may be missing.
 
-    None for what is no number, which is how schedulers write that there is no limit.
+    None for a text that is no number: schedulers write "no limit" in this way.
     """
     days, _, rest = text.rpartition("-")
     try:
@@ -203,38 +201,41 @@ def limit_seconds(text: str) -> int | None:
         return None
 
 
-def site_options(wanted: Resources) -> tuple[list[str], set[str]]:
-    """The partition's own options for this job, and the placeholders that they ask by.
+def fill_site_options(resources: Resources) -> tuple[list[str], set[str]]:
+    """Return the partition's own options for this job, and the placeholders that they use.
 
-    An option that names something of which the job wants none is left out. ValueError if one of
-    them is more than one line.
+    An option with a placeholder of which the job requests none is left out. ValueError if an option
+    has more than one line.
     """
-    memory = wanted.memory_mb or 0
+    memory = resources.memory_mb or 0
     values = {
-        "gpus": wanted.gpus_per_node,
-        "cpus": wanted.cpus_per_node,
-        "nodes": wanted.nodes,
+        "gpus": resources.gpus_per_node,
+        "cpus": resources.cpus_per_node,
+        "nodes": resources.nodes,
         "memory": memory,
-        "memory_per_cpu": -(-memory // wanted.cpus_per_node),
+        "memory_per_cpu": -(-memory // resources.cpus_per_node),
     }
-    options, asked = [], set()
-    for directive in wanted.directives:
+    options, used_placeholders = [], set()
+    for directive in resources.directives:
         if len(directive.splitlines()) > 1:
             raise ValueError(f"a directive is one line, this is not: {directive!r}")
         names = set(PLACEHOLDER.findall(directive))
-        asked |= names
+        used_placeholders |= names
         if all(values[name] for name in names):
-            options.append(PLACEHOLDER.sub(lambda found: str(values[found[1]]), directive))
-    return options, asked
+            options.append(PLACEHOLDER.sub(lambda match: str(values[match[1]]), directive))
+    return options, used_placeholders
 
 
-def only_asked_gpus(wanted: Resources) -> list[str]:
-    """Lines of bash for schedulers that give a job which has the node alone all of its GPUs."""
-    count = wanted.gpus_per_node
-    some = f'$(cut -d, -f-{count} <<<"$CUDA_VISIBLE_DEVICES")' if count else ""
+def limit_visible_gpus(resources: Resources) -> list[str]:
+    """Return lines of bash that hide GPUs that the job did not request.
+
+    Some schedulers give all GPUs to a job that has the node alone.
+    """
+    count = resources.gpus_per_node
+    first_gpus = f'$(cut -d, -f-{count} <<<"$CUDA_VISIBLE_DEVICES")' if count else ""
     return [
         "# A job that has the node alone may be given all GPUs: it sees as many as it asked for.",
         'if [ -n "${CUDA_VISIBLE_DEVICES-}" ]; then',
-        f"    CUDA_VISIBLE_DEVICES={some}",
+        f"    CUDA_VISIBLE_DEVICES={first_gpus}",
         "fi",
     ]

@@ -1,4 +1,4 @@
-"""No scheduler: a queue of our own on the machine that we log in to."""
+"""No scheduler: Tare's own queue on the machine that it logs in to."""
 
 import re
 import shlex
@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import Scheduler, Status
-from runners.transports.base import Completed, kind_of_no
+from runners.transports.base import Completed, classify_disk_error
 from runners.untrusted import clean_text
 
 # A job's id is its process id and the kernel's start time of that process (field 22 of
-# /proc/PID/stat, counted here after the name in parentheses): process ids come round again.
+# /proc/PID/stat, counted here after the name in parentheses): process ids are used again.
 # Processes in state Z have ended.
 STARTED = """started() {
     sed 's/.*) //; /^Z/d' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20
@@ -20,8 +20,8 @@ STARTED = """started() {
 alive() { [ -n "${1#*-}" ] && [ "$(started "${1%-*}")" = "${1#*-}" ]; }
 """
 
-# Places in a machine's queue are files, numbered as they come; the name says whose. Numbers are
-# given under a lock that the kernel takes back from whoever dies.
+# The queue's entries are files, named by their number and the job's id. Numbers are given under a
+# lock that the kernel releases when its holder dies.
 ARRIVE = """arrive() { # QUEUE ID
     mkdir -p "$1" && (
         flock 7 || exit
@@ -35,7 +35,8 @@ ARRIVE = """arrive() { # QUEUE ID
 }
 """
 
-# What becomes the job: it has its place before the login profile, which may take a minute.
+# The process that becomes the job: it enters the queue first, as the login profile may take a
+# minute.
 BEGIN = (
     STARTED
     + ARRIVE
@@ -205,31 +206,31 @@ class Direct(Scheduler):
         return bool(re.fullmatch(r"[0-9]{1,20}-[0-9]{1,20}", text))
 
     def header(self, job: JobSpec) -> list[str]:
-        wanted = job.resources
-        gpus = wanted.gpus_per_node
+        resources = job.resources
+        gpus = resources.gpus_per_node
         queue = QUEUE.format(
             directory=shlex.quote(job.directory),
-            work_directory=shlex.quote(_work_directory(job)),
+            work_directory=shlex.quote(_find_work_directory(job)),
             gpus=gpus,
             # Nobody knows what a job without GPUs takes of the machine.
-            beside="beside" if wanted.side_by_side and gpus else "",
-            last_gpu=max(wanted.gpus_on_node, gpus, 1) - 1,
+            beside="beside" if resources.side_by_side and gpus else "",
+            last_gpu=max(resources.gpus_on_node, gpus, 1) - 1,
             started=STARTED.strip(),
             arrive=ARRIVE.strip(),
             job_id=f'"{self.job_id}"',
         )
-        limit = TIME_LIMIT.format(seconds=wanted.time_limit_seconds)
+        limit = TIME_LIMIT.format(seconds=resources.time_limit_seconds)
         lines = [queue, "# Nor does anybody else keep the time limit.", limit]
         return "\n".join(lines).splitlines()
 
     def submit(self, job: JobSpec) -> list[str]:
-        return ["sh", "-c", SUBMIT, "submit", job.directory, _work_directory(job), BEGIN]
+        return ["sh", "-c", SUBMIT, "submit", job.directory, _find_work_directory(job), BEGIN]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:  # the script is not read yet: what fails is the machine's
-            words = _words(done)
-            raise NotNow(words, kind=kind_of_no(words), scope="site")
-        if job_id := _id(done):
+            message = _error_message(done)
+            raise NotNow(message, kind=classify_disk_error(message), scope="site")
+        if job_id := _parse_id(done):
             return job_id
         printed = clean_text(done.stdout).strip()[:500]
         raise TryAgain(f"no job id was printed: {printed}", kind="busy")
@@ -238,49 +239,49 @@ class Direct(Scheduler):
         return ["sh", "-c", FIND, "find", job.directory]
 
     def parse_find(self, done: Completed) -> str | None:
-        _printed(done)
-        return _id(done)
+        _read_output(done)
+        return _parse_id(done)
 
     def status(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", STATUS, "status", *ids]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
-        found = {}
-        for line in _printed(done).splitlines():
+        statuses = {}
+        for line in _read_output(done).splitlines():
             row = re.fullmatch(r"([0-9]{1,20}-[0-9]{1,20}) (running|starting|queued) ?(.*)", line)
             if not row:
                 raise TryAgain(f"This is no answer of ours: {line[:200]}", kind="busy")
             job_id, state, reason = row.groups()
             if state == "running":
-                found[job_id] = Status("running", "", state)
+                statuses[job_id] = Status("running", "", state)
             elif state == "starting":
-                found[job_id] = Status("queued", "its login profile is being read", state)
+                statuses[job_id] = Status("queued", "its login profile is being read", state)
             else:
-                found[job_id] = Status("queued", reason, state)
-        return found
+                statuses[job_id] = Status("queued", reason, state)
+        return statuses
 
     def cancel(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", CANCEL, "cancel", *ids]
 
     def parse_cancel(self, done: Completed) -> None:
-        _printed(done)
+        _read_output(done)
 
 
-def _work_directory(job: JobSpec) -> str:
+def _find_work_directory(job: JobSpec) -> str:
     return str(PurePosixPath(job.directory).parent.parent)
 
 
-def _id(done: Completed) -> str | None:
-    """The id in an answer, whatever the log-in prints before it."""
+def _parse_id(done: Completed) -> str | None:
+    """Return the id in an answer, ignoring what the log-in prints before it."""
     ids = re.findall(rb"^[0-9]{1,20}-[0-9]{1,20}$", done.stdout, re.MULTILINE)
     return ids[-1].decode() if ids else None
 
 
-def _printed(done: Completed) -> str:
+def _read_output(done: Completed) -> str:
     if done.returncode != 0:
-        raise TryAgain(f"The machine does not answer: {_words(done)}", kind="busy")
+        raise TryAgain(f"The machine does not answer: {_error_message(done)}", kind="busy")
     return clean_text(done.stdout)
 
 
-def _words(done: Completed) -> str:
+def _error_message(done: Completed) -> str:
     return clean_text(done.stderr).strip() or f"return code {done.returncode}"

@@ -1,4 +1,4 @@
-"""Why a scheduler lets a job wait: its own words, and what they mean."""
+"""The reasons why a scheduler lets a job wait, and what they mean."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ REASONS: tuple[tuple[str, str], ...] = (
 
 
 def explain_reason(state: str) -> str:
-    """Return what a scheduler's "PENDING Resources" means, its own words in brackets.
+    """Return the meaning of a scheduler's "PENDING Resources", with its own reason in brackets.
 
-    What is not known is handed on as it is. Empty where there is nothing beside "pending".
+    An unknown reason is returned as it is. Empty if there is no reason beside the state.
     """
     native, _, reason = state.strip().partition(" ")
     reason = reason.strip()

@@ -1,4 +1,4 @@
-"""Ways to reach a machine."""
+"""The transports by which Tare reaches a machine."""
 
 from runners.transports.base import Completed, Transport
 from runners.transports.certificates import Certificate, parse_certificate

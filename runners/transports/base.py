@@ -1,4 +1,4 @@
-"""The seam to a machine: run a command there. Everything else is made of that."""
+"""The interface of all transports: run a command on a machine, and copy files by such commands."""
 
 import hashlib
 import io
@@ -15,14 +15,14 @@ from runners.untrusted import clean_text
 
 MIB = 1024 * 1024
 MEMORY_LIMIT = 64 * MIB  # of one answer that no stream takes
-STDERR_LIMIT = MIB  # what is kept of what a command complains of
+STDERR_LIMIT = MIB  # of a command's error messages
 
-MISSING = 66  # sysexits.h EX_NOINPUT: what our own commands say of a missing path
-MEANWHILE = 75  # EX_TEMPFAIL: what they say of a file that another upload has changed
-ALREADY = 67  # what our own command says of a file that is there, and right
+MISSING = 66  # sysexits.h EX_NOINPUT: exit code of our own commands for a missing path
+MEANWHILE = 75  # EX_TEMPFAIL: exit code for a file that another upload has changed
+ALREADY = 67  # exit code for a file that exists already with the right content
 
-# One command each: a connection may break at any byte, so nothing takes its place before its
-# length is right. Messages are in English because `checked` reads them.
+# One command each: a connection may break at any byte, so no file gets its final name before its
+# length is right. Messages are in English because `require_success` reads them.
 WRITE = """export LC_ALL=C
 cat >"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit
@@ -34,18 +34,18 @@ exec tail -c "+$2" "$1"
 SEND = """export LC_ALL=C
 mkdir -p "$1" && exec tar -xf - --no-same-owner -C "$1"
 """
-# OpenSSL hashes four times as fast where the processor helps it, and is on most login nodes.
+# OpenSSL hashes four times as fast on processors with SHA instructions; most login nodes have it.
 SUM = """sum() {
     if command -v openssl >/dev/null; then openssl dgst -sha256 -r; else sha256sum; fi
 }
 """
-# How much of PATH.part is there; nothing more to do if PATH itself is what is to be sent.
+# Prints the size of PATH.part; exits with ALREADY if PATH itself has the right content.
 SENT = f"""{SUM}if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$2" ]; then
     case $(sum <"$1") in "$3"*) exit {ALREADY} ;; esac
 fi
 if [ -f "$1.part" ]; then wc -c <"$1.part"; else echo 0; fi
 """
-# The check sum is of what the disk holds in the end. PATH FROM SIZE
+# Arguments: PATH FROM SIZE. The check sum is computed from the file on the disk.
 APPEND = f"""{SUM}export LC_ALL=C
 : >>"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit {MEANWHILE}
@@ -59,7 +59,7 @@ FINISH = """mv -f "$1.part" "$1"
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that has ended."""
+    """The exit code and output of a command that has ended."""
 
     returncode: int
     stdout: bytes
@@ -93,23 +93,23 @@ class Transport(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection is held that the next command will use."""
+        """Return whether a connection is open that the next command will use."""
         return False
 
     def close(self) -> None:  # noqa: B027 - some have nothing to close
         """End the connection; the next command opens a new one."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Put a file in its place, wholly or not at all."""
+        """Write a file, completely or not at all."""
         script = ["sh", "-c", WRITE, "write", path, str(len(content))]
-        _written(self.run(script, stdin=content), f"writing {path}")
+        _require_written(self.run(script, stdin=content), f"writing {path}")
 
     def read(self, path: str, *, offset: int = 0) -> bytes:
-        """The file from byte `offset` on. FileNotFoundError if there is none."""
+        """Return the file's content from byte `offset` on. FileNotFoundError if there is none."""
         done = self.run(["sh", "-c", READ, "read", path, str(offset + 1)])
         if done.returncode == MISSING:
             raise FileNotFoundError(path)
-        return checked(done, f"reading {path}").stdout
+        return require_success(done, f"reading {path}").stdout
 
     def upload(
         self,
@@ -121,22 +121,21 @@ class Transport(ABC):
         progress: Callable[[int], None] | None = None,
         timeout: float = 86400,
     ) -> None:
-        """Stream a file of `size` bytes there; it takes its place when its sha256 (hex) is right.
+        """Stream a file of `size` bytes there; it gets its name when its sha256 (hex) is right.
 
-        What a broken connection left of an earlier call is gone on with. `progress` is told how
-        many bytes are there. Its folder must exist. Refused if the content is not what it should
-        be, and then nothing of it stays.
+        An upload that was interrupted is continued. `progress` is called with the bytes that have
+        arrived. The folder must exist. Refused if the content is wrong, and then nothing is kept.
         """
         done = self.run(["sh", "-c", SENT, "sent", path, str(size), sha256], timeout=timeout)
         if done.returncode == ALREADY:
             return
-        there = int(checked(done, f"looking at {path}").stdout)
-        if there > size:
+        received = int(require_success(done, f"looking at {path}").stdout)
+        if received > size:
             self.run(["rm", "-f", f"{path}.part"])
-            there = 0
-        source.seek(there)
-        counted = _Counted(source, there, size, progress)
-        script = ["sh", "-c", APPEND, "append", path, str(there), str(size)]
+            received = 0
+        source.seek(received)
+        counted = _Counted(source, received, size, progress)
+        script = ["sh", "-c", APPEND, "append", path, str(received), str(size)]
         done = self.run(script, stdin=cast(BinaryIO, counted), timeout=timeout)
         if counted.error:
             raise counted.error
@@ -145,17 +144,19 @@ class Transport(ABC):
                 f"Only a part of {path} arrived, or another upload of it is under way.",
                 kind="unreachable",
             )
-        found = clean_text(_written(done, f"sending {path}").stdout)[:64]
-        if found != sha256:
+        actual_sha256 = clean_text(_require_written(done, f"sending {path}").stdout)[:64]
+        if actual_sha256 != sha256:
             self.run(["rm", "-f", f"{path}.part"])
-            words = (
-                f"{path} did not arrive as it was: its sha256 is {found} over there, not {sha256}. "
-                "Nothing of it was kept."
+            message = (
+                f"{path} did not arrive as it was: its sha256 is {actual_sha256} over there, not "
+                f"{sha256}. Nothing of it was kept."
             )
-            if there:  # the part that was left may have been the wrong one
-                raise TryAgain(words, kind="unreachable")
-            raise Refused(words)
-        _written(self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place")
+            if received:  # the part that was left may have been the wrong one
+                raise TryAgain(message, kind="unreachable")
+            raise Refused(message)
+        _require_written(
+            self.run(["sh", "-c", FINISH, "finish", path]), f"moving {path} into its place"
+        )
 
     def download(
         self,
@@ -165,20 +166,20 @@ class Transport(ABC):
         progress: Callable[[int], None] | None = None,
         timeout: float = 86400,
     ) -> str:
-        """Stream a file from there into `target`; the sha256 (hex) of what came.
+        """Stream a file from there into `target` and return the sha256 (hex) of what arrived.
 
-        FileNotFoundError if there is none. Who knows what the sha256 should be has to compare.
+        FileNotFoundError if there is none. The caller has to compare the sha256.
         """
         sink = Hashed(target, progress)
         script = ["sh", "-c", READ, "read", path, "1"]
         done = self.run(script, stdout=cast(BinaryIO, sink), timeout=timeout)
         if done.returncode == MISSING:
             raise FileNotFoundError(path)
-        checked(done, f"reading {path}")
+        require_success(done, f"reading {path}")
         return sink.hash.hexdigest()
 
     def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
-        """Write files, by their names below `directory`, in one transfer. `*.sh` may be run.
+        """Write files, by their names below `directory`, in one transfer; `*.sh` as executables.
 
         Raises NotNow where the directory cannot be made or written to.
         """
@@ -192,8 +193,8 @@ class Transport(ABC):
         archive.seek(0)
         script = ["sh", "-c", SEND, "send", directory]
         done = self.run(script, stdin=archive, timeout=timeout)
-        # Folder and files are ours, so a no is about the site, whatever its words are.
-        _written(done, f"sending to {directory}", whatever=True)
+        # Folder and files are Tare's own, so any failure is the site's, whatever the message.
+        _require_written(done, f"sending to {directory}", whatever=True)
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +209,7 @@ class Transport(ABC):
 
 
 class _Counted:
-    """The rest of a stream, up to a size, telling how far it was read."""
+    """The rest of a stream, up to a size, which reports how far it was read."""
 
     def __init__(
         self, source: BinaryIO, at: int, size: int, progress: Callable[[int], None] | None
@@ -220,7 +221,7 @@ class _Counted:
         left = self.size - self.at
         try:
             chunk = self.source.read(left if length < 0 else min(length, left))
-        except Exception as error:  # noqa: BLE001 - in a thread of the transport's; told by ours
+        except Exception as error:  # noqa: BLE001 - in the transport's thread; raised in ours
             self.error = error
             return b""
         self.at += len(chunk)
@@ -230,7 +231,7 @@ class _Counted:
 
 
 class Hashed:
-    """Passes on what is written, hashed and counted."""
+    """A stream that hashes and counts what it passes on to another."""
 
     def __init__(self, target: BinaryIO, progress: Callable[[int], None] | None) -> None:
         self.target, self.progress = target, progress
@@ -257,17 +258,17 @@ class Bounded(io.BytesIO):
         return super().write(content)
 
 
-def collector(stdout: BinaryIO | None) -> BinaryIO:
-    """Where a command's output goes: the caller's stream, or memory up to MEMORY_LIMIT."""
+def open_sink(stdout: BinaryIO | None) -> BinaryIO:
+    """Return the stream for a command's output: the caller's, or memory up to MEMORY_LIMIT."""
     return Bounded(MEMORY_LIMIT) if stdout is None else stdout
 
 
-def collected(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
-    """What `Completed.stdout` is to hold."""
+def read_sink(sink: BinaryIO, stdout: BinaryIO | None) -> bytes:
+    """Return the value for `Completed.stdout`: empty if the caller has a stream."""
     return sink.getvalue() if stdout is None and isinstance(sink, io.BytesIO) else b""
 
 
-# What a file system says that cannot be written to now; in English, as the scripts above ask.
+# Messages of a file system that cannot be written to now; in English, as the scripts above ask.
 UNWRITABLE = re.compile(
     r"permission denied|read-only file system|stale (nfs )?file handle|input/output error"
     r"|not a directory|no such file or directory|directory nonexistent|transport endpoint"
@@ -278,50 +279,50 @@ UNWRITABLE = re.compile(
 TOO_LONG = "File name too long"  # of a name that somebody chose
 
 
-def checked(done: Completed, doing: str) -> Completed:
-    """The result of one of our own commands, if it did what it should."""
+def require_success(done: Completed, doing: str) -> Completed:
+    """Return the result of one of our own commands. NotNow or Refused if it failed."""
     if done.returncode == 0:
         return done
-    said = clean_text(done.stderr).strip()
-    words = first_words(said)
-    details = said if words != said else ""
-    if kind_of_no(said) == "disk full":
+    message = clean_text(done.stderr).strip()
+    short_message = shorten_message(message)
+    details = message if short_message != message else ""
+    if classify_disk_error(message) == "disk full":
         raise NotNow(
-            f"The cluster's disk is full ({doing}): {words}",
+            f"The cluster's disk is full ({doing}): {short_message}",
             kind="disk full",
             scope="site",
             details=details,
         )
-    message = f"{doing[0].upper()}{doing[1:]} failed: {words or done.returncode}"
+    message = f"{doing[0].upper()}{doing[1:]} failed: {short_message or done.returncode}"
     raise Refused(message, details=details)
 
 
-def first_words(said: str) -> str:
-    """Return the first line of what a command complained of, and how many more there were.
+def shorten_message(message: str) -> str:
+    """Return the first line of a command's errors, and how many more there were.
 
-    Where `tar` may not write it says so of every file, and what is first is the cause.
+    Where `tar` may not write, it prints an error for each file, and the first tells the cause.
     """
-    first, *others = said.splitlines() or [""]
+    first, *others = message.splitlines() or [""]
     more = f" (and {len(others)} more lines like this)" if len(others) > 1 else ""
-    return f"{first}{more}" if len(others) > 1 else said
+    return f"{first}{more}" if len(others) > 1 else message
 
 
-def _written(done: Completed, doing: str, *, whatever: bool = False) -> Completed:
-    """The same of a command that writes: NotNow where the site's file system is to blame.
+def _require_written(done: Completed, doing: str, *, whatever: bool = False) -> Completed:
+    """Return the result of a command that writes. NotNow if the site's file system is to blame.
 
-    With `whatever`, of each failure but that of a name.
+    With `whatever`, it is to blame for each failure except that of a too long name.
     """
     try:
-        return checked(done, doing)
+        return require_success(done, doing)
     except Refused as refusal:
-        words = str(refusal)
-        if TOO_LONG not in words and (whatever or UNWRITABLE.search(words)):
+        message = str(refusal)
+        if TOO_LONG not in message and (whatever or UNWRITABLE.search(message)):
             kind: Kind = "work directory"
-            raise NotNow(words, kind=kind, scope="site", details=refusal.details) from None
+            raise NotNow(message, kind=kind, scope="site", details=refusal.details) from None
         raise
 
 
-def kind_of_no(words: str) -> Kind:
-    """Return what is wrong with a disk, by the words of the command that was to write there."""
-    full = "No space left on device" in words or "Disk quota exceeded" in words
+def classify_disk_error(message: str) -> Kind:
+    """Return what is wrong with a disk, by the message of the command that failed to write."""
+    full = "No space left on device" in message or "Disk quota exceeded" in message
     return "disk full" if full else "work directory"

@@ -1,4 +1,4 @@
-"""This machine."""
+"""The transport that runs commands on this machine."""
 
 import contextlib
 import io
@@ -13,15 +13,15 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from runners.errors import TryAgain
-from runners.transports.base import STDERR_LIMIT, Completed, Transport, collected, collector
+from runners.transports.base import STDERR_LIMIT, Completed, Transport, open_sink, read_sink
 
 CHUNK = 1 << 16  # bytes
-# Jobs see a user's environment, not that of the web site, which holds secrets.
+# Commands get a user's environment, not that of the web site, which holds secrets.
 VARIABLES = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
 
 
 class Local(Transport):
-    """Runs commands on this machine, each in a session of its own, so that a time-out ends all."""
+    """This machine. Each command has a session of its own, so that a time-out ends all of it."""
 
     label = "this machine"
 
@@ -58,7 +58,7 @@ class Local(Transport):
 
             timer = threading.Timer(timeout, give_up)
             timer.start()
-            sink = collector(stdout)
+            sink = open_sink(stdout)
             with process:  # closes the pipe and waits
                 try:
                     assert process.stdout
@@ -73,8 +73,8 @@ class Local(Transport):
             if expired.is_set():
                 raise TryAgain(f"{argv[0]} did not end in {timeout:g} s.", kind="time-out")
             errors.seek(0)
-            words = errors.read(STDERR_LIMIT)
-        return Completed(process.returncode, collected(sink, stdout), words)
+            error_output = errors.read(STDERR_LIMIT)
+        return Completed(process.returncode, read_sink(sink, stdout), error_output)
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:

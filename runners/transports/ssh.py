@@ -20,7 +20,7 @@ from paramiko.ssh_exception import (
 )
 
 from runners.errors import TryAgain
-from runners.transports.base import STDERR_LIMIT, Completed, Transport, collected, collector
+from runners.transports.base import STDERR_LIMIT, Completed, Transport, open_sink, read_sink
 from runners.transports.certificates import with_certificate
 from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
 from runners.untrusted import clean_text
@@ -120,7 +120,7 @@ class SSH(Transport):
         timer = threading.Timer(timeout, give_up)
         timer.daemon = True
         timer.start()
-        sink = collector(stdout)
+        sink = open_sink(stdout)
         try:
             # The timer is to be first: it knows that this is a time-out.
             with connection.open_session(timeout=timeout + 5) as channel:
@@ -155,7 +155,7 @@ class SSH(Transport):
                 f"The key's forced command on {self.address} does not let this through: {said}.",
                 kind="forced command",
             )
-        return Completed(returncode, collected(sink, stdout), errors)
+        return Completed(returncode, read_sink(sink, stdout), errors)
 
     def connection(self) -> paramiko.Transport:
         """The one connection, opened if it is not there. Raises TryAgain."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners import directories
-from runners.directories import END, choose, copy_file, fetch_files, fetch_record, list_files
+from runners.directories import END, choose_files, copy_file, fetch_files, fetch_record, list_files
 from runners.errors import Refused, TryAgain
 from runners.transports import Completed, Local, Transport
 
@@ -109,7 +109,7 @@ NAMES = st.sampled_from(
 
 @given(st.dictionaries(NAMES, st.integers(0, 2**40)))
 def test_the_budget_is_kept_and_ours_come_before_others(sizes):
-    whole, ends = choose(sizes, {"found.csv"})
+    whole, ends = choose_files(sizes, {"found.csv"})
     assert set(whole) | set(ends) <= set(sizes)
     assert not set(whole) & set(ends)
     assert sum(sizes[name] for name in whole) <= directories.FETCH_LIMIT

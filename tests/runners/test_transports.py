@@ -233,7 +233,7 @@ def test_what_breaks_while_the_source_is_read_is_told(transport, tmp_path):
 def test_what_tar_says_of_every_file_is_said_once():
     lines = "".join(f"tar: file{n}: Cannot open: Permission denied\n" for n in range(28))
     with pytest.raises(Refused) as caught:
-        transports_base.checked(Completed(2, b"", lines.encode()), "sending to /scratch")
+        transports_base.require_success(Completed(2, b"", lines.encode()), "sending to /scratch")
     assert str(caught.value) == (
         "Sending to /scratch failed: tar: file0: Cannot open: Permission denied "
         "(and 27 more lines like this)"
