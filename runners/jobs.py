@@ -1,4 +1,4 @@
-"""What is sent to a cluster: values without behaviour, complete before anything is sent."""
+"""The values that describe a job: complete before anything is sent to a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Resources:
-    """What one job asks the scheduler for.
+    """The resources that one job requests from the scheduler.
 
     Empty texts and None leave the choice to the cluster. `directives` are the partition's own
     scheduler options (``--constraint=a100``), sent as they are; a newline in one is a ValueError.
@@ -31,7 +31,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """Where a run finds its software: a runtime with an image, or bare metal."""
+    """The software of a run: a runtime with an image, or bare metal."""
 
     label: str
     runtime: str  # a key of RUNTIMES
@@ -49,7 +49,7 @@ class EnvironmentSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One execution of one cell. `position` is its place in the order within the job."""
+    """One execution of a workload in an environment. `position` is its order within the job."""
 
     uid: str
     position: int
@@ -65,11 +65,11 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Launch:
-    """How the processes of each run of a job are started.
+    """The way in which the processes of each run of a job are started.
 
     Without a launcher the job script starts one process itself, or `instances` of them at once on
     one node, each with its share of the GPUs. `options` are the launcher's, as the partition has
-    them: lines that are split into words as a shell splits them, with nothing expanded.
+    them: lines that are split into arguments as a shell splits them, with nothing expanded.
     """
 
     launcher: str = ""  # "srun" or "mpirun"
@@ -86,7 +86,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a job that measures nothing: what it does, in words, and its argument list.
+    """One command of a job that measures nothing: a description and its argument list.
 
     It starts in the job's directory. The first step that fails ends the job.
     """
@@ -99,7 +99,7 @@ class Step:
 class JobSpec:
     """One submission: the runs of one block, in the order in which they are to be run.
 
-    Or the steps of a chore, which measures nothing: then there are no runs.
+    Or the steps of an operation, which measures nothing: then there are no runs.
     """
 
     uid: str
@@ -116,7 +116,7 @@ class JobSpec:
 
     @property
     def cpus_of_a_process(self) -> int:
-        """The processes of a run share out what it may use of a node."""
+        """The CPUs of one process: those of a node, divided among its processes."""
         return max(1, self.resources.cpus_per_node // self.launch.processes_per_node)
 
     def run_directory(self, run: RunSpec) -> str:

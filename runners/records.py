@@ -1,7 +1,7 @@
-"""What a job's directory says, once it is fetched. Pure: files in, values out.
+"""Reads the record of a job from the files of its directory. No I/O: files in, values out.
 
-A job can be killed at any point, so everything may be missing; what is there is whole, except for
-the journal's last line.
+A job can be killed at any point, so each file may be missing; those that exist are complete, except
+for the journal's last line.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import re2
 
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
-from runners.schedulers import Failure, LastWord
+from runners.schedulers import Failure, JobEnding
 from runners.shapes import CODE, EVENTS, INSIDE, LINE
 from runners.transports.base import MIB
 from runners.untrusted import (
@@ -29,17 +29,17 @@ from runners.untrusted import (
 )
 
 TAIL = 20_000  # characters of output that are kept
-LONGEST = 500_000  # of a command, and of what one tool printed about a node
+LONGEST = 500_000  # characters of a command, or of what one tool printed about a node
 LONGEST_LINE = 1 << 16  # bytes of a journal's line
 MOST_LINES = 100_000  # of a journal: reading millions would keep other jobs waiting
-LONGEST_DOCUMENT = 4 * MIB  # of what a run saw: a large one has 100 kB
-ALL_DOCUMENTS = 32 * MIB  # of what all processes of a job's runs saw
-LONGEST_ID = 100  # characters that are kept of what claims to be a scheduler's id
+LONGEST_DOCUMENT = 4 * MIB  # of a process's snapshot: a large one has 100 kB
+ALL_DOCUMENTS = 32 * MIB  # of the snapshots of all processes of a job
+LONGEST_ID = 100  # characters that are kept of a text that should be a scheduler's id
 MOST_NAMED = 10  # lines that cannot be read, of a journal
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
 ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
 PARTS = re.compile(r"(rank|instance)-(\d{1,6})/.+", re.DOTALL)
-# What Slurm and the kernel leave in a job's output, where nobody else remembers how it ended.
+# Messages of Slurm and the kernel in a job's output, for jobs that the scheduler has forgotten.
 WRITTEN: tuple[tuple[Failure, str], ...] = (
     ("time-out", r".*CANCELLED AT .* DUE TO TIME LIMIT.*"),
     ("node failure", r".*CANCELLED AT .* DUE TO NODE FAILURE.*"),
@@ -49,7 +49,7 @@ WRITTEN: tuple[tuple[Failure, str], ...] = (
 
 NO_ROOM = r".*(No space left on device|Disk quota exceeded).*"
 DUPLICATE = re.compile(r"duplicate[ _]job[ _]?id", re.IGNORECASE)
-# How the job script ends before it has begun, by exit code: see `claim` there.
+# Exit codes of a job script that could not claim its directory: see `claim` there.
 NOT_BEGUN: dict[str, tuple[Failure, str]] = {
     "73": (
         "disk full",
@@ -66,26 +66,26 @@ NOT_BEGUN: dict[str, tuple[Failure, str]] = {
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one run left. Times are seconds since the epoch, by the node's clock."""
+    """The record of one run. Times are seconds since the epoch, by the node's clock."""
 
     began: float | None
     ended: float | None
     exit_code: int | None  # of the program; 128 + n: ended by signal n
-    failure: str  # why the run is worth nothing, if the script or the program has named it
+    failure: str  # why the run has failed, if the script or the program has named it
     command: str
     output_tail: str
     runtime_version: str  # as the runtime printed it
-    files: Mapping[str, bytes]  # all that it left, by name relative to its directory
-    snapshot: dict[str, Any]  # from inside the wall; of several processes the first one's
+    files: Mapping[str, bytes]  # all files that it left, by name relative to its directory
+    snapshot: dict[str, Any]  # from inside the container, of the first of several processes
     others: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The same of the other processes, by name: "rank 1", "instance 3"."""
+    """The snapshots of the other processes, by name: "rank 1", "instance 3"."""
     culprit: str = ""  # which of several processes failed, and how: "rank 1 ended with exit code 3"
-    damage: str = ""  # what of it cannot be read, and why
+    damage: str = ""  # which file cannot be read, and why
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one of several processes left, apart from its results."""
+    """The record of one of several processes of a run, apart from its results."""
 
     name: str  # "rank 1", "instance 3"
     exit_code: int | None  # None: it was killed
@@ -100,39 +100,40 @@ class Part:
 
     @property
     def end(self) -> str:
+        """The process's end, to follow its name in a sentence."""
         return f"ended with exit code {describe_exit_code(self.exit_code)}"
 
     @property
     def was_ended(self) -> bool:
-        """Whether it only shared another one's end: launchers end all that are left."""
+        """Whether a launcher ended it because another process had failed."""
         return not self.failure and self.exit_code in (None, *ENDED_BY_SIGNAL)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one job left."""
+    """The record of one job."""
 
     started_by: str | None  # the scheduler's id of the copy that won
     exit_code: int | None  # None: it was killed before its end
     runs: dict[str, RunRecord]  # by uid, in the order in which they were to be run
     journal: list[dict[str, Any]]
-    snapshot: dict[str, str]  # from outside the walls: text by name
-    output_tail: str  # of the script and of the scheduler, for what went wrong around the runs
+    snapshot: dict[str, str]  # from outside the containers: text by name
+    output_tail: str  # of the script and of the scheduler, for failures outside the runs
     time_limit_reached: bool  # noticed by the script itself, where there is no scheduler
     bad_checksums: list[str]  # names of files that differ from what the script listed
-    missing: list[str]  # names of files that are read, listed by the script, and not there
+    missing: list[str]  # names of needed files that the script listed and that are not there
     checksums: dict[str, str]  # sha256 in hex, as the script listed it, by name
     sizes: dict[str, int]  # in bytes, of all files that are there, by name
-    failed_step: str = ""  # of a chore: which step ended it, and how
-    result: bytes | None = None  # of a chore
+    failed_step: str = ""  # of an operation: which step ended it, and how
+    result: bytes | None = None  # of an operation
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
 
 
 def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()) -> Record:
     """Read the files that `fetch_record` returned; `extra_files` as there."""
-    checksums = _checksums(files)
-    sizes = dict(files.sizes if isinstance(files, Fetched) else _sizes(files))
-    unread = _too_many_documents(files)
+    checksums = _parse_checksums(files)
+    sizes = dict(files.sizes if isinstance(files, Fetched) else _measure_sizes(files))
+    unread = _find_excess_documents(files)
     files = {name: content for name, content in files.items() if name not in unread}
     journal, damage = _read_lines(files.get("journal.ndjson", b""))
     times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
@@ -142,19 +143,19 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         name for name in sizes if re.fullmatch(r"output\.txt|job\.out|scheduler[^/]*\.out", name)
     ]
     return Record(
-        started_by=_text(files, "started")[:LONGEST_ID] or None,
-        exit_code=_number(files, "exit_code"),
+        started_by=_read_text(files, "started")[:LONGEST_ID] or None,
+        exit_code=_read_number(files, "exit_code"),
         runs={
             name.partition("-")[2]: _read_run(files, f"runs/{name}", times, unread)
             for name in in_order
         },
         journal=journal,
         snapshot={
-            clean_text(name.removeprefix("snapshot/")): _text(files, name)[:LONGEST]
+            clean_text(name.removeprefix("snapshot/")): _read_text(files, name)[:LONGEST]
             for name in sorted(files)
             if name.startswith("snapshot/")
         },
-        output_tail="\n".join(_tail(files, name) for name in sorted(outputs)).strip(),
+        output_tail="\n".join(_read_tail(files, name) for name in sorted(outputs)).strip(),
         time_limit_reached="time-limit" in files,
         bad_checksums=[
             name
@@ -164,25 +165,25 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         missing=[name for name in checksums if name not in sizes and is_needed(name, extra_files)],
         checksums=checksums,
         sizes=sizes,
-        failed_step=_failed_step(files),
+        failed_step=_describe_failed_step(files),
         result=files.get("result.json"),
         damage=tuple(damage),
     )
 
 
 def parse_journal(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of a journal and the bytes that they take: read on from there next time.
+    """Return the complete lines of a journal, and their bytes: the offset to read from next time.
 
-    Lines that are none of ours are left out: a disk that was full for a while leaves a stump.
+    Lines that cannot be read are left out: a disk that was full for a while leaves a cut-off line.
     """
     whole = content[: content.rfind(b"\n") + 1]
     if not whole and len(content) > LONGEST_LINE:
-        return [], len(content)  # whatever this is, its end is none of ours either
+        return [], len(content)  # no line of a journal is as long as this, nor is its end one
     return _read_lines(whole)[0], len(whole)
 
 
 def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
-    """The whole lines of a journal; of the others, which they are and what is wrong with them."""
+    """Return the lines of a journal, and for each that cannot be read its number and the reason."""
     lines: list[dict[str, Any]] = []
     damage: list[str] = []
     for number, line in _number_lines(content):
@@ -201,7 +202,7 @@ def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _number_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines, from 1 on; of too many the first and the last, which tell the end."""
+    """Yield the complete lines and their numbers, from 1; of too many the first and the last."""
     whole = content[: content.rfind(b"\n") + 1]
     count = whole.count(b"\n")
     half = MOST_LINES // 2
@@ -213,41 +214,41 @@ def _number_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(last, start=count - len(last) + 1)
 
 
-def name_failure(record: Record, last_word: LastWord | None) -> tuple[Failure, str]:
-    """Why a job did not come to its end, and in whose words; for a record without exit code 0."""
+def name_failure(record: Record, ending: JobEnding | None) -> tuple[Failure, str]:
+    """Return why a job failed: its kind and a message; for a record without exit code 0."""
     if record.time_limit_reached:
         return "time-out", "the time limit was reached"
-    if DUPLICATE.search(record.output_tail) or (last_word and DUPLICATE.search(last_word.reason)):
+    if DUPLICATE.search(record.output_tail) or (ending and DUPLICATE.search(ending.reason)):
         return (
             "controller failure",
             "the scheduler knew two jobs by this number and ended one (Duplicate jobid): its "
             "controller had lost its state. Try the job again",
         )
-    if last_word and record.started_by is None:
-        code = last_word.exit_code.partition(":")[0]
+    if ending and record.started_by is None:
+        code = ending.exit_code.partition(":")[0]
         if code in NOT_BEGUN:
             return NOT_BEGUN[code]
-    if record.started_by is None and (found := re2.search(NO_ROOM, record.output_tail)):
-        return "disk full", found[0].strip()
-    if last_word and last_word.kind and last_word.kind != "failed":
-        return last_word.kind, _said(last_word)
-    # Where single processes are killed for their memory, Slurm itself only knows FAILED 0:9.
+    if record.started_by is None and (match := re2.search(NO_ROOM, record.output_tail)):
+        return "disk full", match[0].strip()
+    if ending and ending.kind and ending.kind != "failed":
+        return ending.kind, _describe_ending(ending)
+    # If single processes are killed for their memory, Slurm itself only reports FAILED 0:9.
     for kind, pattern in WRITTEN:
-        if found := re2.search(f"(?i){pattern}", record.output_tail):
-            return kind, found[0].strip()
-    if last_word and last_word.kind:
-        return last_word.kind, _said(last_word)
+        if match := re2.search(f"(?i){pattern}", record.output_tail):
+            return kind, match[0].strip()
+    if ending and ending.kind:
+        return ending.kind, _describe_ending(ending)
     if record.exit_code:
         return (
             "failed",
             f"the job script ended with exit code {describe_exit_code(record.exit_code)}",
         )
-    said = f" (the scheduler says {last_word.native})" if last_word else ""
-    return "lost", f"the job left no exit code{said}"
+    scheduler_state = f" (the scheduler says {ending.native})" if ending else ""
+    return "lost", f"the job left no exit code{scheduler_state}"
 
 
-def _said(word: LastWord) -> str:
-    return " ".join(filter(None, [word.native, word.exit_code, word.reason]))
+def _describe_ending(ending: JobEnding) -> str:
+    return " ".join(filter(None, [ending.native, ending.exit_code, ending.reason]))
 
 
 def _read_run(
@@ -257,16 +258,19 @@ def _read_run(
     unread: Collection[str] = (),
 ) -> RunRecord:
     uid = directory.rpartition("/")[2].partition("-")[2]
-    left = {
+    run_files = {
         clean_text(name.removeprefix(f"{directory}/")): content
         for name, content in files.items()
         if name.startswith(f"{directory}/")
     }
-    parts = _parts(left)
-    failed = next(iter(sorted((one for one in parts if one.has_failed), key=_own_end_first)), None)
-    snapshots = {one.name: one.snapshot for one in parts if one.snapshot}
-    inside, damage = _document(left, "inside.json", INSIDE)
-    inside = inside or snapshots.pop("instance 0", {})
+    parts = _read_parts(run_files)
+    failed_part = next(
+        iter(sorted((part for part in parts if part.has_failed), key=_rank_own_failures_first)),
+        None,
+    )
+    snapshots = {part.name: part.snapshot for part in parts if part.snapshot}
+    snapshot_inside, damage = _read_document(run_files, "inside.json", INSIDE)
+    snapshot_inside = snapshot_inside or snapshots.pop("instance 0", {})
     too_many = [
         f"{name.removeprefix(directory + '/')}: with those beside it there are more than "
         f"{ALL_DOCUMENTS // MIB} MiB"
@@ -276,49 +280,49 @@ def _read_run(
     return RunRecord(
         began=times.get(("run began", uid)),
         ended=times.get(("run ended", uid)),
-        exit_code=_number(files, f"{directory}/exit_code"),
-        failure=_text(left, "failure")[-TAIL:] or _failure_of(failed),
-        command=_text(left, "command")[:LONGEST],
-        output_tail=_output(_tail(left, "output.txt"), parts, failed),
-        runtime_version=_text(left, "runtime_version")[:TAIL],
-        files=left,
-        snapshot=inside,
+        exit_code=_read_number(files, f"{directory}/exit_code"),
+        failure=_read_text(run_files, "failure")[-TAIL:] or _describe_failure(failed_part),
+        command=_read_text(run_files, "command")[:LONGEST],
+        output_tail=_join_outputs(_read_tail(run_files, "output.txt"), parts, failed_part),
+        runtime_version=_read_text(run_files, "runtime_version")[:TAIL],
+        files=run_files,
+        snapshot=snapshot_inside,
         others=snapshots,
-        culprit=f"{failed.name} {failed.end}" if failed else "",
-        damage=next(filter(None, [damage, *(one.damage for one in parts), *too_many]), ""),
+        culprit=f"{failed_part.name} {failed_part.end}" if failed_part else "",
+        damage=next(filter(None, [damage, *(part.damage for part in parts), *too_many]), ""),
     )
 
 
-def _parts(left: Mapping[str, bytes]) -> list[Part]:
-    """Each of several processes that left anything, by number."""
-    found = {(place[1], int(place[2])) for place in map(PARTS.fullmatch, left) if place}
-    return [_part(left, noun, number) for noun, number in sorted(found)]
+def _read_parts(run_files: Mapping[str, bytes]) -> list[Part]:
+    """Return the record of each of several processes that left files, by number."""
+    numbered = {(match[1], int(match[2])) for match in map(PARTS.fullmatch, run_files) if match}
+    return [_read_part(run_files, noun, number) for noun, number in sorted(numbered)]
 
 
-def _part(left: Mapping[str, bytes], noun: str, number: int) -> Part:
-    snapshot, damage = _document(left, f"{noun}-{number}/inside.json", INSIDE)
+def _read_part(run_files: Mapping[str, bytes], noun: str, number: int) -> Part:
+    snapshot, damage = _read_document(run_files, f"{noun}-{number}/inside.json", INSIDE)
     return Part(
         name=f"{noun} {number}",
-        exit_code=_number(left, f"{noun}-{number}/exit_code"),
-        failure=_text(left, f"{noun}-{number}/failure")[-TAIL:],
-        output=_tail(left, f"{noun}-{number}/output.txt"),
+        exit_code=_read_number(run_files, f"{noun}-{number}/exit_code"),
+        failure=_read_text(run_files, f"{noun}-{number}/failure")[-TAIL:],
+        output=_read_tail(run_files, f"{noun}-{number}/output.txt"),
         snapshot=snapshot,
         damage=damage,
     )
 
 
-def _own_end_first(part: Part) -> tuple[bool, bool]:
+def _rank_own_failures_first(part: Part) -> tuple[bool, bool]:
     return not part.failure, part.was_ended
 
 
-def _failure_of(failed: Part | None) -> str:
+def _describe_failure(failed: Part | None) -> str:
     return f"{failed.failure} ({failed.name})" if failed and failed.failure else ""
 
 
-def _output(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
-    """The end of what was printed, and of several processes whose it is: what failed comes last."""
-    # What the first rank printed stands in the run's own output already.
-    shown = [one for one in parts if one.name.startswith("instance ") and one is not failed]
+def _join_outputs(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
+    """Return the end of the output, with that of each process under its name, a failed one last."""
+    # The output of the first rank is part of the run's own output already.
+    shown = [part for part in parts if part.name.startswith("instance ") and part is not failed]
     if failed and not failed.was_ended:
         shown.append(failed)
     if not shown:
@@ -331,38 +335,40 @@ def _output(printed: str, parts: Sequence[Part], failed: Part | None) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _failed_step(files: Mapping[str, bytes]) -> str:
-    """Which step of a chore ended it, and how; empty if none did."""
+def _describe_failed_step(files: Mapping[str, bytes]) -> str:
+    """Return which step of an operation ended it, and how; empty if none did."""
     if "failure.json" not in files:
         return ""
-    failure, _ = _document(files, "failure.json", FAILED_STEP)
+    failure, _ = _read_document(files, "failure.json", FAILED_STEP)
     code = failure.get("exit_code")
-    words = "unknown" if code is None else describe_exit_code(code)
-    return f"{failure.get('doing') or 'set-up'}: exit code {words}"
+    code_text = "unknown" if code is None else describe_exit_code(code)
+    return f"{failure.get('doing') or 'set-up'}: exit code {code_text}"
 
 
-def _text(files: Mapping[str, bytes], name: str) -> str:
-    """A file as text. Databases take no NUL, and terminals write line ends of their own."""
+def _read_text(files: Mapping[str, bytes], name: str) -> str:
+    """Return a file as text, without NUL, which databases refuse, and with "\\n" as line ends."""
     return clean_text(files.get(name, b"")).replace("\r\n", "\n").strip()
 
 
-def _tail(files: Mapping[str, bytes], name: str) -> str:
-    """Return the end of a file as text, however much of the file came home."""
+def _read_tail(files: Mapping[str, bytes], name: str) -> str:
+    """Return the end of a file as text, even if only its end was fetched."""
     content = files.get(name, files.get(name + END, b""))
-    return _text({name: content[-4 * TAIL :]}, name)[-TAIL:]
+    return _read_text({name: content[-4 * TAIL :]}, name)[-TAIL:]
 
 
-def _sizes(files: Mapping[str, bytes]) -> dict[str, int]:
+def _measure_sizes(files: Mapping[str, bytes]) -> dict[str, int]:
     return {name: len(content) for name, content in files.items()}
 
 
-def _number(files: Mapping[str, bytes], name: str) -> int | None:
-    text = _text(files, name)
+def _read_number(files: Mapping[str, bytes], name: str) -> int | None:
+    text = _read_text(files, name)
     return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
 
-def _document(files: Mapping[str, bytes], name: str, shape: Shape) -> tuple[dict[str, Any], str]:
-    """A table in a file; none, and why, if it is not what it must be."""
+def _read_document(
+    files: Mapping[str, bytes], name: str, shape: Shape
+) -> tuple[dict[str, Any], str]:
+    """Return the JSON object in a file and ""; if it has another shape, {} and the reason."""
     content = files.get(name, b"{}")
     if len(content) > LONGEST_DOCUMENT:
         return {}, f"{name}: it has {len(content) / MIB:.0f} MiB"
@@ -372,8 +378,8 @@ def _document(files: Mapping[str, bytes], name: str, shape: Shape) -> tuple[dict
         return {}, f"{name}: {error}"
 
 
-def _too_many_documents(files: Mapping[str, bytes]) -> list[str]:
-    """Return the names of the largest documents about processes, beyond what is read of a job."""
+def _find_excess_documents(files: Mapping[str, bytes]) -> list[str]:
+    """Return the names of the largest snapshots of processes, beyond the limit for a job."""
     sizes = {
         name: len(content)
         for name, content in files.items()
@@ -384,16 +390,16 @@ def _too_many_documents(files: Mapping[str, bytes]) -> list[str]:
     return [name for name, total in zip(by_size, totals, strict=True) if total > ALL_DOCUMENTS]
 
 
-def _checksums(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return what the script listed. A disk that was full leaves a stump of the last line."""
-    found = {}
+def _parse_checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the check sums that the script listed. A full disk may have cut off the last line."""
+    checksums = {}
     listed = files.get("sha256sums", b"").decode(errors="surrogateescape")
     for line in listed[: listed.rfind("\n") + 1].split("\n")[:-1]:
         digest, _, name = line.partition("  ")
         if digest.startswith("\\"):  # how sha256sum writes a name with a line break or backslash
             digest = digest[1:]
             name = re.sub(
-                r"\\(.)", lambda found: {"n": "\n", "r": "\r"}.get(found[1], found[1]), name
+                r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), name
             )
-        found[name.removeprefix("./")] = digest
-    return found
+        checksums[name.removeprefix("./")] = digest
+    return checksums

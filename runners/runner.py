@@ -1,4 +1,4 @@
-"""One cluster, as the rest of Tare sees it: jobs go there, their records come back."""
+"""Sends jobs to a cluster, follows them, and fetches their records."""
 
 import io
 import shlex
@@ -8,18 +8,18 @@ from contextlib import suppress
 from runners.directories import Fetched, fetch_record
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
-from runners.schedulers import LastWord, Scheduler, Status
+from runners.schedulers import JobEnding, Scheduler, Status
 from runners.scripts import job_files
 from runners.transports import Transport
 from runners.transports.base import MIB
 from runners.untrusted import clean_text
 
-# What SSH carries is one word for the shell over there, which takes 128 KiB.
+# SSH sends a command as one argument for the remote shell, which takes 128 KiB.
 COMMAND_BYTES = 64 * 1024
 NEWS_LIMIT = MIB  # of one journal, at a time
 ALL_NEWS_LIMIT = 32 * MIB  # of all journals of one command
 
-# For each journal that has grown: which one, how many bytes are new, and those bytes.
+# Prints, for each journal that has grown, which one it is, how many bytes are new, and those bytes.
 JOURNALS = f"""room={ALL_NEWS_LIMIT}
 while [ $# -gt 0 ]; do
     if [ -f "$1/journal.ndjson" ]; then
@@ -38,7 +38,7 @@ done
 """
 
 
-# The end of a file, as much as a page shows of it.
+# Prints the end of a file, as much as a page shows of it.
 TAIL = """[ ! -e "$1" ] || exec tail -c "$2" "$1"
 """
 TAIL_BYTES = 8000
@@ -47,9 +47,9 @@ ROOM = ".tare-room"
 
 
 class Runner:
-    """Every method is one remote command, or two; all raise TryAgain when nobody answers.
+    """The jobs of one cluster. All methods raise TryAgain if it does not answer.
 
-    What is asked about more jobs than one command can name is asked in portions.
+    Each method runs one or two remote commands; more for more jobs than one command can name.
     """
 
     def __init__(self, transport: Transport, scheduler: Scheduler) -> None:
@@ -57,50 +57,50 @@ class Runner:
         self.scheduler = scheduler
 
     def submit(self, job: JobSpec) -> str:
-        """Send the job's files and submit it; the scheduler's id. Refused in its own words.
+        """Send the job's files, submit it, and return its id. Refused with the scheduler's message.
 
-        If the answer is lost, the job may be there all the same: ask `find` before trying again.
+        If the answer is lost, the job may exist all the same: call `find` before trying again.
         """
         self.transport.send(job.directory, job_files(job, self.scheduler))
         return self.scheduler.parse_submit(self.transport.run(self.scheduler.submit(job)))
 
     def find(self, job: JobSpec) -> str | None:
-        """The id of a job that may have been submitted; None if there is no trace of it.
+        """Return the id of a job that may have been submitted; None if there is no trace of it.
 
-        The file that it leaves when it starts is asked first: schedulers forget.
+        The file that it writes when it starts is read first: schedulers forget jobs.
         """
         with suppress(FileNotFoundError):
             known = clean_text(self.transport.read(f"{job.directory}/started")).strip()
-            if self.scheduler.is_id(known):  # else whoever wrote there was not the job's script
+            if self.scheduler.is_id(known):  # else it was not the job's script that wrote this
                 return known
         return self.scheduler.parse_find(self.transport.run(self.scheduler.find(job)))
 
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
-        """The live ones among these jobs, in one call to the scheduler for thousands of them."""
-        found: dict[str, Status] = {}
-        for some in portions(ids):
-            command = self.scheduler.status([one for (one,) in some])
-            done = self.transport.run(command, timeout=_seconds(some))
-            found |= self.scheduler.parse_status(done)
-        return found
+        """Return the status of the live jobs among these, with one call for thousands of jobs."""
+        statuses: dict[str, Status] = {}
+        for portion in split_into_portions(ids):
+            command = self.scheduler.status([job_id for (job_id,) in portion])
+            done = self.transport.run(command, timeout=_compute_timeout(portion))
+            statuses |= self.scheduler.parse_status(done)
+        return statuses
 
-    def journals(self, offsets: Mapping[str, int]) -> dict[str, bytes]:
-        """What journals have grown by, for those that have: offsets in bytes, by job directory.
+    def read_journals(self, offsets: Mapping[str, int]) -> dict[str, bytes]:
+        """Return what was appended to journals after these offsets in bytes, by job directory.
 
-        At most NEWS_LIMIT of each; the rest comes next time.
+        At most NEWS_LIMIT of each; the rest comes with the next call. Others are left out.
         """
-        found: dict[str, bytes] = {}
-        for some in portions(offsets, (str(offset) for offset in offsets.values())):
-            found |= self._journals(some)
-        return found
+        new_content: dict[str, bytes] = {}
+        for portion in split_into_portions(offsets, (str(offset) for offset in offsets.values())):
+            new_content |= self._read_journals(portion)
+        return new_content
 
-    def _journals(self, offsets: Sequence[tuple[str, ...]]) -> dict[str, bytes]:
+    def _read_journals(self, offsets: Sequence[tuple[str, ...]]) -> dict[str, bytes]:
         pairs = [text for pair in offsets for text in pair]
         argv = ["sh", "-c", JOURNALS, "journals", *pairs]
-        done = self.transport.run(argv, timeout=_seconds(offsets))
+        done = self.transport.run(argv, timeout=_compute_timeout(offsets))
         if done.returncode != 0:
-            words = clean_text(done.stderr).strip()
-            raise TryAgain(f"The journals cannot be read: {words}", kind="busy")
+            message = clean_text(done.stderr).strip()
+            raise TryAgain(f"The journals cannot be read: {message}", kind="busy")
         grown, answer = {}, io.BytesIO(done.stdout)
         while line := answer.readline():
             left, size = (int(number) for number in line.split())
@@ -110,8 +110,8 @@ class Runner:
             grown[offsets[len(offsets) - left // 2][0]] = content
         return grown
 
-    def tail(self, path: str) -> str:
-        """The end of a text file that is being written; empty if there is none."""
+    def read_tail(self, path: str) -> str:
+        """Return the end of a text file that is being written; empty if there is none."""
         done = self.transport.run(["sh", "-c", TAIL, "tail", path, str(TAIL_BYTES)])
         return clean_text(done.stdout)
 
@@ -130,39 +130,41 @@ class Runner:
             return no
         return None
 
-    def last_words(self, ids: Sequence[str]) -> dict[str, LastWord]:
-        """How jobs ended, as far as the scheduler remembers."""
-        found: dict[str, LastWord] = {}
-        for some in portions(ids, ids):  # they are named twice
-            command = self.scheduler.last_word([one for one, _ in some])
+    def read_endings(self, ids: Sequence[str]) -> dict[str, JobEnding]:
+        """Return how jobs ended, as far as the scheduler remembers."""
+        endings: dict[str, JobEnding] = {}
+        for portion in split_into_portions(ids, ids):  # they are named twice
+            command = self.scheduler.accounting([job_id for job_id, _ in portion])
             if command is None:
                 return {}
-            done = self.transport.run(command, timeout=_seconds(some))
-            found |= self.scheduler.parse_last_word(done)
-        return found
+            done = self.transport.run(command, timeout=_compute_timeout(portion))
+            endings |= self.scheduler.parse_accounting(done)
+        return endings
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """End jobs; those that have ended already do not matter."""
-        for some in portions(ids):
-            command = self.scheduler.cancel([one for (one,) in some])
-            self.scheduler.parse_cancel(self.transport.run(command, timeout=_seconds(some)))
+        """End jobs; those that have ended already are no error."""
+        for portion in split_into_portions(ids):
+            command = self.scheduler.cancel([job_id for (job_id,) in portion])
+            self.scheduler.parse_cancel(
+                self.transport.run(command, timeout=_compute_timeout(portion))
+            )
 
 
-def _seconds(some: Sequence[object]) -> float:
-    """How long a command about so many jobs may take."""
-    return 30 + len(some) / 50
+def _compute_timeout(portion: Sequence[object]) -> float:
+    """Return how many seconds a command about so many jobs may take."""
+    return 30 + len(portion) / 50
 
 
-def portions(*columns: Iterable[str]) -> Iterator[list[tuple[str, ...]]]:
-    """Yield rows of words, as many at a time as one command takes. None for none."""
-    some: list[tuple[str, ...]] = []
+def split_into_portions(*columns: Iterable[str]) -> Iterator[list[tuple[str, ...]]]:
+    """Yield the rows of these columns, as many at a time as fit into one command."""
+    portion: list[tuple[str, ...]] = []
     size = 0
     for row in zip(*columns, strict=True):
         length = len(shlex.join(row).encode(errors="surrogateescape")) + 1
-        if some and size + length > COMMAND_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(row)
+        if portion and size + length > COMMAND_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(row)
         size += length
-    if some:
-        yield some
+    if portion:
+        yield portion

@@ -67,7 +67,7 @@ def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
     record = read_record(files, extra_files=wanted)
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")
-    word = runner.last_words([row.scheduler_id]).get(row.scheduler_id)
+    word = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)
     reason, message = name_failure(record, word)
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
         return None

@@ -141,7 +141,7 @@ def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
 def _follow(rows: list[Job | Chore], runner: Runner) -> None:
     """Read the journals of all that is live in one call and tell what they speak of."""
     by_directory = {row.directory: row for row in rows}
-    news = runner.journals({row.directory: row.journal_offset for row in rows})
+    news = runner.read_journals({row.directory: row.journal_offset for row in rows})
     for directory, content in news.items():
         row = by_directory[directory]
         # What cannot be followed is left out: the files decide in the end.
@@ -153,7 +153,7 @@ def _follow_row(row: Job | Chore, content: bytes, runner: Runner) -> None:
     lines, consumed = parse_journal(content)
     if not lines:
         return
-    tail = runner.tail(f"{row.directory}/output.txt") if isinstance(row, Chore) else ""
+    tail = runner.read_tail(f"{row.directory}/output.txt") if isinstance(row, Chore) else ""
     with transaction.atomic():
         if isinstance(row, Job):
             follow_runs(row, lines)

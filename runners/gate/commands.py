@@ -53,7 +53,7 @@ SLURM = (
     Command("cancelling", ("scancel", "...", "<id>"), "slurm"),
     Command(
         "accounting",
-        ("bash", "-c", slurm.LAST_WORD, "last-word", "<ids>", "...", "<id>"),
+        ("bash", "-c", slurm.ACCOUNTING, "last-word", "<ids>", "...", "<id>"),
         "slurm",
     ),
     Command("version", ("sbatch", "--version"), "slurm"),
@@ -74,7 +74,7 @@ GRID_ENGINE = (
     Command("status", ("bash", "-c", grid_engine.STATUS, "status", "<ids>"), "grid_engine"),
     Command("cancelling", ("bash", "-c", grid_engine.CANCEL, "qdel", "...", "<id>"), "grid_engine"),
     Command(
-        "accounting", ("bash", "-c", grid_engine.LAST_WORD, "qacct", "...", "<id>"), "grid_engine"
+        "accounting", ("bash", "-c", grid_engine.ACCOUNTING, "qacct", "...", "<id>"), "grid_engine"
     ),
     Command("version", ("bash", "-c", grid_engine.VERSION), "grid_engine"),
     Command(

@@ -3,7 +3,7 @@
 from runners.schedulers.base import (
     PLACEHOLDERS,
     Failure,
-    LastWord,
+    JobEnding,
     PartitionFacts,
     Scheduler,
     Status,
@@ -24,7 +24,7 @@ __all__ = [
     "Direct",
     "Failure",
     "GridEngine",
-    "LastWord",
+    "JobEnding",
     "PartitionFacts",
     "Scheduler",
     "Slurm",

@@ -39,7 +39,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class LastWord:
+class JobEnding:
     """The scheduler's accounting of a job that has ended."""
 
     native: str
@@ -117,11 +117,11 @@ class Scheduler(ABC):
     def parse_cancel(self, done: Completed) -> None:
         """Raise TryAgain or Refused unless the scheduler accepted it."""
 
-    def last_word(self, ids: Sequence[str]) -> list[str] | None:
+    def accounting(self, ids: Sequence[str]) -> list[str] | None:
         """Return the command that asks how jobs ended, or None if there is no accounting."""
         return None
 
-    def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+    def parse_accounting(self, done: Completed) -> dict[str, JobEnding]:
         """Return how jobs ended, by id; jobs may be missing."""
         return {}
 

@@ -9,7 +9,7 @@ from runners.errors import Kind, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import (
     Failure,
-    LastWord,
+    JobEnding,
     PartitionFacts,
     Scheduler,
     Status,
@@ -46,7 +46,7 @@ timeout 10 qstat -j "$1" 2>/dev/null
 """
 )
 CANCEL = BEGIN + 'exec timeout 25 qdel "$@" 2>&1'
-LAST_WORD = (
+ACCOUNTING = (
     BEGIN
     + """for id; do timeout 20 qacct -j "$id" 2>/dev/null; done
 :
@@ -196,10 +196,10 @@ class GridEngine(Scheduler):
         if denied or done.returncode in NO_ANSWER:
             raise _explain_failure(done, Refused)
 
-    def last_word(self, ids: Sequence[str]) -> list[str] | None:
-        return ["bash", "-c", LAST_WORD, "qacct", *ids]
+    def accounting(self, ids: Sequence[str]) -> list[str] | None:
+        return ["bash", "-c", ACCOUNTING, "qacct", *ids]
 
-    def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+    def parse_accounting(self, done: Completed) -> dict[str, JobEnding]:
         # A job that was rerun, or a number that was used again, has several: the last counts.
         endings = map(_parse_accounting, RULE.split(clean_text(done.stdout)))
         return {job_id: ending for job_id, ending in endings if job_id}
@@ -258,13 +258,13 @@ def _parse_reason(detail: str) -> tuple[str, str]:
     return (number[1] if number else ""), reason
 
 
-def _parse_accounting(text: str) -> tuple[str, LastWord]:
+def _parse_accounting(text: str) -> tuple[str, JobEnding]:
     """Return the number of a job, and how it ended, from its part of `qacct -j`."""
     record = dict(_split_fields(text))
     failed, _, why = (part.strip() for part in record.get("failed", "").partition(":"))
     code = _parse_number(record.get("exit_status", ""))
     seconds, most = record.get("ru_wallclock", "?"), record.get("maxvmem", "?")
-    return record.get("jobnumber", ""), LastWord(
+    return record.get("jobnumber", ""), JobEnding(
         native="done" if failed == "0" else f"failed {failed}",
         exit_code=f"{code:g}",
         reason="; ".join(filter(None, [why, f"ran {seconds}, memory at most {most}"])),

@@ -10,7 +10,7 @@ from runners.errors import Kind, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import (
     Failure,
-    LastWord,
+    JobEnding,
     PartitionFacts,
     Scheduler,
     Status,
@@ -57,7 +57,7 @@ SITES: tuple[tuple[str, Kind, Scope], ...] = (
 TRIAL = 'unset "${!SBATCH_@}"; printf "%s\\n" "#!/bin/sh" "$@" | exec sbatch --test-only'
 # Without a database behind sacct the controller is asked, which remembers jobs for some minutes.
 # If neither knows, the job's own files tell how it ended.
-LAST_WORD = """{ words=$(sacct --parsable2 --noheader --jobs="$1" \\
+ACCOUNTING = """{ words=$(sacct --parsable2 --noheader --jobs="$1" \\
     --format=JobIDRaw,State,ExitCode,NodeList,Reason 2>&1 >&3); code=$?; } 3>&1
 case $words in *"accounting storage is disabled"*) ;; *)
     printf "%s\\n" "$words" >&2
@@ -190,11 +190,11 @@ class Slurm(Scheduler):
         if done.returncode != 0 and not FORGOTTEN.search(_error_message(done)):
             raise _explain_failure(done, Refused)
 
-    def last_word(self, ids: Sequence[str]) -> list[str] | None:
+    def accounting(self, ids: Sequence[str]) -> list[str] | None:
         # Not -X: it leaves out jobs that never became eligible. Steps have ids of their own form.
-        return ["bash", "-c", LAST_WORD, "last-word", ",".join(ids), *ids]
+        return ["bash", "-c", ACCOUNTING, "last-word", ",".join(ids), *ids]
 
-    def parse_last_word(self, done: Completed) -> dict[str, LastWord]:
+    def parse_accounting(self, done: Completed) -> dict[str, JobEnding]:
         lines = clean_text(done.stdout).splitlines()
         matches = [SHOWN_JOB.match(line) for line in lines]
         has_accounts = not (lines and all(matches))
@@ -207,7 +207,7 @@ class Slurm(Scheduler):
             name = state.partition(" ")[0]  # of "CANCELLED by 1000"
             if job_id.isdigit() and name in ENDED:
                 nodes = "" if node in NO_NODES else node
-                ending = LastWord(state, exit_code, _clean_reason(reason), nodes, ENDED[name])
+                ending = JobEnding(state, exit_code, _clean_reason(reason), nodes, ENDED[name])
                 if has_accounts and nodes and state == "CANCELLED":
                     ending = replace(ending, reason=BY_NOBODY, kind="controller failure")
                 endings[job_id] = ending

@@ -85,7 +85,7 @@ def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
         mock.patch.object(Runner, "find", return_value=None),
         mock.patch.object(Runner, "poll", return_value={}),
         mock.patch.object(Runner, "collect", return_value=Fetched({}, {"job.sh": 9})),
-        mock.patch.object(Runner, "last_words", return_value={}),
+        mock.patch.object(Runner, "read_endings", return_value={}),
         mock.patch.object(Transport, "write", full),
     ):
         finish(made)

@@ -72,7 +72,7 @@ def steady(cluster: Cluster) -> tuple[int, int]:
 
     with (
         mock.patch.object(Runner, "poll", queued),
-        mock.patch.object(Runner, "journals", return_value={}),
+        mock.patch.object(Runner, "read_journals", return_value={}),
         CaptureQueriesContext(connection) as queries,
     ):
         assert execution.tick(cluster.pk) == "done"  # the first writes what the scheduler said

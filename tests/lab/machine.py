@@ -83,7 +83,10 @@ class Machine:
         """Submit a job and wait until its first program runs."""
         job_id = self.runner.submit(job)
         self.until(
-            lambda: b"run began" in self.runner.journals({job.directory: 0}).get(job.directory, b"")
+            lambda: (
+                b"run began"
+                in self.runner.read_journals({job.directory: 0}).get(job.directory, b"")
+            )
         )
         return job_id
 
@@ -93,8 +96,8 @@ class Machine:
 
     def failure(self, record: Record, job_id: str) -> tuple[str, str]:
         """Why it failed; the accounting daemon is told of a job's end a moment later."""
-        self.until(lambda: job_id in self.runner.last_words([job_id]))
-        return name_failure(record, self.runner.last_words([job_id])[job_id])
+        self.until(lambda: job_id in self.runner.read_endings([job_id]))
+        return name_failure(record, self.runner.read_endings([job_id])[job_id])
 
 
 @contextmanager

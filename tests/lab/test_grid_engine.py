@@ -81,8 +81,8 @@ def test_one_block_runs_in_every_environment(site):
     assert runs[5].failure == "image missing: /none/it's.sif"
     site.measured_alike(job, runs[:5])
     assert re.search(rf"^job_number: +{job_id}$", record.snapshot["scheduler"], re.MULTILINE)
-    site.until(lambda: job_id in site.runner.last_words([job_id]))
-    assert site.runner.last_words([job_id])[job_id].kind == ""
+    site.until(lambda: job_id in site.runner.read_endings([job_id]))
+    assert site.runner.read_endings([job_id])[job_id].kind == ""
     assert site.runner.find(job) == job_id
 
 
@@ -132,7 +132,7 @@ def test_a_job_that_waits_says_why_and_can_be_cancelled(site, full):
     site.runner.cancel([job_id])
     site.until(lambda: not site.runner.poll([job_id]))
     assert site.runner.find(job) is None
-    assert site.runner.last_words([job_id]) == {}  # never ran: Grid Engine remembers nothing
+    assert site.runner.read_endings([job_id]) == {}  # never ran: Grid Engine remembers nothing
     site.runner.cancel([job_id])
 
 

@@ -41,8 +41,8 @@ def test_one_block_runs_in_every_environment(cluster):
     cluster.measured_alike(job, runs[:5])
     assert f"JobId={job_id} " in record.snapshot["scheduler"]
     assert "1.4" in runs[1].runtime_version
-    cluster.until(lambda: job_id in cluster.runner.last_words([job_id]))
-    assert cluster.runner.last_words([job_id])[job_id].kind == ""
+    cluster.until(lambda: job_id in cluster.runner.read_endings([job_id]))
+    assert cluster.runner.read_endings([job_id])[job_id].kind == ""
     assert cluster.runner.find(job) == job_id
 
 
@@ -64,7 +64,7 @@ def test_a_running_job_tells_how_far_it_is(cluster):
     job_id = cluster.begun(job)
     seen, offset = [], 0
     while f"{job.uid}-r1" not in str(seen):
-        content = cluster.runner.journals({job.directory: offset}).get(job.directory, b"")
+        content = cluster.runner.read_journals({job.directory: offset}).get(job.directory, b"")
         lines, consumed = parse_journal(content)
         seen, offset = seen + lines, offset + consumed
     assert (
@@ -121,8 +121,8 @@ def test_without_a_database_the_controller_remembers(cluster, monkeypatch):
             "run",
             lambda argv, **kw: run(["env", f"SLURM_CONF={folder}/slurm.conf", *argv], **kw),
         )
-        cluster.until(lambda: runner.last_words([job_id]))
-        told = runner.last_words([job_id, "999999"])
+        cluster.until(lambda: runner.read_endings([job_id]))
+        told = runner.read_endings([job_id, "999999"])
     assert set(told) == {job_id}
     assert (told[job_id].kind, told[job_id].node[:4]) == ("cancelled outside", "node")
 

@@ -460,23 +460,23 @@ def test_journals_are_read_on_from_an_offset_in_one_command(runner, block, progr
     monkeypatch.setattr(
         runner.transport, "run", lambda argv, **kw: commands.append(argv) or run(argv, **kw)
     )
-    grown = runner.journals({job.directory: 0 for job in jobs})
+    grown = runner.read_journals({job.directory: 0 for job in jobs})
     assert list(grown) == [job.directory for job in jobs[:2]]
     for job in jobs[:2]:
         assert grown[job.directory] == (Path(job.directory) / "journal.ndjson").read_bytes()
     lines, offset = parse_journal(grown[jobs[1].directory])
     half = len(json.dumps(lines[0])) + 1
-    more = runner.journals({jobs[0].directory: offset, jobs[1].directory: half})
+    more = runner.read_journals({jobs[0].directory: offset, jobs[1].directory: half})
     assert more == {jobs[1].directory: grown[jobs[1].directory][half:]}
     assert len(commands) == 2
-    assert runner.journals({}) == {}
+    assert runner.read_journals({}) == {}
 
 
 def test_nothing_is_asked_where_nothing_is_to_be_known(runner, monkeypatch):
     monkeypatch.setattr(runner.transport, "run", None)
     assert runner.poll([]) == {}
-    assert runner.last_words([]) == {}
-    assert runner.last_words(["1-1"]) == {}
+    assert runner.read_endings([]) == {}
+    assert runner.read_endings(["1-1"]) == {}
     runner.cancel([])
 
 
@@ -513,6 +513,6 @@ def test_what_keeps_a_job_from_being_started_is_the_machines(words, kind):
 
 def test_a_machine_that_does_not_answer_is_worth_trying_again(runner, monkeypatch):
     monkeypatch.setattr(runner.transport, "run", lambda *a, **k: Completed(127, b"", b"no sh"))
-    for ask in (lambda: runner.poll(["1-1"]), lambda: runner.journals({"/x": 0})):
+    for ask in (lambda: runner.poll(["1-1"]), lambda: runner.read_journals({"/x": 0})):
         with pytest.raises(TryAgain, match="no sh"):
             ask()

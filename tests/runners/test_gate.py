@@ -141,7 +141,7 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
         scheduler.find(job),
         scheduler.status(ids),
         scheduler.cancel(ids),
-        scheduler.last_word(ids),
+        scheduler.accounting(ids),
         scheduler.version(),
         scheduler.partitions(),
         scheduler.trial(job),
@@ -258,9 +258,9 @@ def test_a_whole_life_of_a_job_passes_through(gated: Gated, through: SSH) -> Non
     assert runner.find(job) == job_id
     record = finished(runner, job, job_id)
     assert (record.exit_code, record.started_by) == (0, job_id)
-    assert runner.journals({job.directory: 0})[job.directory]
-    assert "job ended" in runner.tail(f"{job.directory}/journal.ndjson")
-    assert runner.last_words([job_id]) == {}
+    assert runner.read_journals({job.directory: 0})[job.directory]
+    assert "job ended" in runner.read_tail(f"{job.directory}/journal.ndjson")
+    assert runner.read_endings([job_id]) == {}
 
 
 def test_a_large_file_passes_through(gated: Gated, through: SSH) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec, Resources
-from runners.schedulers import GridEngine, LastWord, Status
+from runners.schedulers import GridEngine, JobEnding, Status
 from runners.transports import Completed
 
 GRID_ENGINE = GridEngine()
@@ -361,7 +361,7 @@ LIMIT = "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit"
 )
 def test_the_last_word_is_read(failed, exit_status, wall, category, kind, words):
     printed = accounted(failed, exit_status, wall, category)
-    (word,) = GRID_ENGINE.parse_last_word(said(printed)).values()
+    (word,) = GRID_ENGINE.parse_accounting(said(printed)).values()
     assert (word.kind, word.node) == (kind, "node7")
     assert f"{word.native} {word.exit_code}".startswith(words)
     assert failed.partition(": ")[2] in word.reason
@@ -369,8 +369,8 @@ def test_the_last_word_is_read(failed, exit_status, wall, category, kind, words)
 
 def test_the_last_word_says_how_long_it_ran_and_what_it_took():
     printed = accounted(LIMIT, "143                  (Terminated)", "5s", "-l h_rt=5")
-    assert GRID_ENGINE.parse_last_word(said(printed)) == {
-        "22": LastWord(
+    assert GRID_ENGINE.parse_accounting(said(printed)) == {
+        "22": JobEnding(
             "failed 37",
             "143",
             "qmaster enforced h_rt, h_cpu, or h_vmem limit; ran 5s, memory at most 5.957MB",
@@ -382,16 +382,16 @@ def test_the_last_word_says_how_long_it_ran_and_what_it_took():
 
 def test_of_several_records_the_latest_counts():
     printed = accounted("25  : rescheduling", "0", "0s", "NONE") + accounted("0", "0", "9s", "NONE")
-    assert GRID_ENGINE.parse_last_word(said(printed))["22"].kind == ""
+    assert GRID_ENGINE.parse_accounting(said(printed))["22"].kind == ""
     both = accounted("0", "0", "9s", "NONE", 3) + accounted("0", "1", "9s", "NONE", 4)
     assert {
-        job_id: word.kind for job_id, word in GRID_ENGINE.parse_last_word(said(both)).items()
+        job_id: word.kind for job_id, word in GRID_ENGINE.parse_accounting(said(both)).items()
     } == {"3": "", "4": "failed"}
 
 
 @pytest.mark.parametrize("answer", [said(), said(stderr="error: job id 99 not found\n")])
 def test_what_nobody_remembers_is_left_out(answer):
-    assert GRID_ENGINE.parse_last_word(answer) == {}
+    assert GRID_ENGINE.parse_accounting(answer) == {}
 
 
 # --- Looking beforehand

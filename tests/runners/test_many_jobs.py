@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.runner import COMMAND_BYTES, NEWS_LIMIT, Runner, portions
+from runners.runner import COMMAND_BYTES, NEWS_LIMIT, Runner, split_into_portions
 from runners.schedulers import SCHEDULERS
 from runners.schedulers.direct import Direct
 from runners.transports import SSH
@@ -25,7 +25,7 @@ def test_the_journals_of_thousands_are_read(ssh: SSH, tmp_path: Path) -> None:
         offsets[str(folder)] = 2
         if number % 100 == 0:
             (folder / "journal.ndjson").write_text(f"x\n{number}\n")
-    news = Runner(ssh, Direct()).journals(offsets)
+    news = Runner(ssh, Direct()).read_journals(offsets)
     found = {int(Path(folder).name[:32], 16): content for folder, content in news.items()}
     assert found == {number: b"%d\n" % number for number in range(0, MANY, 100)}
 
@@ -52,30 +52,30 @@ def test_thousands_are_asked_about_and_cancelled(ssh: SSH) -> None:
 def test_a_journal_without_end_comes_piece_by_piece(ssh: SSH, tmp_path: Path) -> None:
     (tmp_path / "journal.ndjson").write_bytes(b"x" * (3 * NEWS_LIMIT))
     runner, folder = Runner(ssh, Direct()), str(tmp_path)
-    assert len(runner.journals({folder: 0})[folder]) == NEWS_LIMIT
-    assert len(runner.journals({folder: 3 * NEWS_LIMIT - 5})[folder]) == 5
+    assert len(runner.read_journals({folder: 0})[folder]) == NEWS_LIMIT
+    assert len(runner.read_journals({folder: 3 * NEWS_LIMIT - 5})[folder]) == 5
 
 
 def test_what_is_no_file_is_no_journal(ssh: SSH, tmp_path: Path) -> None:
     (tmp_path / "a/journal.ndjson").mkdir(parents=True)
     (tmp_path / "b").mkdir()
     (tmp_path / "b/journal.ndjson").symlink_to("/dev/zero")
-    assert Runner(ssh, Direct()).journals({str(tmp_path / name): 0 for name in "ab"}) == {}
+    assert Runner(ssh, Direct()).read_journals({str(tmp_path / name): 0 for name in "ab"}) == {}
 
 
 def test_no_command_names_more_than_it_can() -> None:
     ids = [str(10**9 + number) for number in range(20_000)]
     for kind, scheduler in SCHEDULERS.items():
         made: Any = scheduler()
-        for some in portions(ids, ids):
+        for some in split_into_portions(ids, ids):
             names = [one for one, _ in some]
-            for command in (made.status(names), made.cancel(names), made.last_word(names)):
+            for command in (made.status(names), made.cancel(names), made.accounting(names)):
                 assert sum(len(word) + 3 for word in command or []) < 128 * 1024, kind
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=50)))
 def test_portions_hold_everything_in_order(words: list[str]) -> None:
     words *= 50
-    parts = list(portions(words))
+    parts = list(split_into_portions(words))
     assert [word for part in parts for (word,) in part] == words
     assert all(sum(len(word) for (word,) in part) <= COMMAND_BYTES for part in parts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runners import records
 from runners.directories import Fetched
 from runners.records import name_failure, parse_journal, read_record
-from runners.schedulers import LastWord
+from runners.schedulers import JobEnding
 
 
 def journal(*lines: dict[str, object]) -> bytes:
@@ -160,7 +160,7 @@ MEMORY = (
 def test_the_last_word_names_the_failure(word, output, named):
     native, exit_code, kind = word.split(" ", 2)
     record = read_record({"scheduler-7.out": output.encode()})
-    assert name_failure(record, LastWord(native, exit_code, "", "node1", kind)) == named
+    assert name_failure(record, JobEnding(native, exit_code, "", "node1", kind)) == named
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_no_output_keeps_everybody_waiting(word):
 
 def test_a_full_disk_is_named_where_the_job_could_not_begin():
     """Slurm only knows FAILED 73:0."""
-    word = LastWord("FAILED", "73:0", "NonZeroExitCode", "node1", "failed")
+    word = JobEnding("FAILED", "73:0", "NonZeroExitCode", "node1", "failed")
     kind, words = name_failure(read_record({}), word)
     assert (kind, "73" in words, "quota" in words) == ("disk full", True, True)
     begun = read_record({"started": b"7\n"})
@@ -221,7 +221,7 @@ def test_a_full_disk_is_named_without_accounting(words):
 
 @pytest.mark.parametrize("reason", ["Duplicate jobid", "Duplicate_jobid"])
 def test_a_controller_that_lost_its_state_is_nobody_cancelling(reason):
-    word = LastWord("CANCELLED", "0:0", reason, "node1", "cancelled outside")
+    word = JobEnding("CANCELLED", "0:0", reason, "node1", "cancelled outside")
     assert name_failure(read_record({}), word)[0] == "controller failure"
 
 

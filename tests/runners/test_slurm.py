@@ -8,7 +8,7 @@ import pytest
 
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec, Resources
-from runners.schedulers import LastWord, Slurm, Status
+from runners.schedulers import JobEnding, Slurm, Status
 from runners.transports import Completed
 
 SLURM = Slurm()
@@ -245,7 +245,7 @@ def test_forgotten_jobs_are_absent(answer):
 )
 def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(words):
     answer = said(stderr=words, code=1)
-    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_last_word):
+    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_accounting):
         with pytest.raises(TryAgain):
             parse(answer)
 
@@ -304,8 +304,8 @@ def test_a_refused_cancellation_is_told():
     ],
 )
 def test_the_last_word_is_read(printed, native, exit_code, kind):
-    assert SLURM.parse_last_word(said(printed)) == {
-        "7": LastWord(native, exit_code, "", "node1", kind)
+    assert SLURM.parse_accounting(said(printed)) == {
+        "7": JobEnding(native, exit_code, "", "node1", kind)
     }
 
 
@@ -321,8 +321,8 @@ def test_a_controller_that_has_lost_its_state_is_nobody_cancelling():
 def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     """A requeued job has several rows; a database that lags behind still calls a job running."""
     printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
-    assert SLURM.parse_last_word(said(printed)) == {
-        "7": LastWord("COMPLETED", "0:0", "", "node2", "")
+    assert SLURM.parse_accounting(said(printed)) == {
+        "7": JobEnding("COMPLETED", "0:0", "", "node2", "")
     }
 
 
@@ -336,7 +336,7 @@ TOLD = (
 
 
 def test_without_a_database_the_controller_is_asked():
-    assert SLURM.last_word(["7", "8"])[-3:] == ["7,8", "7", "8"]
+    assert SLURM.accounting(["7", "8"])[-3:] == ["7,8", "7", "8"]
     printed = "".join(
         TOLD.format(id=number, state=state, reason=reason, exit=code, node=node)
         for number, state, reason, code, node in [
@@ -348,13 +348,13 @@ def test_without_a_database_the_controller_is_asked():
         ]
     )
     forgotten = "slurm_load_jobs error: Invalid job id specified\n"
-    assert SLURM.parse_last_word(said(printed, forgotten, 1)) == {
-        "3": LastWord("FAILED", "7:0", "NonZeroExitCode", "node1", "failed"),
-        "4": LastWord("COMPLETED", "0:0", "", "node2", ""),
-        "6": LastWord("CANCELLED", "0:0", "", "", "cancelled outside"),
-        "7": LastWord("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out"),
+    assert SLURM.parse_accounting(said(printed, forgotten, 1)) == {
+        "3": JobEnding("FAILED", "7:0", "NonZeroExitCode", "node1", "failed"),
+        "4": JobEnding("COMPLETED", "0:0", "", "node2", ""),
+        "6": JobEnding("CANCELLED", "0:0", "", "", "cancelled outside"),
+        "7": JobEnding("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out"),
     }
-    assert SLURM.parse_last_word(said("", forgotten, 1)) == {}
+    assert SLURM.parse_accounting(said("", forgotten, 1)) == {}
 
 
 HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
@@ -362,11 +362,11 @@ HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
 
 @pytest.mark.parametrize("printed", [HTML, "7|RUNNING|None\nmaintenance until Monday\n"])
 def test_an_answer_that_is_none_says_nothing_about_jobs(printed):
-    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_last_word):
+    for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_accounting):
         with pytest.raises(TryAgain, match="no answer of Slurm's"):
             parse(said(printed))
 
 
 def test_without_accounting_nobody_remembers():
     words = "Slurm accounting storage is disabled\n"
-    assert SLURM.parse_last_word(said(stderr=words, code=1)) == {}
+    assert SLURM.parse_accounting(said(stderr=words, code=1)) == {}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused, TryAgain
 from runners.records import name_failure, parse_journal, read_record
-from runners.schedulers import SCHEDULERS, LastWord
+from runners.schedulers import SCHEDULERS, JobEnding
 from runners.shapes import BUILD, INSIDE, LINE, SOFTWARE, SURVEY
 from runners.transports.base import Completed
 from runners.untrusted import (
@@ -210,7 +210,7 @@ def test_a_scheduler_answers_no_answers_not_or_is_read(kind: str, done: Complete
         scheduler.parse_find,
         scheduler.parse_status,
         scheduler.parse_cancel,
-        scheduler.parse_last_word,
+        scheduler.parse_accounting,
         scheduler.parse_partitions,
         scheduler.parse_trial,
     ):
@@ -254,5 +254,5 @@ def test_a_report_is_numbers_or_not_sane(kind: str, report: bytes, spec: bytes, 
 
 
 def test_a_last_word_has_a_place_in_every_message() -> None:
-    word = LastWord("FAILED", "1:0", "", "node1", "failed")
+    word = JobEnding("FAILED", "1:0", "", "node1", "failed")
     assert name_failure(read_record({}), word)[0] == "failed"
