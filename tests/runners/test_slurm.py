@@ -312,9 +312,9 @@ def test_the_last_word_is_read(printed, native, exit_code, kind):
 def test_a_controller_that_has_lost_its_state_is_nobody_cancelling():
     """As seen in the lab, its state wiped while a job ran: accounts then name nobody."""
     printed = "3|CANCELLED|0:0|node1|None\n3.batch|CANCELLED|0:0|node1|\n"
-    last = SLURM.parse_last_word(said(printed))["3"]
+    last = SLURM.parse_accounting(said(printed))["3"]
     assert (last.kind, "lost its state" in last.reason) == ("controller failure", True)
-    waiting = SLURM.parse_last_word(said("4|CANCELLED|0:0|None assigned|None\n"))["4"]
+    waiting = SLURM.parse_accounting(said("4|CANCELLED|0:0|None assigned|None\n"))["4"]
     assert (waiting.kind, waiting.node) == ("cancelled outside", "")
 
 
