@@ -87,8 +87,8 @@ def about(path: Path, *, architecture: str = "amd64", count: Count | None = None
             layer = Layer(Blob(0, size, ""), "")
             surveyed = _survey(file, [layer], count)
             return About(kind, _digest(file, None), size, _machine(surveyed), survey=surveyed)
-        manifest = layers.Archive(file).manifest(architecture)
-        with layers.as_bad_image():
+        manifest = layers.Archive(file).read_manifest(architecture)
+        with layers.explain_bad_manifest():
             config = manifest.config.get("config") or {}
             variables = tuple(str(one) for one in config.get("Env") or ())
             labels = {str(k): str(v) for k, v in (config.get("Labels") or {}).items()}
@@ -114,7 +114,7 @@ def to_oci(source: Path, target: Path, *, architecture: str = "amd64") -> str:
     try:
         with _refused(source), _bare(source, partial) as file:
             archive = layers.Archive(file)
-            manifest = archive.manifest(architecture)
+            manifest = archive.read_manifest(architecture)
             with partial.open("wb") as made:
                 digest = _rewrite(file, archive, manifest, made)
         partial.replace(target)
@@ -177,7 +177,7 @@ def _survey(file: BinaryIO, found: list[Layer], count: Count | None) -> dict[str
     buffer = memoryview(bytearray(CHUNK))
 
     def take(path: str, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
-        if tree.whiteout(path):
+        if tree.apply_whiteout(path):
             return
         if member.isdir():
             entry = survey.Entry(survey.FOLDER, member.mode, 0, "")
@@ -186,20 +186,20 @@ def _survey(file: BinaryIO, found: list[Layer], count: Count | None) -> dict[str
             entry = survey.Entry(survey.LINK, 0, 0, member.linkname)
             tree.put(path, Node(tree.layer, entry, member.linkname))
         elif member.islnk():
-            source = tree.find(layers.plain(member.linkname))
+            source = tree.find(layers.clean_name(member.linkname))
             if source is None or source.children is not None:
                 raise BadImage(f"{path!r} is a hard link to {member.linkname!r}, which is no file")
             tree.put(path, Node(tree.layer, source.value, source.link))
         elif content is not None:
             digest, size = hashlib.sha256(), 0
-            whole = bytearray() if inventory.wanted(path, member.size) else None
+            whole = bytearray() if inventory.needs_content(path, member.size) else None
             while length := content.readinto(buffer):  # type: ignore[attr-defined]
                 digest.update(buffer[:length])
                 size += length
                 if whole is not None:
                     whole += buffer[:length]
             if whole is not None:
-                kept[f"{path}\0{digest.hexdigest()}"] = inventory.essence(path, bytes(whole))
+                kept[f"{path}\0{digest.hexdigest()}"] = inventory.reduce_content(path, bytes(whole))
             entry = survey.Entry(survey.FILE, member.mode, size, digest.hexdigest())
             tree.put(path, Node(tree.layer, entry))
         elif tree.find(path):  # a device or a pipe: nothing, but what was there before is gone
@@ -257,11 +257,11 @@ def _first_names(file: BinaryIO) -> list[str]:
     magic = file.read(8)
     file.seek(0)
     names: list[str] = []
-    with layers.unpacked(file, magic) as bare:
+    with layers.open_unpacked(file, magic) as bare:
         try:
             with tarfile.open(fileobj=bare, mode="r|", tarinfo=layers.Member) as tar:
                 for member in tar:
-                    names.append(layers.plain(member.name))
+                    names.append(layers.clean_name(member.name))
                     if len(names) == 200:
                         break
         except (tarfile.TarError, OSError, EOFError) as error:
@@ -302,7 +302,7 @@ def _bare(source: Path, beside: Path) -> Iterator[BinaryIO]:
             return
         unpacked = beside.with_name(f"{beside.name}.tar")
         try:
-            with layers.unpacked(file, magic) as bare, unpacked.open("w+b") as made:
+            with layers.open_unpacked(file, magic) as bare, unpacked.open("w+b") as made:
                 reader = layers.Unpacked(bare, source.stat().st_size, [0])
                 while chunk := reader.read(CHUNK):
                     made.write(chunk)

@@ -132,11 +132,11 @@ def resolve(
             if "manifests" not in document:
                 break
             index_digest = index_digest or digest
-            digest = layers.chosen(document["manifests"], architecture, "linux")
-            layers.hex_of(digest)
+            digest = layers.choose_manifest(document["manifests"], architecture, "linux")
+            layers.parse_digest(digest)
             content = session.fetch_manifest(digest)
             actual_digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            layers.check("the manifest", digest, actual_digest.partition(":")[2])
+            layers.check_digest("the manifest", digest, actual_digest.partition(":")[2])
             document = _parse_object(content)
         if "layers" not in document or "config" not in document:
             raise layers.BadImage(
@@ -144,7 +144,7 @@ def resolve(
                 f"image (schemaVersion {document.get('schemaVersion')!r}, "
                 f"{document.get('artifactType') or document.get('mediaType')!r})"
             )
-        size = sum(layers.size_of(one) for one in (document["config"], *document["layers"]))
+        size = sum(layers.parse_size(one) for one in (document["config"], *document["layers"]))
     return Resolved(reference, digest, content, size, index_digest)
 
 
@@ -168,7 +168,7 @@ def fetch(
         manifest = _parse_object(resolved.manifest)
         blobs = {
             layer["digest"]: Descriptor(
-                f"sha256:{layers.hex_of(layer['digest'])}", layers.size_of(layer)
+                f"sha256:{layers.parse_digest(layer['digest'])}", layers.parse_size(layer)
             )
             for layer in manifest["layers"]
         }
@@ -302,10 +302,10 @@ class Session:
 
     def fetch_small_blob(self, digest: str) -> bytes:
         """Return a blob that fits into memory."""
-        layers.hex_of(digest)
+        layers.parse_digest(digest)
         with self.open(f"/blobs/{digest}") as answer:
             content = self.read_whole(answer)
-        layers.check("the configuration", digest, hashlib.sha256(content).hexdigest())
+        layers.check_digest("the configuration", digest, hashlib.sha256(content).hexdigest())
         return content
 
     @contextlib.contextmanager
@@ -483,7 +483,7 @@ def _read_error_messages(content: bytes) -> str:
 def _refuse_bad_images(reference: Reference) -> Iterator[None]:
     """Turn errors in an image's content into Refused."""
     try:
-        with layers.as_bad_image():
+        with layers.explain_bad_manifest():
             yield
     except layers.BadImage as error:
         message = str(error).rstrip(".")

@@ -1,9 +1,10 @@
-"""A base and one more folder become an image.
+"""Extend a base image by the layer of one folder.
 
     python3 extend.py ROOT PREFIX --result FILE --folder FOLDER [--base ARCHIVE] [--survey FILE]
 
-ROOT/PREFIX becomes the last layer of the OCI archive ARCHIVE; without one, ROOT as a whole is the
-image. The image's digest names the file in FOLDER. FILE gets what is known of it, and its survey.
+ROOT/PREFIX becomes the last layer of the OCI archive ARCHIVE; without an archive, all of ROOT is
+the image. Its file in FOLDER is named by its digest. FILE gets JSON: digest, sha256, bytes, path,
+and the survey.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if not __package__:
 
 from . import layers, pack
 
-# Docker's names of the same things.
+# Docker's media types -> those of OCI.
 OCI = {
     "application/vnd.docker.image.rootfs.diff.tar.gzip": pack.LAYER + "+gzip",
     "application/vnd.docker.image.rootfs.diff.tar": pack.LAYER,
@@ -37,54 +38,61 @@ def extend(
     labels: Mapping[str, str],
     reference: str,
 ) -> str:
-    """Write the base's layers and one more; the manifest's digest. Raises layers.BadImage."""
+    """Write the base's layers and one more; return the digest. Raises layers.BadImage."""
     machine = os.uname().machine
     writer = pack.Writer(file)
     with open(base, "rb") as archive:
-        found = layers.Archive(archive).manifest(pack.ARCHITECTURES.get(machine, machine))
+        architecture = pack.ARCHITECTURES.get(machine, machine)
+        base_image = layers.Archive(archive).read_manifest(architecture)
         descriptors: List[Dict[str, Any]] = []
-        for descriptor, layer in zip(found.content["layers"], found.layers):
+        for descriptor, layer in zip(base_image.content["layers"], base_image.layers):
             stream = layers.Stream(archive, layer.blob)
             writer.add_blob(layer.blob.sha256, layer.blob.size, stream)
             stream.finish()
-            kind = descriptor.get("mediaType", pack.LAYER)
+            media_type = descriptor.get("mediaType", pack.LAYER)
+            media_type = OCI.get(media_type, media_type)
             digest = layer.blob.sha256
-            descriptors.append(pack.descriptor(OCI.get(kind, kind), digest, layer.blob.size))
-    added = writer.add_layer(source)
-    image = configured(found.config, variables, labels)
-    image["rootfs"]["diff_ids"].append(added["digest"])
+            descriptors.append(pack.descriptor(media_type, digest, layer.blob.size))
+    new_layer = writer.add_layer(source)
+    image = extend_configuration(base_image.config, variables, labels)
+    image["rootfs"]["diff_ids"].append(new_layer["digest"])
     if image.get("history"):
         image["history"].append(
             {"created": image["created"], "created_by": "tare: " + source.prefix}
         )
     config = pack.as_bytes(image)
-    about = pack.descriptor(pack.CONFIG, hashlib.sha256(config).hexdigest(), len(config))
+    config_entry = pack.descriptor(pack.CONFIG, hashlib.sha256(config).hexdigest(), len(config))
     manifest = {
         "schemaVersion": 2,
         "mediaType": pack.MANIFEST,
-        "config": about,
-        "layers": [*descriptors, added],
+        "config": config_entry,
+        "layers": [*descriptors, new_layer],
     }
     return writer.finish(pack.as_bytes(manifest), config, reference)
 
 
-def configured(
+def extend_configuration(
     config: Mapping[str, Any], variables: Sequence[str], labels: Mapping[str, str]
 ) -> Dict[str, Any]:
-    """The base's configuration with variables and labels more; its PATH stays behind ours."""
+    """Return the base's configuration with more variables and labels.
+
+    A new PATH goes before the base's.
+    """
     image = copy.deepcopy(dict(config))
     image["created"] = "2026-01-01T00:00:00Z"
-    inner = image.setdefault("config", {})
-    known = dict(one.partition("=")[::2] for one in inner.get("Env") or [])
+    settings = image.setdefault("config", {})
+    environment = dict(setting.partition("=")[::2] for setting in settings.get("Env") or [])
     for variable in variables:
         name, _, value = variable.partition("=")
-        known[name] = value + ":" + known[name] if name == "PATH" and name in known else value
-    inner["Env"] = ["%s=%s" % pair for pair in known.items()]
-    inner["Labels"] = dict(inner.get("Labels") or {}, **labels)
+        if name == "PATH" and name in environment:
+            value = value + ":" + environment[name]
+        environment[name] = value
+    settings["Env"] = ["%s=%s" % pair for pair in environment.items()]
+    settings["Labels"] = dict(settings.get("Labels") or {}, **labels)
     return image
 
 
-def sha256_of(path: str) -> str:
+def hash_file(path: str) -> str:
     total = hashlib.sha256()
     with open(path, "rb") as file:
         while True:
@@ -121,15 +129,15 @@ def main(arguments: Sequence[str]) -> int:
             config = {"Env": [path % options.prefix], "Cmd": ["/bin/sh"]}
             sources = [pack.Source(options.root)]
             digest = pack.write(file, sources, config, labels, options.reference)
-    found: Dict[str, Any] = {"digest": digest, "sha256": sha256_of(part)}
-    found["bytes"] = os.path.getsize(part)
+    result: Dict[str, Any] = {"digest": digest, "sha256": hash_file(part)}
+    result["bytes"] = os.path.getsize(part)
     if options.survey:
         with open(options.survey, encoding="utf-8") as survey:
-            found["survey"] = json.load(survey)
-    found["path"] = os.path.join(options.folder, digest.partition(":")[2] + ".archive")
-    os.replace(part, found["path"])
-    with open(options.result + ".part", "w", encoding="utf-8") as result:
-        json.dump(found, result, sort_keys=True)
+            result["survey"] = json.load(survey)
+    result["path"] = os.path.join(options.folder, digest.partition(":")[2] + ".archive")
+    os.replace(part, result["path"])
+    with open(options.result + ".part", "w", encoding="utf-8") as file:
+        json.dump(result, file, sort_keys=True)
     os.replace(options.result + ".part", options.result)
     return 0
 

@@ -1,13 +1,14 @@
-"""What the files of a tree tell about its software. Pure: names and a few contents in, facts out.
+"""Facts about the software in a tree of files, from all paths and the contents of a few of them.
 
-The same from a folder that is walked and from the layers of an archive. Fields of `facts`:
+The tree may be a folder or the layers of an archive: the facts are the same. Nothing is read here.
+Fields of `gather_facts`:
 
 - system: id, name, version (os-release), libc, architecture
 - pythons: for each, path, version, build_flags (where a sysconfig says) and its own packages
 - packages: python (all of them; several versions joined by ", "), system (dpkg, apk, rpm), conda
 - frameworks: name -> version of TensorFlow, PyTorch, JAX...
 - cuda, cudnn, nccl: a version, or ""
-- mpi, blas: name -> version, "" where no file tells it
+- mpi, blas: name -> version, "" where no file has it
 - not_read: package lists that are there and cannot be read, and why
 """
 
@@ -32,8 +33,8 @@ SITE = re.compile(
 FLAGS = re.compile(
     r"""['"]CONFIG_ARGS['"]: *\(?((?:\s*(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))+)"""
 )
-# Pattern of a path -> how much of such a file may be read, in bytes.
-WANTED: Tuple[Tuple["re.Pattern[str]", int], ...] = (
+# Pattern of a path -> the largest such file that is read, in bytes.
+READ_FILES: Tuple[Tuple["re.Pattern[str]", int], ...] = (
     (re.compile(r"(etc|usr/lib)/os-release$"), MIB),
     (re.compile(r"var/lib/dpkg/status(\.d/[^/]+)?$"), 32 * MIB),
     (re.compile(r"lib/apk/db/installed$"), 32 * MIB),
@@ -73,23 +74,23 @@ BLAS = {
 }
 
 
-def wanted(path: str, size: int) -> bool:
-    """Whether facts need the content of this file."""
-    return any(size <= limit and pattern.search(path) for pattern, limit in WANTED)
+def needs_content(path: str, size: int) -> bool:
+    """Return whether `gather_facts` needs the content of this file."""
+    return any(size <= limit and pattern.search(path) for pattern, limit in READ_FILES)
 
 
-def essence(path: str, content: bytes) -> bytes:
-    """What is to be kept of it: of large files the one thing that they are read for."""
-    found = PYTHON.search(path)
-    if found:
-        version = re.escape(found["version"] or found["library"]).encode()
+def reduce_content(path: str, content: bytes) -> bytes:
+    """Return the part of a file that facts need: of an interpreter its exact version, else all."""
+    interpreter = PYTHON.search(path)
+    if interpreter:
+        version = re.escape(interpreter["version"] or interpreter["library"]).encode()
         exact = re.search(rb"\0(" + version + rb"\.\d+(?:[abc]\d+|rc\d+)?\+?)\0", content)
         return exact[1] if exact else b""
     return content
 
 
-def facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, Any]:
-    """All fields, from the names of everything in the tree and the contents that were wanted."""
+def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, Any]:
+    """Return all fields, from all paths and the contents of those that `needs_content` names."""
     texts = {
         path: content.decode("utf-8", "replace")
         for path, content in contents.items()
@@ -104,48 +105,49 @@ def facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, Any]:
             if re.search(r"(^|/)conda-meta/[^/]+-[^/-]+-[^/-]+\.json$", path)
         )
     }
-    system_packages, not_read = installed(paths, texts, contents)
+    system_packages, not_read = installed_packages(paths, texts, contents)
     libraries = sorted(path for path in paths if re.search(r"\.so(\.|$)", path))
-    known = dict(conda, **python)
+    versions = dict(conda, **python)
     return {
-        "system": system(paths, texts),
-        "pythons": pythons(paths, texts, by_prefix),
+        "system": describe_system(paths, texts),
+        "pythons": list_pythons(paths, texts, by_prefix),
         "packages": {"python": python, "system": system_packages, "conda": conda},
         "frameworks": {
-            name: known[package]
+            name: versions[package]
             for name, packages in FRAMEWORKS.items()
             for package in reversed(packages)
-            if package in known
+            if package in versions
         },
-        "cuda": cuda(texts, libraries, known),
-        "cudnn": header(texts, "cudnn", "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL")
-        or library(libraries, r"libcudnn\.so")
-        or of_package(known, r"nvidia-cudnn-cu\d+|cudnn"),
-        "nccl": header(texts, "nccl", "NCCL_MAJOR NCCL_MINOR NCCL_PATCH")
-        or library(libraries, r"libnccl\.so")
-        or of_package(known, r"nvidia-nccl-cu\d+|nccl"),
-        "mpi": mpi(texts, libraries),
-        "blas": blas(texts, libraries),
+        "cuda": find_cuda(texts, libraries, versions),
+        "cudnn": header_version(texts, "cudnn", "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL")
+        or library_version(libraries, r"libcudnn\.so")
+        or package_version(versions, r"nvidia-cudnn-cu\d+|cudnn"),
+        "nccl": header_version(texts, "nccl", "NCCL_MAJOR NCCL_MINOR NCCL_PATCH")
+        or library_version(libraries, r"libnccl\.so")
+        or package_version(versions, r"nvidia-nccl-cu\d+|nccl"),
+        "mpi": find_mpi(texts, libraries),
+        "blas": find_blas(texts, libraries),
         "not_read": not_read,
     }
 
 
-def system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str, str]:
+def describe_system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str, str]:
+    """Return the distribution, its C library and the architecture, "" where no file tells."""
     text = texts.get("etc/os-release") or texts.get("usr/lib/os-release") or ""
     lines = [line.partition("=") for line in text.splitlines() if "=" in line]
-    fields = {name: unquoted(value.strip()) for name, _, value in lines}
+    fields = {name: unquote(value.strip()) for name, _, value in lines}
     loaders = [os.path.basename(path) for path in paths if re.search(r"(^|/)ld-[^/]+\.so", path)]
     loader = " ".join(sorted(loaders))
-    found = re.search(r"ld-(?:linux|musl)-(x86[-_]64|aarch64|riscv64|ppc64le|s390x)", loader)
-    architecture = found[1].replace("-", "_") if found else ""
-    if not found and "ld-linux" in loader:
+    machine = re.search(r"ld-(?:linux|musl)-(x86[-_]64|aarch64|riscv64|ppc64le|s390x)", loader)
+    architecture = machine[1].replace("-", "_") if machine else ""
+    if not machine and "ld-linux" in loader:
         architecture = {"64": "ppc64le"}.get(loader[8:10], "")
     libc = "musl" if "musl" in loader else ""
     names = " ".join(os.path.basename(path) for path in paths if "/libc-2." in path)
     version = re.search(r"libc-(2\.\d+)\.so", names)
-    packages = dpkg(texts).get("libc6", "")
-    if version or packages:
-        libc = "glibc " + (version[1] if version else packages.partition("-")[0])
+    package = dpkg_packages(texts).get("libc6", "")
+    if version or package:
+        libc = "glibc " + (version[1] if version else package.partition("-")[0])
     return {
         "id": fields.get("ID", ""),
         "name": fields.get("PRETTY_NAME", ""),
@@ -155,21 +157,21 @@ def system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str, str]:
     }
 
 
-def unquoted(value: str) -> str:
+def unquote(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "\"'" else value
 
 
 def python_packages(texts: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, Dict[str, str]]]:
-    """Versions by name, of the whole tree and of each folder with Python packages."""
+    """Return versions by name, of the whole tree and of each folder with Python packages."""
     versions: Dict[str, List[str]] = {}
     folders: Dict[str, Dict[str, str]] = {}
     for path in sorted(texts):
-        found = PACKAGE.search(path)
-        if not found:
+        metadata = PACKAGE.search(path)
+        if not metadata:
             continue
         head = texts[path].partition("\n\n")[0]
         fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", head, re.MULTILINE))
-        parts = found["name"].split("-")  # what the name of the folder says, without a good file
+        parts = metadata["name"].split("-")  # the folder's name, if the file lacks the fields
         name = re.sub(r"[-_.]+", "-", fields.get("Name", parts[0])).lower()
         version = fields.get("Version", parts[1] if len(parts) > 1 else "")
         if version not in versions.setdefault(name, []):
@@ -180,29 +182,29 @@ def python_packages(texts: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str,
     return {name: ", ".join(versions[name]) for name in sorted(versions)}, folders
 
 
-def pythons(
+def list_pythons(
     paths: Set[str], texts: Mapping[str, str], folders: Mapping[str, Dict[str, str]]
 ) -> List[Dict[str, Any]]:
-    """Every interpreter, and every virtual environment, which has the version of another one."""
+    """Return every interpreter; a virtual environment gets the exact version of the one it uses."""
     exact: Dict[str, str] = {}
     for path in sorted(texts):
-        found = PYTHON.search(path)
-        if found and texts[path]:
-            exact.setdefault(found["version"] or found["library"], texts[path])
+        interpreter = PYTHON.search(path)
+        if interpreter and texts[path]:
+            exact.setdefault(interpreter["version"] or interpreter["library"], texts[path])
     flags = {path: FLAGS.search(texts[path]) for path in texts if "_sysconfigdata" in path}
     rows = []
     for path in sorted(paths):
-        found = re.match(r"(?P<prefix>(?:.*/)?)bin/python(?P<version>[23]\.\d+)$", path)
-        if not found:
+        program = re.match(r"(?P<prefix>(?:.*/)?)bin/python(?P<version>[23]\.\d+)$", path)
+        if not program:
             continue
-        prefix, version = found["prefix"], found["version"]
+        prefix, version = program["prefix"], program["version"]
         own = {}
         for folder, packages in sorted(folders.items(), reverse=True):
             site = SITE.match(folder)
             fits = site and site["version"] in (version, version.partition(".")[0])
             if site and fits and site["prefix"] in (prefix, prefix + "local/"):
                 own.update(packages)
-        built = [
+        build_flags = [
             match[1]
             for name, match in sorted(flags.items())
             if match and "lib/python%s/" % version in name
@@ -211,22 +213,24 @@ def pythons(
             {
                 "path": path,
                 "version": exact.get(version, version),
-                "build_flags": literal(built[0]) if built else "",
+                "build_flags": evaluate_text(build_flags[0]) if build_flags else "",
                 "packages": dict(sorted(own.items())),
             }
         )
     return rows
 
 
-def literal(text: str) -> str:
+def evaluate_text(text: str) -> str:
+    """Return the value of Python's string literals, such as 'a' "b"; "" if it is none."""
     try:
         return str(ast.literal_eval("(" + text.strip() + ")"))
     except (ValueError, SyntaxError):
         return ""
 
 
-def dpkg(texts: Mapping[str, str]) -> Dict[str, str]:
-    found = {}
+def dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
+    """Return Debian's installed packages: name -> version."""
+    versions = {}
     for path, text in texts.items():
         if re.match(r"var/lib/dpkg/status", path):
             for block in text.split("\n\n"):
@@ -234,51 +238,51 @@ def dpkg(texts: Mapping[str, str]) -> Dict[str, str]:
                     re.findall(r"^(Package|Version|Status):[ \t]*(.*)$", block, re.MULTILINE)
                 )
                 if "Package" in fields and fields.get("Status", "installed").endswith("installed"):
-                    found[fields["Package"]] = fields.get("Version", "")
-    return found
+                    versions[fields["Package"]] = fields.get("Version", "")
+    return versions
 
 
-def installed(
+def installed_packages(
     paths: Iterable[str], texts: Mapping[str, str], contents: Mapping[str, bytes]
 ) -> Tuple[Dict[str, str], List[str]]:
-    """The distribution's packages, and which lists are there but cannot be read."""
-    found, not_read = dpkg(texts), []
+    """Return the distribution's packages, and a message for each list that cannot be read."""
+    versions, not_read = dpkg_packages(texts), []
     for block in texts.get("lib/apk/db/installed", "").split("\n\n"):
         fields = dict(re.findall(r"^([PV]):(.*)$", block, re.MULTILINE))
         if "P" in fields:
-            found[fields["P"]] = fields.get("V", "")
+            versions[fields["P"]] = fields.get("V", "")
     for path in sorted(paths):
         if RPM.search(path):
             try:
-                found.update(rpm(contents.get(path, b"")))
-            except Exception as error:  # noqa: BLE001 - whatever is in there, it is only not told
+                versions.update(rpm_packages(contents.get(path, b"")))
+            except Exception as error:  # noqa: BLE001 - a damaged database is only not listed
                 not_read.append("%s: %s" % (path, error or type(error).__name__))
         elif re.match(r"(var/lib/rpm|usr/lib/sysimage/rpm)/Packages(\.db)?$", path):
             not_read.append("%s: only rpm itself reads this list" % path)
-    return dict(sorted(found.items())), not_read
+    return dict(sorted(versions.items())), not_read
 
 
-def rpm(content: bytes) -> Dict[str, str]:
-    """Name and version of the packages in rpm's SQLite database."""
+def rpm_packages(content: bytes) -> Dict[str, str]:
+    """Return the packages in rpm's SQLite database: name -> version-release."""
     import sqlite3  # some Pythons have none
 
-    found = {}
+    versions = {}
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
         database = sqlite3.connect("file:%s?mode=ro&immutable=1" % file.name, uri=True)
         try:
             for (blob,) in database.execute("SELECT blob FROM Packages"):
-                fields = rpm_header(bytes(blob))
+                fields = parse_rpm_header(bytes(blob))
                 if fields.get(1000):
-                    found[fields[1000]] = "%s-%s" % (fields.get(1001, ""), fields.get(1002, ""))
+                    versions[fields[1000]] = "%s-%s" % (fields.get(1001, ""), fields.get(1002, ""))
         finally:
             database.close()
-    return found
+    return versions
 
 
-def rpm_header(blob: bytes) -> Dict[int, str]:
-    """The texts of one package by tag: 1000 is its name, 1001 its version, 1002 its release."""
+def parse_rpm_header(blob: bytes) -> Dict[int, str]:
+    """Return the texts of one package by tag: 1000 is the name, 1001 version, 1002 release."""
     count = int.from_bytes(blob[:4], "big")
     store = 8 + 16 * count
     fields = {}
@@ -289,24 +293,24 @@ def rpm_header(blob: bytes) -> Dict[int, str]:
     return fields
 
 
-def cuda(texts: Mapping[str, str], libraries: List[str], known: Mapping[str, str]) -> str:
+def find_cuda(texts: Mapping[str, str], libraries: List[str], versions: Mapping[str, str]) -> str:
     for path in sorted(texts):
         if path.endswith("/version.json") and "/cuda" in "/" + path:
             try:
-                about = json.loads(texts[path])
-                return str(about["cuda"]["version"])
+                components = json.loads(texts[path])
+                return str(components["cuda"]["version"])
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue
-        found = re.match(r"CUDA Version (\S+)", texts[path])
-        if found and path.endswith("/version.txt"):
-            return found[1]
-    return library(libraries, r"libcudart\.so") or of_package(
-        known, r"nvidia-cuda-runtime-cu\d+|cudatoolkit|cuda-cudart|cuda-version"
+        line = re.match(r"CUDA Version (\S+)", texts[path])
+        if line and path.endswith("/version.txt"):
+            return line[1]
+    return library_version(libraries, r"libcudart\.so") or package_version(
+        versions, r"nvidia-cuda-runtime-cu\d+|cudatoolkit|cuda-cudart|cuda-version"
     )
 
 
-def header(texts: Mapping[str, str], name: str, numbers: str) -> str:
-    """A version in parts, as a header of C defines it."""
+def header_version(texts: Mapping[str, str], name: str, numbers: str) -> str:
+    """Return the version that a C header defines in parts, "" if there is none."""
     for path in sorted(texts):
         if re.search(r"(^|/)%s(_version)?\.h$" % name, path):
             parts = [
@@ -317,52 +321,55 @@ def header(texts: Mapping[str, str], name: str, numbers: str) -> str:
     return ""
 
 
-def library(libraries: List[str], name: str) -> str:
-    """The longest version in the name of such a file."""
+def library_version(libraries: List[str], name: str) -> str:
+    """Return the longest version that ends the name of such a library, "" if there is none."""
     pattern = re.compile(r"(^|/)%s\.(\d[\d.]*)$" % name)
-    found = [match[2] for match in map(pattern.search, libraries) if match]
-    return max(found, key=lambda version: (version.count("."), version), default="")
+    versions = [match[2] for match in map(pattern.search, libraries) if match]
+    return max(versions, key=lambda version: (version.count("."), version), default="")
 
 
-def of_package(known: Mapping[str, str], name: str) -> str:
-    return next((known[one] for one in sorted(known) if re.fullmatch(name, one)), "")
+def package_version(versions: Mapping[str, str], pattern: str) -> str:
+    """Return the version of the first package whose name matches, "" if none does."""
+    return next((versions[name] for name in sorted(versions) if re.fullmatch(pattern, name)), "")
 
 
-def mpi(texts: Mapping[str, str], libraries: List[str]) -> Dict[str, str]:
-    found = {}
+def find_mpi(texts: Mapping[str, str], libraries: List[str]) -> Dict[str, str]:
+    """Return the MPI libraries: name -> version, "" where only the library's file is there."""
+    versions = {}
     for path, text in sorted(texts.items()):
-        told = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
+        pkgconfig = re.search(r"^Version: *(\S+)", text, re.MULTILINE)
         for name, files in (("openmpi", ("ompi.pc", "ompi-c.pc")), ("mpich", ("mpich.pc",))):
-            if told and os.path.basename(path) in files:
-                found[name] = told[1]
+            if pkgconfig and os.path.basename(path) in files:
+                versions[name] = pkgconfig[1]
         if os.path.basename(path) == "mpi.h":
             parts = re.findall(r"#define OMPI_(?:MAJOR|MINOR|RELEASE)_VERSION (\d+)", text)
             if len(parts) == 3:
-                found["openmpi"] = ".".join(parts)
-            of_mpich = re.search(r'#define MPICH_VERSION "([^"]+)"', text)
-            if of_mpich:
-                found["mpich"] = of_mpich[1]
+                versions["openmpi"] = ".".join(parts)
+            mpich = re.search(r'#define MPICH_VERSION "([^"]+)"', text)
+            if mpich:
+                versions["mpich"] = mpich[1]
     for path in libraries:
         name = os.path.basename(path)
         if re.match(r"libopen-(rte|pal)\.so", name):
-            found.setdefault("openmpi", "")
+            versions.setdefault("openmpi", "")
         elif name.startswith(("libmpich.so", "libmpi.so.12")):
-            found.setdefault("mpich", "")
-    return found
+            versions.setdefault("mpich", "")
+    return versions
 
 
-def blas(texts: Mapping[str, str], libraries: List[str]) -> Dict[str, str]:
-    found = {}
+def find_blas(texts: Mapping[str, str], libraries: List[str]) -> Dict[str, str]:
+    """Return the BLAS libraries: name -> version, "" where no file has it."""
+    versions = {}
     for path, text in sorted(texts.items()):
         if path.endswith("numpy/__config__.py"):  # what NumPy was built with, NumPy 1.25 and later
             name_in = re.search(r'"blas": \{\s*"name": "([^"]+)"', text)
             # In two steps: one pattern for both would search the whole text from each beginning.
-            told = name_in and re.compile(r'"version": "([^"]+)"').search(text, name_in.end())
-            if name_in and told:
-                found[name_in[1]] = told[1]
+            version = name_in and re.compile(r'"version": "([^"]+)"').search(text, name_in.end())
+            if name_in and version:
+                versions[name_in[1]] = version[1]
     for path in libraries:
         for name, pattern in BLAS.items():
             match = re.search(r"(^|/)(?:%s)" % pattern, path)
-            if match and not any(name in one for one in found if found[one]):
-                found[name] = match[2] or found.get(name, "")
-    return dict(sorted(found.items()))
+            if match and not any(name in known for known in versions if versions[known]):
+                versions[name] = match[2] or versions.get(name, "")
+    return dict(sorted(versions.items()))

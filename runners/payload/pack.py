@@ -1,8 +1,8 @@
-"""Folders become an image: `python3 pack.py --output FILE FOLDER[:PREFIX]...` prints its digest.
+"""Pack folders as an image: `python3 pack.py --output FILE FOLDER[:PREFIX]...` prints its digest.
 
 Writes an OCI archive, a layer for each folder. The same folders give the same bytes, and so the
-same digest: names are sorted, owners are root, times are fixed. Layers are not compressed: they are
-read where they are written. The archive is a docker-archive too, which Docker loads.
+same digest: names are sorted, owners are root, times are fixed. Layers are not compressed, since
+they are read where they are written. The archive is also a docker-archive, which Docker loads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Source(NamedTuple):
-    """A folder, and where it is found inside the image ('' for the root).
+    """A folder, and its path inside the image ('' for the root).
 
-    Bytecode may record its source's time; where it does, sources must keep theirs.
+    Bytecode may record the time of its source; then sources must keep theirs.
     """
 
     folder: str
@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
 
 class Writer:
-    """An OCI archive in the making: first its blobs, then `finish`."""
+    """An OCI archive that is being written: first its blobs, then `finish`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -44,9 +44,9 @@ class Writer:
             file.write(folder_entry(name).tobuf(tarfile.USTAR_FORMAT))
 
     def add_layer(self, source: Source) -> Dict[str, Any]:
-        """A folder as a layer; its descriptor."""
+        """Write a folder as a layer and return its descriptor."""
         header_at = self.file.tell()
-        # The blob's name is its hash, known only when it is written.
+        # The blob's name is its hash, which is known only after writing it.
         self.file.write(bytes(tarfile.BLOCKSIZE))
         blob = Hashing(self.file)
         with tarfile.open(fileobj=blob, mode="w|", format=tarfile.PAX_FORMAT) as layer:
@@ -64,7 +64,7 @@ class Writer:
         return descriptor(LAYER, digest, blob.size)
 
     def add_blob(self, digest: str, size: int, stream: Any) -> None:
-        """A blob whose sha256 (hex) and size are known; the caller checks them."""
+        """Write a blob whose sha256 (hex) and size are known; the caller checks them."""
         self.file.write(header("blobs/sha256/" + digest, size))
         while True:
             chunk = stream.read(CHUNK)
@@ -79,14 +79,15 @@ class Writer:
         return descriptor(media_type, digest, len(content))
 
     def finish(self, manifest: bytes, config: bytes, reference: str = "") -> str:
-        """The rest, of a manifest whose layers are all there; its digest, "sha256:..."."""
-        about = json.loads(manifest.decode("utf-8"))
+        """Write manifest, configuration and index after all layers; return "sha256:..."."""
+        document = json.loads(manifest.decode("utf-8"))
         self.add_bytes(CONFIG, config)
-        entry = self.add_bytes(about.get("mediaType", MANIFEST), manifest)
+        entry = self.add_bytes(document.get("mediaType", MANIFEST), manifest)
         digest: str = entry["digest"]
         name = reference or "tare/%s:staged" % digest[7:23]
         entry["annotations"] = {"org.opencontainers.image.ref.name": name}
-        names = [blob_name(one["digest"]) for one in (about["config"], *about["layers"])]
+        blobs = (document["config"], *document["layers"])
+        names = [blob_name(blob["digest"]) for blob in blobs]
         docker = [{"Config": names[0], "RepoTags": [name], "Layers": names[1:]}]
         self.add_file("index.json", as_bytes({"schemaVersion": 2, "manifests": [entry]}))
         self.add_file("manifest.json", as_bytes(docker))
@@ -109,7 +110,7 @@ def write(
     labels: Mapping[str, str],
     reference: str = "",
 ) -> str:
-    """The archive of these folders, one over the other; the manifest's digest, "sha256:..."."""
+    """Write the archive, a layer for each folder; return the manifest's digest, "sha256:..."."""
     writer = Writer(file)
     layers: List[Dict[str, Any]] = [writer.add_layer(source) for source in sources]
     image = as_bytes(
@@ -121,13 +122,13 @@ def write(
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
         }
     )
-    about = descriptor(CONFIG, hashlib.sha256(image).hexdigest(), len(image))
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": about, "layers": layers}
+    config_entry = descriptor(CONFIG, hashlib.sha256(image).hexdigest(), len(image))
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config_entry, "layers": layers}
     return writer.finish(as_bytes(manifest), image, reference)
 
 
 class Hashing(io.RawIOBase):
-    """Passes on what is written, and keeps its length and its sha256."""
+    """A writer to another file that keeps the length and the sha256 of what it wrote."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.size, self.hash = file, 0, hashlib.sha256()
@@ -142,8 +143,8 @@ class Hashing(io.RawIOBase):
 
 
 def add_folder(layer: tarfile.TarFile, folder: str, prefix: str, keep_times: bool) -> None:
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    with os.scandir(folder) as listing:
+        entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
         name = prefix + "/" + entry.name if prefix else entry.name
         info = layer.gettarinfo(entry.path, name)

@@ -1,13 +1,13 @@
-"""What software a program will find in here: `python software.py --output FILE [--mark TEXT]`.
+"""List the software of an environment: `python software.py --output FILE [--mark TEXT]`.
 
-Run by the interpreter that the runs will have, behind the same wall and after the same set-up
-lines. What it looks at is read, never imported. The fields, beside those that a snapshot has too
-(os, libc, machine, python, packages):
+Run by the interpreter that the runs will have, inside the same container and after the same set-up
+lines. Files are read, never imported. The fields, beside those that a snapshot has too (os, libc,
+machine, python, packages):
 
 - cuda, cudnn, nccl: a version, or ""
-- mpi, blas: name -> version; of BLAS the one that NumPy brings along, else the system's
-- builds: framework -> what it was built with, as far as its files tell it
-- mark: the TEXT that was given
+- mpi, blas: name -> version; of BLAS the library that NumPy brings along, else the system's
+- builds: framework -> what it was built with, as far as its files tell
+- mark: TEXT
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCHEMA = 1
 MOST_BYTES = 1 << 20  # of a file that is read for a version
 USUAL = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64")
 CUDA = ("/usr/local/cuda", "/usr/local/cuda/lib64", "/usr/local/cuda/include")
-# What each file of a framework says about how it was built: names and patterns.
+# Framework -> the file that says how it was built, and a pattern for each fact in it.
 BUILDS = {
     "numpy": (
         "numpy/__config__.py",
@@ -60,16 +60,19 @@ BUILDS = {
 }
 
 
-def software() -> Dict[str, Any]:
+def list_software() -> Dict[str, Any]:
+    """Return all fields but `mark`."""
     sites = [path for path in sys.path if os.path.isdir(path)]
-    paths = libraries(sites)
-    contents = {name: read("/" + name) for name in paths if inventory.wanted(name, 0)}
+    paths = library_files(sites)
+    contents = {name: read("/" + name) for name in paths if inventory.needs_content(name, 0)}
     packages = snapshot.packages()
-    found = inventory.facts(paths, contents)
-    known = {"cuda": r"nvidia-cuda-runtime-cu\d+", "cudnn": r"nvidia-cudnn-cu\d+"}
-    known["nccl"] = r"nvidia-nccl-cu\d+"
-    # A framework loads what was installed beside it before it asks the system.
-    of_packages = {name: inventory.of_package(packages, key) for name, key in known.items()}
+    facts = inventory.gather_facts(paths, contents)
+    patterns = {"cuda": r"nvidia-cuda-runtime-cu\d+", "cudnn": r"nvidia-cudnn-cu\d+"}
+    patterns["nccl"] = r"nvidia-nccl-cu\d+"
+    # A framework loads the packages installed beside it rather than the system's libraries.
+    package_versions = {
+        name: inventory.package_version(packages, pattern) for name, pattern in patterns.items()
+    }
     return {
         "schema": SCHEMA,
         "os": snapshot.os_release(),
@@ -77,15 +80,15 @@ def software() -> Dict[str, Any]:
         "machine": platform.machine(),
         "python": snapshot.python(),
         "packages": packages,
-        **{name: of_packages[name] or found[name] for name in known},
-        "mpi": found["mpi"],
-        "blas": blas(sites, paths),
-        "builds": builds(sites),
+        **{name: package_versions[name] or facts[name] for name in patterns},
+        "mpi": facts["mpi"],
+        "blas": find_blas(sites, paths),
+        "builds": read_builds(sites),
     }
 
 
-def libraries(sites: List[str]) -> Set[str]:
-    """Names of the files in the folders where the loader looks, without the first slash."""
+def library_files(sites: List[str]) -> Set[str]:
+    """Return the paths of the files where the loader searches, without the first slash."""
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *loader_folders(), *USUAL, *CUDA]
     folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]
     launcher = shutil.which("mpirun") or shutil.which("mpiexec")
@@ -93,14 +96,14 @@ def libraries(sites: List[str]) -> Set[str]:
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(launcher)))
         folders += [os.path.join(prefix, "lib"), os.path.join(prefix, "lib", "pkgconfig")]
     folders += [os.path.join(folder, "blas") for folder in folders]
-    found: Set[str] = set()
+    paths: Set[str] = set()
     for folder in filter(os.path.isabs, folders):
         try:
             names = os.listdir(folder)
         except OSError:
             continue
-        found.update(os.path.join(folder, name).lstrip("/") for name in names)
-    return found
+        paths.update(os.path.join(folder, name).lstrip("/") for name in names)
+    return paths
 
 
 def loader_folders() -> List[str]:
@@ -111,29 +114,29 @@ def loader_folders() -> List[str]:
     return [line for line in lines if line.startswith("/")] + ["/usr/lib/" + triplet]
 
 
-def blas(sites: List[str], paths: Set[str]) -> Dict[str, str]:
-    """The library that NumPy brought along, by what it was built with; else what the system has."""
+def find_blas(sites: List[str], paths: Set[str]) -> Dict[str, str]:
+    """Return name and version of the BLAS that NumPy brings along, else of the system's."""
     for site in sites:
         config = os.path.join(site, "numpy", "__config__.py")
         if os.path.isfile(config):
             own = {path.lstrip("/") for path in glob.glob(os.path.join(site, "numpy.libs", "*"))}
             paths = own or paths
-            return inventory.blas({"numpy/__config__.py": text_of(config)}, sorted(paths))
+            return inventory.find_blas({"numpy/__config__.py": read_text(config)}, sorted(paths))
     return {}
 
 
-def builds(sites: List[str]) -> Dict[str, Dict[str, str]]:
-    found: Dict[str, Dict[str, str]] = {}
-    for name, (file, wanted) in BUILDS.items():
-        text = next(filter(None, (text_of(os.path.join(site, file)) for site in sites)), "")
-        for key, pattern in wanted:
+def read_builds(sites: List[str]) -> Dict[str, Dict[str, str]]:
+    builds: Dict[str, Dict[str, str]] = {}
+    for name, (file, patterns) in BUILDS.items():
+        text = next(filter(None, (read_text(os.path.join(site, file)) for site in sites)), "")
+        for key, pattern in patterns:
             match = re.search(pattern, text, re.MULTILINE)
             if match:
-                found.setdefault(name, {})[key] = match[1]
-    return found
+                builds.setdefault(name, {})[key] = match[1]
+    return builds
 
 
-def text_of(path: str) -> str:
+def read_text(path: str) -> str:
     return read(path).decode("utf-8", "replace")
 
 
@@ -151,7 +154,7 @@ def main() -> int:
     parser.add_argument("--mark", default="", help="repeated in it")
     options = parser.parse_args()
     with open(options.output + ".part", "w", encoding="utf-8") as file:
-        json.dump({**software(), "mark": options.mark}, file, indent=1, sort_keys=True)
+        json.dump({**list_software(), "mark": options.mark}, file, indent=1, sort_keys=True)
     os.replace(options.output + ".part", options.output)
     return 0
 

@@ -1,20 +1,20 @@
-"""What a root folder holds: `python3 survey.py ROOT --output FILE [--exclude PATH]...`.
+"""Survey a root folder: `python3 survey.py ROOT --output FILE [--exclude PATH]...`.
 
-Walks ROOT once and writes JSON: the tree's hash, and facts that files tell (see inventory.py).
-Nothing of what it finds is imported or executed, and nothing but FILE is written.
+Walks ROOT once and writes JSON: the tree's hash, and facts from its files (see inventory.py).
+Nothing in ROOT is imported or executed, and nothing but FILE is written.
 
-The tree's hash is the sha256 of sorted lines, one for each file, link and folder that leads to one:
-path, type, mode, size, sha256 of the content (of a link: where it points). Every form of the same
-image has the same hash, so it holds what all of them can keep:
+The tree's hash is the sha256 of sorted lines, one for each file, each link, and each folder above
+one: path, type, mode, size, sha256 of the content (of a link: its target). Every form of the same
+image has the same hash, so it covers only what all forms can keep:
 
 - owners and times: not at all; of modes who may execute and whether others may read (`MODE`)
-- a hard link is a file; pipes, sockets and devices are nothing
-- empty folders are nothing: runtimes make them, to mount things there
-- what not everybody may read is known by its path alone: not every form lets the user read it
-- what runtimes put over or into an image is left out (`EXCLUDED`), and so are mounts
+- a hard link counts as a file; pipes, sockets and devices do not count
+- empty folders do not count: runtimes make them, to mount things there
+- a file that not everybody may read counts by its path alone: some forms let no user read it
+- paths that runtimes put over or into an image are left out (`EXCLUDED`), and so are mounts
 
 Fields: schema, tree, files, bytes, parts (the hash of each folder at the top, to say where two
-trees differ), exclusions (path and reason of all that was there and left out), unreadable (paths),
+trees differ), exclusions (path and reason of everything left out), unreadable (paths),
 and those of inventory.py.
 """
 
@@ -41,10 +41,10 @@ SCHEMA = 1
 CHUNK = 1 << 20  # bytes
 THREADS = 4
 FILE, LINK, FOLDER = "file", "link", "folder"
-CLOSED = "closed"  # stands for the hash of what not everybody may read
+CLOSED = "closed"  # stands for the hash of a file that not everybody may read
 # Staging may take away set-uid and the right to write, and give the owner the right to read.
 MODE = {FILE: 0o155, LINK: 0, FOLDER: 0o055}
-# Path -> why no form of an image can be held to it.
+# Path -> why it says nothing about the image.
 EXCLUDED: Dict[str, str] = {
     "proc": "the kernel's",
     "sys": "the kernel's",
@@ -95,7 +95,7 @@ Progress = Callable[[int, int, int, int], None]  # files, bytes, of files, of by
 
 
 def tree_hash(entries: Mapping[str, Entry]) -> str:
-    """ "sha256:..." of entries by their paths below the root, 'usr/bin/env'."""
+    """Return "sha256:..." of the entries, which go by their paths below the root, 'usr/bin/env'."""
     leading = set()
     for path, entry in entries.items():
         while entry.kind != FOLDER and "/" in path:
@@ -104,27 +104,27 @@ def tree_hash(entries: Mapping[str, Entry]) -> str:
                 break
             leading.add(path)
     total = hashlib.sha256()
-    for name, path in sorted((encoded(path), path) for path in entries):
+    for name, path in sorted((encode(path), path) for path in entries):
         entry = entries[path]
         if entry.kind != FOLDER or path in leading:
             mode = entry.mode & MODE[entry.kind]
             size = entry.size if entry.kind == FILE and entry.content != CLOSED else 0
-            about = "\0%s\0%o\0%d\0%s\n" % (entry.kind, mode, size, entry.content)
-            total.update(name + encoded(about))
+            line = "\0%s\0%o\0%d\0%s\n" % (entry.kind, mode, size, entry.content)
+            total.update(name + encode(line))
     return "sha256:" + total.hexdigest()
 
 
-def parts(entries: Mapping[str, Entry]) -> Dict[str, str]:
-    """The hash of what lies below each name at the top."""
-    found: Dict[str, Dict[str, Entry]] = {}
+def hash_parts(entries: Mapping[str, Entry]) -> Dict[str, str]:
+    """Return the hash of the tree below each name at the top."""
+    parts: Dict[str, Dict[str, Entry]] = {}
     for path, entry in entries.items():
-        found.setdefault(path.partition("/")[0], {})[path] = entry
-    hashes = {name: tree_hash(below) for name, below in sorted(found.items())}
+        parts.setdefault(path.partition("/")[0], {})[path] = entry
+    hashes = {name: tree_hash(part) for name, part in sorted(parts.items())}
     return {name: value for name, value in hashes.items() if value != tree_hash({})}
 
 
 def is_closed(kind: str, mode: int) -> bool:
-    """Whether not everybody may read it, so that some form hides it from the user."""
+    """Return whether not everybody may read it, so that some form hides it from the user."""
     return bool((kind == FILE and not mode & 0o004) or (kind == FOLDER and mode & 0o005 != 0o005))
 
 
@@ -134,32 +134,32 @@ def report(
     exclusions: Iterable[Tuple[str, str]],
     unreadable: Iterable[str],
 ) -> Dict[str, Any]:
-    """The survey, from what a folder or an archive holds."""
+    """Return the survey, from the entries of a folder or of an archive."""
     files = [entry for entry in entries.values() if entry.kind == FILE]
     return {
         "schema": SCHEMA,
         "tree": tree_hash(entries),
         "files": len(files),
         "bytes": sum(entry.size for entry in files),
-        "parts": parts(entries),
+        "parts": hash_parts(entries),
         "exclusions": [{"path": path, "reason": why} for path, why in sorted(exclusions)],
         "unreadable": sorted(unreadable),
-        **inventory.facts(set(entries), contents),
+        **inventory.gather_facts(set(entries), contents),
     }
 
 
 def survey(
     root: str, exclude: Iterable[str] = (), progress: Optional[Progress] = None
 ) -> Dict[str, Any]:
-    """The survey of a folder; `exclude` are absolute paths as seen from its inside."""
+    """Return the survey of a folder; `exclude` are absolute paths as seen from its inside."""
     walk = Walk(root, exclude)
-    walk.look()
+    walk.list_entries()
     walk.read(progress or (lambda *numbers: None))
     return report(walk.entries, walk.contents, walk.exclusions.items(), walk.unreadable)
 
 
 class Walk:
-    """One look at a folder: first every name, then every content."""
+    """One pass over a folder: first every name, then every content."""
 
     def __init__(self, root: str, exclude: Iterable[str]) -> None:
         self.root = os.path.abspath(root)
@@ -173,44 +173,48 @@ class Walk:
         self.mounts, self.devices = self.find_mounts()
 
     def path(self, name: str) -> bytes:
-        return os.path.join(encoded(self.root), encoded(name)) if name else encoded(self.root)
+        return os.path.join(encode(self.root), encode(name)) if name else encode(self.root)
 
     def find_mounts(self) -> Tuple[set, set]:  # type: ignore[type-arg]
-        """Names below the root where something else is mounted, and the devices that are its own.
+        """Return the paths below the root that are foreign mounts, and the root's own devices.
 
         An image may itself be mounted in parts (Singularity's underlay): each part comes from its
-        own place below one folder. PRoot shows the node's mounts: what stands there is not them.
+        own path below one folder. PRoot shows the node's mounts, which are not there at all: a
+        row counts only if the path really is on that device.
         """
         rows = []
         for line in lines_of("/proc/self/mountinfo"):
-            fields = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line).split(" ")
-            place = os.path.relpath(fields[4], self.root)
-            if place != ".." and not place.startswith("../"):
-                place = "" if place == "." else place
+            fields = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line).split(" ")
+            point = os.path.relpath(fields[4], self.root)
+            if point != ".." and not point.startswith("../"):
+                point = "" if point == "." else point
                 try:
-                    device = os.lstat(self.path(place)).st_dev
+                    device = os.lstat(self.path(point)).st_dev
                 except OSError:
                     continue
                 if fields[2] == "%d:%d" % (os.major(device), os.minor(device)):
-                    rows.append((place, device, fields[3].rstrip("/")))
+                    rows.append((point, device, fields[3].rstrip("/")))
         own, mounts, devices = "", set(), {os.stat(self.root).st_dev}
-        for place, _, source in rows:
-            if place == "" or (place == "usr" and source.endswith("/usr")):
-                own = source[: len(source) - len(place)].rstrip("/")
-        for place, device, source in rows:
-            if place and source != own + "/" + place:
-                mounts.add(place)
+        for point, _, source in rows:
+            if point == "" or (point == "usr" and source.endswith("/usr")):
+                own = source[: len(source) - len(point)].rstrip("/")
+        for point, device, source in rows:
+            if point and source != own + "/" + point:
+                mounts.add(point)
             else:
                 devices.add(device)
         return mounts, devices
 
-    def look(self) -> None:
+    def list_entries(self) -> None:
+        """Note every name below the root that belongs to the tree."""
         folders = [""]
         while folders:
             folder = folders.pop()
             try:
-                with os.scandir(self.path(folder)) as found:
-                    children = [(one.name.decode("utf-8", "surrogateescape"), one) for one in found]
+                with os.scandir(self.path(folder)) as listing:
+                    children = [
+                        (child.name.decode("utf-8", "surrogateescape"), child) for child in listing
+                    ]
             except OSError:
                 self.unreadable.append(folder or "/")
                 continue
@@ -221,35 +225,35 @@ class Walk:
                 elif self.add(path, child.stat(follow_symlinks=False)):
                     folders.append(path)
 
-    def add(self, path: str, about: os.stat_result) -> bool:
-        """Note what is there; whether to look into it."""
-        if stat.S_ISLNK(about.st_mode):
+    def add(self, path: str, status: os.stat_result) -> bool:
+        """Note an entry; return whether it is a folder to list."""
+        if stat.S_ISLNK(status.st_mode):
             target = os.readlink(self.path(path)).decode("utf-8", "surrogateescape")
             self.entries[path] = Entry(LINK, 0, 0, target)
-        elif stat.S_ISREG(about.st_mode):
-            closed = is_closed(FILE, about.st_mode)
-            self.entries[path] = Entry(FILE, about.st_mode, about.st_size, CLOSED)
+        elif stat.S_ISREG(status.st_mode):
+            closed = is_closed(FILE, status.st_mode)
+            self.entries[path] = Entry(FILE, status.st_mode, status.st_size, CLOSED)
             if closed:
                 self.unreadable.append(path)
             else:
-                self.files.append((path, about.st_size))
-        elif stat.S_ISDIR(about.st_mode):
-            if about.st_dev not in self.devices:
+                self.files.append((path, status.st_size))
+        elif stat.S_ISDIR(status.st_mode):
+            if status.st_dev not in self.devices:
                 self.exclusions[path] = "something else is mounted"
-            elif is_closed(FOLDER, about.st_mode):
+            elif is_closed(FOLDER, status.st_mode):
                 self.unreadable.append(path)
             else:
-                self.entries[path] = Entry(FOLDER, about.st_mode, 0, "")
+                self.entries[path] = Entry(FOLDER, status.st_mode, 0, "")
                 return True
         return False
 
     def read(self, progress: Progress) -> None:
         """Hash the files, in threads: hashing and reading let others run."""
         of_bytes = sum(size for _, size in self.files)
-        waiting = sorted(self.files, key=lambda one: one[1])  # the largest are taken first
+        waiting = sorted(self.files, key=lambda file: file[1])  # the largest are taken first
         done = [[0, 0] for _ in range(THREADS)]
 
-        def work(mine: List[int]) -> None:
+        def hash_files(own_count: List[int]) -> None:
             buffer = memoryview(bytearray(CHUNK))
             while True:
                 try:
@@ -257,10 +261,13 @@ class Walk:
                 except IndexError:
                     return
                 self.hash_file(path, size, buffer)
-                mine[0] += 1
-                mine[1] += size
+                own_count[0] += 1
+                own_count[1] += size
 
-        threads = [threading.Thread(target=work, args=(mine,), daemon=True) for mine in done]
+        threads = [
+            threading.Thread(target=hash_files, args=(own_count,), daemon=True)
+            for own_count in done
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -272,7 +279,7 @@ class Walk:
 
     def hash_file(self, path: str, size: int, buffer: memoryview) -> None:
         total, length = hashlib.sha256(), 0
-        kept = bytearray() if inventory.wanted(path, size) else None
+        content = bytearray() if inventory.needs_content(path, size) else None
         try:
             handle = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(handle, "rb", buffering=0) as file:
@@ -282,20 +289,20 @@ class Walk:
                         break
                     total.update(buffer[:count])
                     length += count
-                    if kept is not None:
-                        kept += buffer[:count]
+                    if content is not None:
+                        content += buffer[:count]
                     if count < len(buffer) and length >= size:
                         break
         except OSError:
             self.unreadable.append(path)
             return
-        # The mode stays, and the size is that of what was read.
+        # The mode stays; the size is the number of bytes read.
         self.entries[path] = self.entries[path]._replace(size=length, content=total.hexdigest())
-        if kept is not None:
-            self.contents[path] = inventory.essence(path, bytes(kept))
+        if content is not None:
+            self.contents[path] = inventory.reduce_content(path, bytes(content))
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -308,7 +315,7 @@ def lines_of(path: str) -> List[str]:
 
 
 def write_json(path: str, value: Any) -> None:
-    """Wholly or not at all."""
+    """Write JSON atomically."""
     with open(path + ".part", "w", encoding="ascii") as file:
         json.dump(value, file, indent=1, sort_keys=True)
     os.replace(path + ".part", path)

@@ -1,7 +1,7 @@
-"""An OCI archive becomes a folder: `python3 unpack.py ARCHIVE FOLDER`, for who has no other tool.
+"""Unpack an OCI archive: `python3 unpack.py ARCHIVE FOLDER`, for clusters without other tools.
 
-Every digest is checked. First it is worked out which member of which layer each name comes from,
-then those are written: no path ever leads through a link, so none leads out of the folder.
+Every digest is checked. The first pass plans which member of which layer each path comes from, the
+second writes them: no path ever leads through a link, so none leads out of the folder.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ Member = Tuple[int, int]  # number of the layer, number of the member in it
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Raises layers.BadImage."""
+    """Write the merged layers into a new folder. Raises layers.BadImage."""
     with open(archive, "rb") as file:
-        manifest = layers.Archive(file).manifest(*platform())
+        manifest = layers.Archive(file).read_manifest(*platform())
         tree = plan(file, manifest.layers)
-        wanted: Dict[Member, List[str]] = {}
+        files: Dict[Member, List[str]] = {}
         folders: List[Tuple[str, int]] = []
         links: List[Tuple[str, str]] = []
         os.makedirs(folder)
         for path, node in tree.walk():
-            place = os.path.join(folder, path)
+            target = os.path.join(folder, path)
             if node.children is not None:
-                os.mkdir(place)
-                folders.append((place, node.value))
+                os.mkdir(target)
+                folders.append((target, node.value))
             elif node.link is not None:
-                links.append((place, node.link))
+                links.append((target, node.link))
             elif node.value is not None:
-                wanted.setdefault(node.value, []).append(place)
-        write(file, manifest.layers, wanted)
-    for place, target in links:
-        os.symlink(target, place)
-    for place, mode in reversed(folders):
-        os.chmod(place, mode & 0o755 | 0o700)
+                files.setdefault(node.value, []).append(target)
+        write(file, manifest.layers, files)
+    for link, destination in links:
+        os.symlink(destination, link)
+    for path, mode in reversed(folders):
+        os.chmod(path, mode & 0o755 | 0o700)
 
 
-def plan(file: BinaryIO, found: List[layers.Layer]) -> layers.Tree:
-    """Which member each name comes from; of folders the value is the mode."""
+def plan(file: BinaryIO, image_layers: List[layers.Layer]) -> layers.Tree:
+    """Return the merged tree: the value of a file is its Member, of a folder its mode."""
     tree = layers.Tree(0o755)
     counter = [0]
-    kept = [0]
+    image_size = [0]
 
     def take(path: str, member: tarfile.TarInfo, content: Optional[IO[bytes]]) -> None:
         counter[0] += 1
-        if tree.whiteout(path):
+        if tree.apply_whiteout(path):
             return
         if member.isdir():
             tree.put(path, layers.Node.folder(tree.layer, member.mode))
         elif member.issym():
             tree.put(path, layers.Node(tree.layer, None, member.linkname))
         elif member.islnk():
-            source = tree.find(layers.plain(member.linkname))
+            source = tree.find(layers.clean_name(member.linkname))
             if source is None or source.children is not None:
                 raise layers.BadImage("%r is a hard link to no file." % path)
             tree.put(path, layers.Node(tree.layer, source.value, source.link))
@@ -70,27 +70,28 @@ def plan(file: BinaryIO, found: List[layers.Layer]) -> layers.Tree:
         elif tree.find(path):
             tree.put(path, layers.Node(tree.layer, None))
 
-    for number, layer in enumerate(found, start=1):
+    for number, layer in enumerate(image_layers, start=1):
         tree.layer, counter[0] = number, 0
-        layers.read_layer(file, layer, take, kept=kept)
+        layers.read_layer(file, layer, take, image_size=image_size)
     return tree
 
 
-def write(file: BinaryIO, found: List[layers.Layer], wanted: Dict[Member, List[str]]) -> None:
+def write(file: BinaryIO, image_layers: List[layers.Layer], files: Dict[Member, List[str]]) -> None:
+    """Write each member to its first path, and hard links to it at the others."""
     counter = [0, 0]
 
     def take(path: str, member: tarfile.TarInfo, content: Optional[IO[bytes]]) -> None:
         counter[1] += 1
-        places = wanted.get((counter[0], counter[1]))
-        if not places or content is None:
+        paths = files.get((counter[0], counter[1]))
+        if not paths or content is None:
             return
-        with open(places[0], "xb") as made:
-            shutil.copyfileobj(content, made, layers.CHUNK)
-        os.chmod(places[0], member.mode & 0o755 | 0o600)
-        for again in places[1:]:
-            os.link(places[0], again)
+        with open(paths[0], "xb") as target:
+            shutil.copyfileobj(content, target, layers.CHUNK)
+        os.chmod(paths[0], member.mode & 0o755 | 0o600)
+        for link in paths[1:]:
+            os.link(paths[0], link)
 
-    for number, layer in enumerate(found, start=1):
+    for number, layer in enumerate(image_layers, start=1):
         counter[:] = [number, 0]
         layers.read_layer(file, layer, take)
 

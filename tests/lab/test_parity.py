@@ -28,7 +28,7 @@ def base(lab: Lab, registered: Cluster) -> Image:
     software = lab.images["numpy"].image.archive.removeprefix("/scratch/software/")
     path = lab.directory / "scratch" / "base.archive"
     with (host.cache() / "software" / software).open("rb") as source, path.open("w+b") as made:
-        found = layers.Archive(source).manifest(pack.ARCHITECTURES[os.uname().machine])
+        found = layers.Archive(source).read_manifest(pack.ARCHITECTURES[os.uname().machine])
         layer, descriptor = found.layers[0], found.content["layers"][0]
         writer = pack.Writer(made)
         writer.add_blob(layer.blob.sha256, layer.blob.size, layers.Stream(source, layer.blob))

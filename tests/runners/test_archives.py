@@ -450,6 +450,8 @@ def test_files_of_an_image_are_read_in_a_time_that_grows_with_their_size() -> No
         "usr/lib/python3/site-packages/numpy/__config__.py": '"blas": {"name": "x" ' * 40_000,
         "usr/local/cuda/version.json": "[" * 200_000,
     }
-    found = inventory.facts(set(texts), {path: text.encode() for path, text in texts.items()})
+    found = inventory.gather_facts(
+        set(texts), {path: text.encode() for path, text in texts.items()}
+    )
     assert found["system"]["id"] == "x"
     assert (found["blas"], found["cuda"]) == ({}, "")

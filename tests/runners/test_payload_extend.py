@@ -69,8 +69,8 @@ def test_the_same_files_have_the_same_digest_and_others_another(tmp_path: Path, 
 def test_the_base_keeps_its_layers_variables_and_labels(tmp_path: Path, base: Path) -> None:
     found = made(tmp_path, "one", base)
     with base.open("rb") as before, Path(str(found["path"])).open("rb") as after:
-        ours = extend.layers.Archive(before).manifest(ARCHITECTURE)
-        theirs = extend.layers.Archive(after).manifest(ARCHITECTURE)
+        ours = extend.layers.Archive(before).read_manifest(ARCHITECTURE)
+        theirs = extend.layers.Archive(after).read_manifest(ARCHITECTURE)
     assert theirs.content["layers"][:-1] == ours.content["layers"]
     assert len(theirs.layers) == len(ours.layers) + 1
     config = theirs.config["config"]

@@ -199,7 +199,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_another_file_system_below_the_root_is_left_out() -> None:
     walk = survey.Walk("/", [])
-    walk.look()
+    walk.list_entries()
     assert not [path for path in walk.entries if path.startswith(("proc/", "sys/", "dev/"))]
 
 
@@ -208,11 +208,11 @@ def facts(files: dict[str, str | bytes]) -> dict[str, object]:
         path: text.encode() if isinstance(text, str) else text for path, text in files.items()
     }
     wanted = {
-        path: inventory.essence(path, content)
+        path: inventory.reduce_content(path, content)
         for path, content in contents.items()
-        if inventory.wanted(path, len(content))
+        if inventory.needs_content(path, len(content))
     }
-    return inventory.facts(set(files), wanted)
+    return inventory.gather_facts(set(files), wanted)
 
 
 SITE = "opt/env/lib/python3.11/site-packages"
