@@ -1,6 +1,6 @@
-"""What travels to the cluster: the same few files for every environment.
+"""The program that is sent to the cluster: the same few files for every environment.
 
-They start on Python 3.8 with the standard library alone. This file stays at home.
+They start on Python 3.8 with the standard library alone. This file itself is not sent.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from pathlib import Path
 
 
 def payload_files() -> dict[str, bytes]:
-    """Name, with its folder if it is in one, and content of each file that is sent."""
-    here = Path(__file__)
+    """Return the content of each file that is sent, by its path below this folder."""
+    this_file = Path(__file__)
     return {
-        path.relative_to(here.parent).as_posix(): path.read_bytes()
-        for path in sorted(here.parent.rglob("*.py"))
-        if path != here
+        path.relative_to(this_file.parent).as_posix(): path.read_bytes()
+        for path in sorted(this_file.parent.rglob("*.py"))
+        if path != this_file
     }
 
 
 def payload_hash() -> str:
-    """One sha256 (hex) over all names and contents."""
+    """Return one sha256 (hex) of all names and contents."""
     digest = hashlib.sha256()
     for name, content in sorted(payload_files().items()):
         digest.update(f"{name}\0{len(content)}\0".encode())

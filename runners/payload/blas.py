@@ -1,4 +1,4 @@
-"""Matrix products, decompositions and transforms with NumPy: the numerical stack of an environment.
+"""`blas`: matrix products, decompositions and transforms with an environment's NumPy.
 
 One step does each of the chosen operations once: it multiplies two general matrices, takes one
 Cholesky factorisation, one singular value decomposition and one eigendecomposition of smaller
@@ -26,11 +26,11 @@ OPERATIONS = ("matmul", "cholesky", "svd", "eigen", "fft")
 
 
 class Operation(NamedTuple):
-    """One thing to do, with what it has to fulfil."""
+    """One numerical operation, and the limit that its error has to keep."""
 
     name: str
     compute: Callable[[], Any]
-    residual: Callable[[Any], float]  # of what `compute` gave, relative
+    residual: Callable[[Any], float]  # relative, of the result of `compute`
     limit: float  # of the residual
     work: float  # nominal floating-point operations
 
@@ -41,7 +41,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     numpy = load("numpy", "NumPy")
 
     recorder.phase("build")
-    operations = prepare(numpy, parameters)
+    operations = prepare_operations(numpy, parameters)
     for operation in operations:
         recorder.series(f"{operation.name}_time", "s")
     results: List[Any] = [None] * len(operations)
@@ -59,12 +59,12 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
         recorder.metric(f"{operation.name}_time", mean, "s")
         rate = "gflops" if operation.name == "matmul" else f"{operation.name}_gflops"
         recorder.metric(rate, 1e-9 * operation.work / mean, "Gflop/s")
-    check(operations, results, recorder)
-    recorder.facts.update(numpy=numpy.__version__, blas=blas_libraries.loaded())
+    check_residuals(operations, results, recorder)
+    recorder.facts.update(numpy=numpy.__version__, blas=blas_libraries.list_loaded())
 
 
-def prepare(numpy: Any, parameters: dict[str, Any]) -> List[Operation]:
-    """The chosen operations. Plans of earlier versions have no transform, and all of the others."""
+def prepare_operations(numpy: Any, parameters: dict[str, Any]) -> List[Operation]:
+    """Return the chosen operations; plans of earlier versions choose all but the transform."""
     size, order = parameters["matrix_size"], parameters["decomposition_size"]
     length, chosen = parameters.get("fft_size", 0), parameters.get("operation", "all")
     makers: Dict[str, Callable[[Draw], Operation]] = {
@@ -74,25 +74,25 @@ def prepare(numpy: Any, parameters: dict[str, Any]) -> List[Operation]:
         "eigen": lambda draw: eigenvalues(numpy, draw, order),
         "fft": lambda draw: transform(numpy, draw, length),
     }
-    wanted = [name for name in OPERATIONS if chosen in ("all", name) and (name != "fft" or length)]
+    names = [name for name in OPERATIONS if chosen in ("all", name) and (name != "fft" or length)]
     draw = Draw(numpy, parameters["seed"], parameters["precision"])
-    return [makers[name](draw) for name in wanted]
+    return [makers[name](draw) for name in names]
 
 
 class Draw:
-    """Normally distributed numbers in the precision that was asked for."""
+    """A source of normally distributed numbers in the chosen precision."""
 
     def __init__(self, numpy: Any, seed: int, precision: str) -> None:
         self._random, self._precision = numpy.random.default_rng(seed), precision
         self.is_complex = precision.startswith("complex")
-        self.work = 4 if self.is_complex else 1  # real operations in place of one
+        self.work = 4 if self.is_complex else 1  # real operations for each operation
         self.epsilon = float(numpy.finfo(precision).eps)
 
     def __call__(self, *shape: int) -> Any:
-        drawn = self._random.standard_normal(shape)
+        numbers = self._random.standard_normal(shape)
         if self.is_complex:
-            drawn = drawn + 1j * self._random.standard_normal(shape)
-        return drawn.astype(self._precision)
+            numbers = numbers + 1j * self._random.standard_normal(shape)
+        return numbers.astype(self._precision)
 
 
 def product(numpy: Any, draw: Draw, size: int) -> Operation:
@@ -100,7 +100,7 @@ def product(numpy: Any, draw: Draw, size: int) -> Operation:
     out, probe = numpy.empty_like(left), draw(size)
 
     def residual(result: Any) -> float:
-        return distance(numpy, result @ probe, left @ (right @ probe))
+        return relative_residual(numpy, result @ probe, left @ (right @ probe))
 
     return Operation(
         "matmul",
@@ -112,7 +112,7 @@ def product(numpy: Any, draw: Draw, size: int) -> Operation:
 
 
 def positive_definite(numpy: Any, draw: Draw, order: int) -> Any:
-    """Symmetric (Hermitian), with a condition number near 5 for any order."""
+    """Return a symmetric (Hermitian) matrix with a condition number near 5 for any order."""
     general = draw(order, order)
     scale = order * (2 if draw.is_complex else 1)
     return general @ general.conj().T / scale + numpy.eye(order, dtype=general.dtype)
@@ -123,7 +123,7 @@ def cholesky(numpy: Any, draw: Draw, order: int) -> Operation:
     return Operation(
         "cholesky",
         lambda: numpy.linalg.cholesky(matrix),
-        lambda lower: distance(numpy, lower @ lower.conj().T, matrix),
+        lambda lower: relative_residual(numpy, lower @ lower.conj().T, matrix),
         100 * order * draw.epsilon,
         order**3 / 3 * draw.work,
     )
@@ -134,7 +134,7 @@ def singular_values(numpy: Any, draw: Draw, order: int) -> Operation:
     return Operation(
         "svd",
         lambda: numpy.linalg.svd(matrix),
-        lambda parts: distance(numpy, parts[0] * parts[1] @ parts[2], matrix),
+        lambda parts: relative_residual(numpy, parts[0] * parts[1] @ parts[2], matrix),
         100 * order * draw.epsilon,
         21.0 * order**3 * draw.work,
     )
@@ -143,9 +143,9 @@ def singular_values(numpy: Any, draw: Draw, order: int) -> Operation:
 def eigenvalues(numpy: Any, draw: Draw, order: int) -> Operation:
     matrix = positive_definite(numpy, draw, order)
 
-    def residual(found: Any) -> float:
-        values, vectors = found
-        return distance(numpy, vectors * values @ vectors.conj().T, matrix)
+    def residual(result: Any) -> float:
+        values, vectors = result
+        return relative_residual(numpy, vectors * values @ vectors.conj().T, matrix)
 
     return Operation(
         "eigen",
@@ -157,19 +157,22 @@ def eigenvalues(numpy: Any, draw: Draw, order: int) -> Operation:
 
 
 def transform(numpy: Any, draw: Draw, length: int) -> Operation:
-    """Real numbers by `rfft`, complex ones by `fft`; NumPy before 2.0 computes both in double."""
+    """Transform real numbers by `rfft`, complex ones by `fft`.
+
+    NumPy before 2.0 computes both in double precision.
+    """
     signal = draw(length)
     forward = numpy.fft.fft if draw.is_complex else numpy.fft.rfft
-    # The second frequency by its definition: an inverse would share the forward's mistakes.
+    # The second frequency by its definition: an inverse would share mistakes of the transform.
     turns = numpy.exp(-2j * numpy.pi * numpy.arange(length) / length)
-    wanted = numpy.sum(signal * turns)
+    expected = numpy.sum(signal * turns)
     norm = float(numpy.linalg.norm(signal))
 
     def residual(spectrum: Any) -> float:
-        back = numpy.fft.ifft(spectrum) if draw.is_complex else numpy.fft.irfft(spectrum, length)
-        one = float(abs(spectrum[1] - wanted)) / norm
-        found = distance(numpy, back, signal)
-        return one if math.isnan(one) else max(found, one)
+        inverse = numpy.fft.ifft(spectrum) if draw.is_complex else numpy.fft.irfft(spectrum, length)
+        of_frequency = float(abs(spectrum[1] - expected)) / norm
+        of_inverse = relative_residual(numpy, inverse, signal)
+        return of_frequency if math.isnan(of_frequency) else max(of_inverse, of_frequency)
 
     rounds = math.log2(length)
     return Operation(
@@ -181,13 +184,13 @@ def transform(numpy: Any, draw: Draw, length: int) -> Operation:
     )
 
 
-def distance(numpy: Any, got: Any, wanted: Any) -> float:
-    """The relative residual ||got - wanted|| / ||wanted||."""
-    return float(numpy.linalg.norm(got - wanted) / numpy.linalg.norm(wanted))
+def relative_residual(numpy: Any, actual: Any, expected: Any) -> float:
+    """Return ||actual - expected|| / ||expected||."""
+    return float(numpy.linalg.norm(actual - expected) / numpy.linalg.norm(expected))
 
 
-def check(operations: List[Operation], results: List[Any], recorder: Recorder) -> None:
-    """Report the largest residual; ResultError for one above its limit."""
+def check_residuals(operations: List[Operation], results: List[Any], recorder: Recorder) -> None:
+    """Record the largest residual. Raises ResultError for one above its limit."""
     largest = 0.0
     for operation, result in zip(operations, results):
         residual, limit = operation.residual(result), operation.limit

@@ -1,8 +1,8 @@
-"""Which BLAS answers: the libraries that are loaded, by what their own functions say.
+"""The BLAS and LAPACK libraries that are loaded, described by their own functions.
 
-What NumPy was built with is known to NumPy; what the loader found in this environment is known to
-the process alone. `/proc/self/maps` names the files, and each library is asked for its version and
-the threads that it will use. One that does not answer is told by its file's name.
+NumPy knows the library that it was built with; only the process knows which one the loader has
+taken in this environment. `/proc/self/maps` names the files, and each library is asked for its
+version and the threads that it will use. Without such functions, its file's name has to do.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ NAMES = (
     ("ATLAS", r"^lib(t|s)?atlas\."),
     ("BLAS", r"^lib(c?blas|lapack)[.\d-]"),  # whatever an administrator's links lead to
 )
-# OpenBLAS is built with names of its own, so that several can live in one process.
+# OpenBLAS may be built with other names of functions, so that one process can have several.
 DECORATIONS = [(before, after) for before in ("", "scipy_") for after in ("", "64_", "_64", "64__")]
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
-def loaded(maps: str = "/proc/self/maps") -> List[Dict[str, Any]]:
-    """Name, version, threads, build and file of every BLAS and LAPACK in this process.
+def list_loaded(maps: str = "/proc/self/maps") -> List[Dict[str, Any]]:
+    """Return name, version, threads, build and file of every BLAS and LAPACK in this process.
 
-    What is not known is left out. Empty where there is no /proc.
+    Unknown fields are left out. Empty without /proc.
     """
-    found: Dict[Tuple[str, str], Dict[str, Any]] = {}
-    for name, path in _files(maps):
-        library = _find(path)
+    by_version: Dict[Tuple[str, str], Dict[str, Any]] = {}
+    for name, path in _list_files(maps):
+        library = _open_loaded(path)
         if library is None:
             continue
-        answer = _ask(name, library) or {"name": name, **_by_file(path)}
-        known = found.setdefault((answer["name"], answer.get("version", "")), answer)
+        facts = _describe(name, library) or {"name": name, **_version_of_file(path)}
+        known = by_version.setdefault((facts["name"], facts.get("version", "")), facts)
         known.setdefault("file", path)
-    named = list(found.values())
-    # Debian's libblas.so.3 may be a door to another one, which has been told by then.
-    others = [one for one in named if one["name"] != "BLAS"]
-    return others or named
+    libraries = list(by_version.values())
+    # Debian's libblas.so.3 may only forward to another library, which is in the list, too.
+    specific = [library for library in libraries if library["name"] != "BLAS"]
+    return specific or libraries
 
 
-def _files(maps: str) -> Iterator[Tuple[str, str]]:
+def _list_files(maps: str) -> Iterator[Tuple[str, str]]:
     try:
         with open(maps, encoding="utf-8", errors="replace") as file:
             paths = {line.split(None, 5)[-1].strip() for line in file if "/" in line}
@@ -58,22 +58,22 @@ def _files(maps: str) -> Iterator[Tuple[str, str]]:
                 yield name, path
 
 
-def _find(path: str) -> Optional[ctypes.CDLL]:
-    """A library that is loaded, without loading anything.
+def _open_loaded(path: str) -> Optional[ctypes.CDLL]:
+    """Return a library that is loaded already; None if it is not, for nothing is loaded here.
 
-    Under PRoot `maps` names files as the host does: in here only the end of the path is true.
+    Under PRoot `maps` has the host's paths, of which only the end is right in the environment.
     """
     parts = path.split("/")
     for first in range(1, len(parts)):
         try:
             return ctypes.CDLL("/" + "/".join(parts[first:]), os.RTLD_NOLOAD | os.RTLD_NOW)
-        except OSError:  # no such file in here, or not one that is loaded
+        except OSError:  # no such file, or not a loaded one
             continue
     return None
 
 
-def _ask(name: str, library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
-    """What the library says of itself; None if it has none of the functions that we know."""
+def _describe(name: str, library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
+    """Return what the library's own functions tell; None if it has none of the known ones."""
     if name == "MKL":
         return _mkl(library)
     if name == "BLIS":
@@ -85,28 +85,28 @@ def _ask(name: str, library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
 
 def _openblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     for before, after in DECORATIONS:
-        config = _text(library, f"{before}openblas_get_config{after}")
+        config = _call_for_text(library, f"{before}openblas_get_config{after}")
         if config:
             # "OpenBLAS 0.3.29  USE64BITINT DYNAMIC_ARCH NO_AFFINITY Haswell MAX_THREADS=64"
-            words = config.split()
-            version = next((word for word in words if NUMBER.match(word)), "")
-            answer = {"name": "OpenBLAS", "version": version, "build": " ".join(words)}
-            core = _text(library, f"{before}openblas_get_corename{after}")
-            threads = _number(library, f"{before}openblas_get_num_threads{after}")
-            return _known({**answer, "kernels": core, "threads": threads})
+            parts = config.split()
+            version = next((part for part in parts if NUMBER.match(part)), "")
+            facts = {"name": "OpenBLAS", "version": version, "build": " ".join(parts)}
+            core = _call_for_text(library, f"{before}openblas_get_corename{after}")
+            threads = _call_for_number(library, f"{before}openblas_get_num_threads{after}")
+            return _without_unknown({**facts, "kernels": core, "threads": threads})
     return None
 
 
 def _mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
-    tell = getattr(library, "MKL_Get_Version_String", None)
-    if tell is None:
+    get_version = getattr(library, "MKL_Get_Version_String", None)
+    if get_version is None:
         return None
     buffer = ctypes.create_string_buffer(256)
-    tell(buffer, len(buffer))
+    get_version(buffer, len(buffer))
     text = buffer.value.decode("utf-8", "replace").strip()
     version = NUMBER.search(text)
-    threads = _number(library, "MKL_Get_Max_Threads")
-    return _known(
+    threads = _call_for_number(library, "MKL_Get_Max_Threads")
+    return _without_unknown(
         {
             "name": "MKL",
             "version": version[0] if version else "",
@@ -117,36 +117,38 @@ def _mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
 
 
 def _blis(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
-    version = _text(library, "bli_info_get_version_str")
+    version = _call_for_text(library, "bli_info_get_version_str")
     if not version:
         return None
-    threads = _number(library, "bli_thread_get_num_threads")  # -1: nobody has chosen
-    return _known({"name": "BLIS", "version": version, "threads": max(threads, 0)})
+    threads = _call_for_number(library, "bli_thread_get_num_threads")  # -1: nobody has chosen
+    return _without_unknown({"name": "BLIS", "version": version, "threads": max(threads, 0)})
 
 
 def _flexiblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
-    tell = getattr(library, "flexiblas_get_version", None)
-    if tell is None:
+    get_version = getattr(library, "flexiblas_get_version", None)
+    if get_version is None:
         return None
     parts = [ctypes.c_int() for _ in range(3)]
-    tell(*(ctypes.byref(part) for part in parts))
-    answer = {"name": "FlexiBLAS", "version": ".".join(str(part.value) for part in parts)}
-    backend = getattr(library, "flexiblas_current_backend", None)
-    if backend is not None:
+    get_version(*(ctypes.byref(part) for part in parts))
+    facts = {"name": "FlexiBLAS", "version": ".".join(str(part.value) for part in parts)}
+    get_backend = getattr(library, "flexiblas_current_backend", None)
+    if get_backend is not None:
         buffer = ctypes.create_string_buffer(256)
-        backend(buffer, ctypes.c_size_t(len(buffer)))
-        answer["build"] = "calls " + buffer.value.decode("utf-8", "replace")
-    return _known({**answer, "threads": _number(library, "flexiblas_get_num_threads")})
+        get_backend(buffer, ctypes.c_size_t(len(buffer)))
+        facts["build"] = "calls " + buffer.value.decode("utf-8", "replace")
+    return _without_unknown(
+        {**facts, "threads": _call_for_number(library, "flexiblas_get_num_threads")}
+    )
 
 
-def _by_file(path: str) -> Dict[str, Any]:
-    """The version that the file's name ends with: libblas.so.3.12.0."""
+def _version_of_file(path: str) -> Dict[str, Any]:
+    """Return the version at the end of the file's name, such as libblas.so.3.12.0."""
     real = os.path.basename(os.path.realpath(path))
     version = NUMBER.search(real.partition(".so.")[2])
     return {"version": version[0]} if version else {}
 
 
-def _text(library: ctypes.CDLL, name: str) -> str:
+def _call_for_text(library: ctypes.CDLL, name: str) -> str:
     function = getattr(library, name, None)
     if function is None:
         return ""
@@ -154,10 +156,10 @@ def _text(library: ctypes.CDLL, name: str) -> str:
     return (function() or b"").decode("utf-8", "replace").strip()
 
 
-def _number(library: ctypes.CDLL, name: str) -> int:
+def _call_for_number(library: ctypes.CDLL, name: str) -> int:
     function = getattr(library, name, None)
     return 0 if function is None else int(function())
 
 
-def _known(answer: Dict[str, Any]) -> Dict[str, Any]:
-    return {key: value for key, value in answer.items() if value}
+def _without_unknown(facts: Dict[str, Any]) -> Dict[str, Any]:
+    return {key: value for key, value in facts.items() if value}

@@ -1,7 +1,7 @@
-"""Any program of the user's: started in the run's folder, its output the run's, its time taken.
+"""`command`: any program of the user's, started and timed in the run's folder.
 
-Beside the payload lies `files/` with what the user sent and `tare.py`, the recorder. The program
-reports into the file that $TARE_RESULT names; what it reports is read at home.
+Beside the payload lies `files/` with the user's files and `tare.py`, the recorder. The program may
+report metrics into the file that $TARE_RESULT names, which the server reads.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .programs import inspect
 from .recorder import Recorder
 
 QUIET = True
-"""Nothing but the program prints: its output may be searched by patterns."""
+"""The payload itself prints nothing: patterns may search the program's output."""
 
 
 def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[str, Any]:
-    """Return which files the program consists of, for the snapshot.
+    """Run the program; return the files that it consists of, for the snapshot.
 
     Raises Failure if the program cannot be started, SystemExit with its code if it fails.
     """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
-    variables = surroundings(parameters, files, place)
-    argv = words(parameters, files, place)
+    variables = program_variables(parameters, files, place)
+    argv = expand_placeholders(parameters, files, place)
     if parameters["argv"][0] in parameters["files"]:
-        with contextlib.suppress(OSError):  # what was sent has lost that it may be started
+        with contextlib.suppress(OSError):  # sent files have lost the right to be executed
             os.chmod(argv[0], 0o755)
     program = shutil.which(argv[0], path=variables.get("PATH"))
     if program is None:
-        raise missing(argv[0], sorted(parameters["files"]), variables["PATH"])
+        raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
     recorder.phase("program")
     began = perf_counter()
     code = wait_for(argv, program, variables, place)
@@ -49,44 +49,48 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[st
     return {"program": inspect(parameters["argv"], argv, program, sys.executable, variables)}
 
 
-def words(parameters: dict[str, Any], files: str, place: Place) -> List[str]:
-    """The command with what its placeholders stand for; other braces stay as they are."""
-    known = {
+def expand_placeholders(parameters: dict[str, Any], files: str, place: Place) -> List[str]:
+    """Return the command with values for its placeholders; other braces stay as they are."""
+    values = {
         "{python}": sys.executable,
         "{files}": files,
         "{run}": place.own,
         "{gpus}": str(place.gpus // max(1, min(place.gpus, place.local_size))),
         "{nodes}": str(place.nodes),
     }
-    found = []
-    for word in parameters["argv"]:
-        for name, value in known.items():
-            word = word.replace(name, value)
-        found.append(os.path.join(files, word) if word in parameters["files"] else word)
-    return found
+    argv = []
+    for argument in parameters["argv"]:
+        for placeholder, value in values.items():
+            argument = argument.replace(placeholder, value)
+        is_sent = argument in parameters["files"]
+        argv.append(os.path.join(files, argument) if is_sent else argument)
+    return argv
 
 
-def surroundings(parameters: dict[str, Any], files: str, place: Place) -> Dict[str, str]:
-    """The variables of the program: those of the run, and where to find and leave things."""
+def program_variables(parameters: dict[str, Any], files: str, place: Place) -> Dict[str, str]:
+    """Return the program's environment: the run's, with the paths of its files and its result."""
     variables = dict(os.environ)
-    known = variables.get("PYTHONPATH")
-    variables["PYTHONPATH"] = os.pathsep.join([files, known] if known else [files])
+    python_path = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([files, python_path] if python_path else [files])
     variables["TARE_FILES"] = files
     variables["TARE_RESULT"] = os.path.join(place.own, "tare-result.json")
     variables["TARE_BURN_IN"] = str(parameters["burn_in"])
-    ours = os.path.dirname(sys.executable)
+    python_folder = os.path.dirname(sys.executable)
     path = variables.get("PATH", os.defpath)
     if shutil.which(os.path.basename(sys.executable), path=path) != sys.executable:
         # `python3` and what is installed beside it are to be those of the environment.
-        path = os.pathsep.join([ours, path])
+        path = os.pathsep.join([python_folder, path])
     variables["PATH"] = path
     return variables
 
 
 def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Place) -> int:
-    """The program's exit code; minus n: ended by signal n. What ends us is passed on to it."""
+    """Run the program and return its exit code; -n if signal n ended it.
+
+    SIGTERM and SIGINT are passed on to it.
+    """
     started: List[subprocess.Popen[bytes]] = []
-    early: List[int] = []  # signals that come while it is being started
+    early: List[int] = []  # signals that arrive before it has started
 
     def pass_on(number: int, frame: Any) -> None:
         if started:
@@ -103,16 +107,16 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
             )
         )
     except OSError as error:
-        why = f"program does not start: {argv[0]}: {error.strerror or error}."
+        reason = f"program does not start: {argv[0]}: {error.strerror or error}."
         if error.errno == errno.ENOEXEC:
-            why += " Does it begin with #!, or is {python} to start it?"
-        raise Failure(why) from error
-    for missed in early:
-        started[0].send_signal(missed)
+            reason += " Does it begin with #!, or is {python} to start it?"
+        raise Failure(reason) from error
+    for early_signal in early:
+        started[0].send_signal(early_signal)
     return started[0].wait()
 
 
-def missing(program: str, files: List[str], path: str) -> Failure:
+def explain_missing_program(program: str, files: List[str], path: str) -> Failure:
     sent = f"; sent were {', '.join(files)}" if files else "; no file was sent"
     searched = "" if os.path.dirname(program) else f" on its PATH ({path})"
     if os.path.exists(program):

@@ -1,11 +1,11 @@
-"""File systems as an environment shows them: small files, one large file, its own software.
+"""`files`: file systems as an environment shows them: small files, a large file, its own software.
 
-One step is a round of all chosen operations: a tree of small files is created, listed, looked at
+One step is a round of all chosen operations: a tree of small files is created, listed, queried
 (stat), read and removed; a large file is written, read and read at random; the first files of
-Python's library and packages are listed, looked at and read. Every part is timed by itself.
+Python's library and packages are listed, queried and read. Every part is timed separately.
 
-Nothing is written but into one new folder with the run's name, which is removed at the end, also
-when the run is told to end. The large file has no name, so that nothing of it can stay.
+Files are written only into one new folder with the run's name, which is removed at the end, also
+when the run is terminated. The large file has no name, so that nothing of it can remain.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SCRATCH = ".scratch"  # in the run's directory; the job script removes what is l
 PER_FOLDER = 100  # small files
 BLOCK = 1 << 20  # bytes that the large file is written and read by
 PAGE = 4096  # bytes of a random read
-SPARE = 2  # at least so many times the space that is needed has to be free
-# Whether bytecode lies there depends on who has written to the image, and few images bring tests.
-LEFT_OUT = ("__pycache__", "test", "site-packages", "dist-packages")
+SPARE = 2  # times the needed space that has to be free
+# Bytecode is only there if somebody could write to the image, and few images have the tests.
+SKIPPED_FOLDERS = ("__pycache__", "test", "site-packages", "dist-packages")
 PARTS = {
     "small_files": ("create", "list", "stat", "read", "delete"),
     "large_file": ("large_write", "large_read"),
@@ -43,12 +43,14 @@ PARTS = {
 
 def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     recorder.phase("build")
-    chosen = [part for name, parts in PARTS.items() if wanted(parameters, name) for part in parts]
+    chosen = [
+        part for name, parts in PARTS.items() if is_chosen(parameters, name) for part in parts
+    ]
     if not chosen:
         raise StartError("nothing to do: every number of files, megabytes and reads is 0")
     for part in chosen:
         recorder.series(f"{part}_time", "s")
-    with a_folder(parameters, place) as folder:
+    with temporary_folder(parameters, place) as folder:
         rounds = Rounds(parameters, folder, recorder)
         for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
             recorder.step(**{f"{part}_time": seconds for part, seconds in rounds.next().items()})
@@ -61,61 +63,63 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     for part in ("software_read", "large_read"):
         if part in chosen:
             recorder.metric(f"first_{part}_time", rounds.first[part], "s")
-    if rounds.kept:
-        recorder.metric("still_cached", sum(rounds.kept) / len(rounds.kept), "1")
+    if rounds.cached_shares:
+        share = sum(rounds.cached_shares) / len(rounds.cached_shares)
+        recorder.metric("still_cached", share, "1")
 
 
-def wanted(parameters: Dict[str, Any], name: str) -> bool:
+def is_chosen(parameters: Dict[str, Any], name: str) -> bool:
     if name in ("large_file", "random_reads") and not parameters["large_file_mb"]:
         return False
     return name == "large_file" or bool(parameters[name])
 
 
 @contextmanager
-def a_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
-    """A new folder in the place that was asked for, and nothing of it afterwards."""
-    where = parameters["path"] or os.path.join(place.directory, SCRATCH)
-    if not os.path.isabs(where):
-        raise StartError(f"the folder to measure in has to begin with /: {where!r}")
+def temporary_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
+    """Make a new folder below the chosen path, and remove it afterwards."""
+    parent = parameters["path"] or os.path.join(place.directory, SCRATCH)
+    if not os.path.isabs(parent):
+        raise StartError(f"the folder to measure in has to begin with /: {parent!r}")
     try:
         if not parameters["path"]:
-            os.makedirs(where, exist_ok=True)
-        room(where, parameters)
-        # A new one, whatever is there: nothing of anybody else is touched.
-        folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(place.directory)}-", dir=where)
+            os.makedirs(parent, exist_ok=True)
+        require_space(parent, parameters)
+        # A new folder, so that nobody else's files are touched.
+        folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(place.directory)}-", dir=parent)
     except OSError as error:
         raise StartError(
-            f"cannot measure in {where}: {error.strerror}. A folder outside of the image has to be "
-            "bound into the environment, and the account has to be allowed to write there"
+            f"cannot measure in {parent}: {error.strerror}. A folder outside of the image has to "
+            "be bound into the environment, and the account has to be allowed to write there"
         ) from error
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` is reached
+    # So that `finally` is reached.
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if not parameters["path"]:
             with suppress(OSError):  # another process of the run is still at work there
-                os.rmdir(where)
-        signal.signal(signal.SIGTERM, before)
+                os.rmdir(parent)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
-def room(where: str, parameters: Dict[str, Any]) -> None:
-    """StartError unless what is written leaves half of the space free that is there."""
-    found = os.statvfs(where)
+def require_space(folder: str, parameters: Dict[str, Any]) -> None:
+    """Raise StartError unless twice the space and the files that are needed are free."""
+    file_system = os.statvfs(folder)
     small = parameters["small_files"] * max(parameters["small_file_bytes"], PAGE)
     need = SPARE * (small + parameters["large_file_mb"] * 1_000_000)
-    free = found.f_bavail * found.f_frsize
+    free = file_system.f_bavail * file_system.f_frsize
     if need > free:
         raise StartError(
-            f"{where} has {free / 1e6:,.0f} MB free; twice what is written ({need / 1e6:,.0f} MB) "
+            f"{folder} has {free / 1e6:,.0f} MB free; twice what is written ({need / 1e6:,.0f} MB) "
             "has to be, so that nobody else's work is stopped: choose fewer or smaller files"
         )
-    if found.f_files and SPARE * parameters["small_files"] > found.f_favail:
-        raise StartError(f"{where} takes {found.f_favail} more files only: choose fewer")
+    if file_system.f_files and SPARE * parameters["small_files"] > file_system.f_favail:
+        raise StartError(f"{folder} takes {file_system.f_favail} more files only: choose fewer")
 
 
 class Rounds:
-    """What one step does, and what was found on the way."""
+    """The rounds of a run: what each step does, and what it has seen."""
 
     def __init__(self, parameters: Dict[str, Any], folder: str, recorder: Recorder) -> None:
         self._parameters, self._folder, self._recorder = parameters, folder, recorder
@@ -126,17 +130,17 @@ class Rounds:
         self._software: List[str] = []
         self._software_bytes = 0
         self.first: Dict[str, float] = {}  # seconds of each part in the first round
-        self.kept: List[float] = []  # shares of pages that stayed although they were to be dropped
+        self.cached_shares: List[float] = []  # of files whose pages should have been dropped
 
     def next(self) -> Dict[str, float]:
-        """Do one round; seconds of each part."""
+        """Do one round and return the seconds of each part."""
         times: Dict[str, float] = {}
         if self._parameters["small_files"]:
-            self._small(times)
+            self._small_files(times)
         if self._parameters["large_file_mb"]:
-            self._big(times)
+            self._large_file(times)
         if self._parameters["software_files"]:
-            self._installed(times)
+            self._software_files(times)
         self.first = self.first or times
         return times
 
@@ -145,26 +149,26 @@ class Rounds:
             os.close(self._large)
 
     def amounts(self) -> Dict[str, Tuple[str, float, str]]:
-        """Rate -> (the part whose time it divides, how much that does, unit)."""
-        found: Dict[str, Tuple[str, float, str]] = {}
+        """Return for each rate the part whose time divides it, the amount of work, and the unit."""
+        rates: Dict[str, Tuple[str, float, str]] = {}
         files, megabytes = self._parameters["small_files"], self._parameters["large_file_mb"]
         if files:
             for part in PARTS["small_files"]:
-                found[f"{part}_rate"] = (part, files, "files/s")
+                rates[f"{part}_rate"] = (part, files, "files/s")
         if megabytes:
-            found["large_write_rate"] = ("large_write", megabytes, "MB/s")
-            found["large_read_rate"] = ("large_read", megabytes, "MB/s")
+            rates["large_write_rate"] = ("large_write", megabytes, "MB/s")
+            rates["large_read_rate"] = ("large_read", megabytes, "MB/s")
             if self._parameters["random_reads"]:
                 reads = self._parameters["random_reads"]
-                found["random_read_rate"] = ("random_read", reads, "reads/s")
+                rates["random_read_rate"] = ("random_read", reads, "reads/s")
         if self._software:
             files = len(self._software)
             for part in PARTS["software_files"]:
-                found[f"{part}_rate"] = (part, files, "files/s")
-            found["software_bandwidth"] = ("software_read", self._software_bytes / 1e6, "MB/s")
-        return found
+                rates[f"{part}_rate"] = (part, files, "files/s")
+            rates["software_bandwidth"] = ("software_read", self._software_bytes / 1e6, "MB/s")
+        return rates
 
-    def _small(self, times: Dict[str, float]) -> None:
+    def _small_files(self, times: Dict[str, float]) -> None:
         count, clock = self._parameters["small_files"], time.perf_counter
         content = self._block[: self._parameters["small_file_bytes"]]
         top = os.path.join(self._folder, "small")
@@ -182,13 +186,13 @@ class Rounds:
         times["create"] = clock() - began
 
         began = clock()
-        seen = sum(len(names) for _, _, names in os.walk(top))
+        listed = sum(len(names) for _, _, names in os.walk(top))
         times["list"] = clock() - began
-        if seen != count:
-            raise ResultError(f"of {count} files that were created {seen} were listed")
+        if listed != count:
+            raise ResultError(f"of {count} files that were created {listed} were listed")
 
-        times["stat"], size = look_at(paths)
-        self._forget(paths, written=True)
+        times["stat"], size = stat_all(paths)
+        self._drop_files(paths, written=True)
         times["read"], read = read_all(paths)
         if not size == read == count * len(content):
             raise ResultError(f"{count * len(content)} bytes were written and {read} read")
@@ -200,8 +204,8 @@ class Rounds:
             os.rmdir(folder)
         times["delete"] = clock() - began
 
-    def _big(self, times: Dict[str, float]) -> None:
-        """Write, to the disk as far as the file system knows; read; read pages at random."""
+    def _large_file(self, times: Dict[str, float]) -> None:
+        """Write to the disk, as far as the file system tells; read; read pages at random."""
         clock, size = time.perf_counter, self._parameters["large_file_mb"] * 1_000_000
         if self._large < 0:
             path = os.path.join(self._folder, "large")
@@ -211,40 +215,40 @@ class Rounds:
         began = clock()
         os.ftruncate(file, 0)
         for offset in range(0, size, BLOCK):
-            put(file, self._block[: min(BLOCK, size - offset)], offset)
+            write_all(file, self._block[: min(BLOCK, size - offset)], offset)
         os.fsync(file)
         times["large_write"] = clock() - began
 
-        self._forget_file(file, size)
+        self._drop_file(file, size)
         began = clock()
-        got = sum(len(os.pread(file, BLOCK, offset)) for offset in range(0, size, BLOCK))
+        bytes_read = sum(len(os.pread(file, BLOCK, offset)) for offset in range(0, size, BLOCK))
         times["large_read"] = clock() - began
-        if got != size:
-            raise ResultError(f"of {size} bytes that were written {got} were read")
+        if bytes_read != size:
+            raise ResultError(f"of {size} bytes that were written {bytes_read} were read")
 
         if self._parameters["random_reads"]:
             draw, last = self._random.randrange, size // PAGE
-            places = [PAGE * draw(last) for _ in range(self._parameters["random_reads"])]
-            self._forget_file(file, size)
+            offsets = [PAGE * draw(last) for _ in range(self._parameters["random_reads"])]
+            self._drop_file(file, size)
             began = clock()
-            for offset in places:
+            for offset in offsets:
                 os.pread(file, PAGE, offset)
             times["random_read"] = clock() - began
 
-    def _installed(self, times: Dict[str, float]) -> None:
+    def _software_files(self, times: Dict[str, float]) -> None:
         began = time.perf_counter()
-        self._software = installed(self._parameters["software_files"])
+        self._software = list_software_files(self._parameters["software_files"])
         times["software_list"] = time.perf_counter() - began
         if not self._software:
             raise StartError("Python's library is no folder of files here: leave it out")
-        times["software_stat"], self._software_bytes = look_at(self._software)
-        self._forget(self._software, written=False)
+        times["software_stat"], self._software_bytes = stat_all(self._software)
+        self._drop_files(self._software, written=False)
         times["software_read"], _ = read_all(self._software)
 
-    def _forget(self, paths: List[str], *, written: bool) -> None:
-        """Ask the kernel to drop what it has cached of these files, if that was wished.
+    def _drop_files(self, paths: List[str], *, written: bool) -> None:
+        """Ask the kernel to drop these files from the page cache, if the parameters say so.
 
-        No step's time holds any of it.
+        The time for it belongs to no step.
         """
         if not self._drop:
             return
@@ -254,58 +258,58 @@ class Rounds:
                 self._drop_pages(file, 1, written)
                 os.close(file)
 
-    def _forget_file(self, file: int, size: int) -> None:
+    def _drop_file(self, file: int, size: int) -> None:
         if self._drop:
             with self._recorder.aside("dropping pages"):
                 self._drop_pages(file, size, True)
 
     def _drop_pages(self, file: int, size: int, written: bool) -> None:
         pages.drop(file, written=written)
-        kept = pages.cached_share(file, size)
-        if kept is not None:
-            self.kept.append(kept)
+        share = pages.cached_share(file, size)
+        if share is not None:
+            self.cached_shares.append(share)
 
 
-def installed(most: int) -> List[str]:
-    """The first files of Python's library and of its packages, by name; no compiled bytecode."""
+def list_software_files(most: int) -> List[str]:
+    """Return the first files of Python's library and packages, by name; no compiled bytecode."""
     paths = sysconfig.get_paths()
     roots = dict.fromkeys(os.path.realpath(paths[n]) for n in ("stdlib", "platlib", "purelib"))
-    found: List[str] = []
+    files: List[str] = []
     folders = list(reversed(list(roots)))
-    while folders and len(found) < most:
+    while folders and len(files) < most:
         inner = []
         for entry in sorted(os.scandir(folders.pop()), key=lambda entry: entry.name):
             if entry.is_file(follow_symlinks=False):
-                found.append(entry.path)
-            elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
+                files.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                 inner.append(entry.path)
         folders += reversed(inner)
-    return found[:most]
+    return files[:most]
 
 
-def look_at(paths: List[str]) -> Tuple[float, int]:
-    """Seconds that `stat` of all took, and how many bytes they have."""
+def stat_all(paths: List[str]) -> Tuple[float, int]:
+    """Return the seconds that `stat` of all files took, and their bytes together."""
     began = time.perf_counter()
     size = sum(os.stat(path).st_size for path in paths)
     return time.perf_counter() - began, size
 
 
 def read_all(paths: List[str]) -> Tuple[float, int]:
-    """Seconds that it took to open and read all, and how many bytes there were."""
+    """Return the seconds that it took to open and read all files, and their bytes together."""
     size, began = 0, time.perf_counter()
     for path in paths:
         file = os.open(path, os.O_RDONLY)
         while True:
-            got = len(os.read(file, BLOCK))
-            size += got
-            if got < BLOCK:
+            count = len(os.read(file, BLOCK))
+            size += count
+            if count < BLOCK:
                 break
         os.close(file)
     return time.perf_counter() - began, size
 
 
-def put(file: int, content: bytes, offset: int) -> None:
-    """Write all of it: a full disk takes less than it was given before it says so."""
+def write_all(file: int, content: bytes, offset: int) -> None:
+    """Write all of the content: a disk that is nearly full may take only a part at first."""
     while content:
         written = os.pwrite(file, content, offset)
         content, offset = content[written:], offset + written

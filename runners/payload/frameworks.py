@@ -1,4 +1,4 @@
-"""Loading the library that a workload measures, with a reason in words when it cannot."""
+"""How to load the library that a workload measures, and the errors that end a run."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ THREAD_VARIABLES = (
 
 
 class StartError(Exception):
-    """The workload cannot start in this environment; the message says why and what would help."""
+    """An error: the workload cannot start in this environment; the message says what would help."""
 
 
 class Failure(Exception):
-    """A run is worth nothing for a reason that has a name: "name: what happened; what to do"."""
+    """An error that makes a run worthless; its message is "name: what happened; what to do"."""
 
 
 class DataUnusable(Failure):
-    """A data set is missing or broken; the message says which file, and what would help."""
+    """An error for a data set that is missing or broken; the message says which file."""
 
     def __init__(self, message: str) -> None:
         super().__init__("data set unusable: " + message)
 
 
 def set_threads(count: int) -> None:
-    """Limit the numerical libraries; they read these variables once, when they are loaded."""
+    """Limit the threads of numerical libraries, which read these variables when they load."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
 
 
 def load(module: str, label: str) -> ModuleType:
-    """Import a library that the environment has to bring."""
+    """Import a library of the environment. Raises StartError, with a reason, if it cannot."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -48,6 +48,6 @@ def load(module: str, label: str) -> ModuleType:
             f"(Python {sys.version.split()[0]}) has no module {module!r}"
         ) from error
     except ImportError as error:
-        # Say the first line only: loaders append pages of advice.
+        # Only the first line: loaders append pages of advice.
         reason = str(error).strip().split("\n", 1)[0]
         raise StartError(f"{label} is installed but does not load: {reason}") from error

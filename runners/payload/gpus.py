@@ -1,7 +1,7 @@
-"""Whether the GPUs that the job asked for can be used in here.
+"""The check that the GPUs which the job requested can be used in this environment.
 
-A container runtime that passes no GPU on says nothing and ends well; the program then measures
-the CPU. As a program this prints how many GPUs CUDA can use here, and what it says if none.
+A container runtime that passes no GPU on gives no error, and the program would measure the CPU.
+Run as a program, this file prints how many GPUs CUDA can use, and its message if that failed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ LIBRARY = "libcuda.so.1"
 
 
 class GPUMissing(Exception):
-    """Fewer GPUs than the job asked for; the message begins with the failure's name."""
+    """An error for fewer GPUs than requested; its message begins with the failure's name."""
 
 
-def demand(asked: int) -> None:
-    """Raise GPUMissing unless `asked` GPUs can be used here.
+def require_gpus(requested: int) -> None:
+    """Raise GPUMissing unless `requested` GPUs can be used in this environment.
 
-    Nothing is known, and so nothing demanded, where the kernel has no NVIDIA driver.
+    Where the kernel has no NVIDIA driver nothing is known, so nothing is required.
     """
-    if not asked or not os.path.isdir(DRIVER) or not os.listdir(DRIVER):
+    if not requested or not os.path.isdir(DRIVER) or not os.listdir(DRIVER):
         return
-    # In a process of its own: the one that is measured stays as it was.
+    # In another process: CUDA must not be initialised in the one that is measured.
     argv = [sys.executable, "-I", os.path.abspath(__file__)]
     try:
         count, reason = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, timeout=60).stdout)
@@ -36,16 +36,16 @@ def demand(asked: int) -> None:
         count, reason = 0, str(error)
     # CUDA shows one instance of a divided GPU, however many a process was given.
     divided = "MIG-" in os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if count < (1 if divided else asked):
-        told = f" ({reason})" if reason else ""
+    if count < (1 if divided else requested):
+        detail = f" ({reason})" if reason else ""
         raise GPUMissing(
-            f"GPU missing: {asked} asked for, {count} usable in here{told}; the node has "
+            f"GPU missing: {requested} asked for, {count} usable in here{detail}; the node has "
             f"{len(os.listdir(DRIVER))}. Does the runtime pass GPUs on?"
         )
 
 
-def usable() -> Tuple[int, str]:
-    """How many GPUs CUDA can use in this process, and its words if that failed."""
+def count_usable() -> Tuple[int, str]:
+    """Return how many GPUs CUDA can use in this process, and its message if that failed."""
     count = ctypes.c_int()
     try:
         driver = ctypes.CDLL(LIBRARY)
@@ -56,4 +56,4 @@ def usable() -> Tuple[int, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(usable()))
+    print(json.dumps(count_usable()))

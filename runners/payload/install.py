@@ -1,11 +1,11 @@
-"""A lock file becomes a virtual environment: nothing is installed that its hashes do not name.
+"""Install a lock file into a virtual environment, and nothing that its hashes do not name.
 
-    python3 install.py settings FOLDER            on the node: how pip reaches its index from here
-    python3 install.py find VERSION               prints the interpreter of exactly this version
-    python3 install.py install PREFIX LOCK FOLDER in an image, or on bare metal: does it
+    python3 install.py settings FOLDER            on the node: save how pip reaches its index
+    python3 install.py find VERSION               print the interpreter of exactly this version
+    python3 install.py install PREFIX LOCK FOLDER in an image or on bare metal: install
 
-What goes wrong is said in the last line, in words; PREFIX is then gone. Wheels only: to build from
-source, pip would fetch what no lock holds.
+The last line of the output explains a failure; PREFIX is then emptied. Wheels only: to build from
+source, pip would fetch packages that no lock file names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 import sysconfig
 from typing import Dict, List, Tuple
 
-# How this node reaches an index, which a container does not know.
+# How this node reaches an index; a container does not have these variables.
 VARIABLES = re.compile(
     r"((https?|ftp|no|all)_proxy|PIP_.*|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|NETRC)$", re.IGNORECASE
 )
@@ -56,56 +56,56 @@ def contents():
 
 
 class NotInstalled(Exception):
-    """Why there is no environment, in words."""
+    """An error that ends the installation; people read its message."""
 
 
 # --- On the node: what pip needs in there -----------------------------------------------------
 
 
-def settings(folder: str) -> None:
-    """Keep in `folder`, for its owner alone, what pip reads here: variables, files, itself."""
+def save_settings(folder: str) -> None:
+    """Save in `folder`, readable by its owner alone, pip's variables, configuration and itself."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     variables = {name: value for name, value in os.environ.items() if VARIABLES.match(name)}
-    configured = merged(configuration_files())
+    configuration = merge_configuration(configuration_files())
     variables.pop("PIP_CONFIG_FILE", None)
     certificates = [variables.get(name, "") for name in CERTIFICATES]
-    certificates += re.findall(r"^\s*cert\s*=\s*(\S+)", configured, re.MULTILINE)
+    certificates += re.findall(r"^\s*cert\s*=\s*(\S+)", configuration, re.MULTILINE)
     for path in [*certificates, *SYSTEMS_CERTIFICATES]:
         if path and os.path.isfile(path):
             shutil.copyfile(path, os.path.join(folder, "certificates.pem"))
             variables["PIP_CERT"] = os.path.join(folder, "certificates.pem")
             break
-    text = re.sub(r"^\s*cert\s*=.*\n?", "", configured, flags=re.MULTILINE)
+    text = re.sub(r"^\s*cert\s*=.*\n?", "", configuration, flags=re.MULTILINE)
     write(os.path.join(folder, "pip.conf"), text)
     variables["PIP_CONFIG_FILE"] = os.path.join(folder, "pip.conf")
-    keep_pip(folder)
+    copy_pip(folder)
     write(os.path.join(folder, "variables.json"), json.dumps(variables))
 
 
 def configuration_files() -> List[str]:
-    """Pip's files in its own order, the last one wins."""
+    """Return pip's configuration files in its own order, in which the last one wins."""
     home = os.path.expanduser("~")
-    wanted = os.environ.get("PIP_CONFIG_FILE", "")
+    own_file = os.environ.get("PIP_CONFIG_FILE", "")
     return [
         "/etc/pip.conf",
         "/etc/xdg/pip/pip.conf",
         os.path.join(home, ".pip", "pip.conf"),
         os.path.join(os.environ.get("XDG_CONFIG_HOME") or home + "/.config", "pip", "pip.conf"),
-        *([wanted] if wanted else []),
+        *([own_file] if own_file else []),
     ]
 
 
-def merged(paths: List[str]) -> str:
-    """One text of several files; a section that comes again adds to the one before."""
+def merge_configuration(paths: List[str]) -> str:
+    """Return one text of several files; a section that comes again adds to the earlier one."""
     sections: Dict[str, Dict[str, str]] = {}
     for path in paths:
         section: Dict[str, str] = {}
         key = ""
         for line in read(path).splitlines():
-            head = re.match(r"\s*\[(.+?)\]\s*$", line)
+            heading = re.match(r"\s*\[(.+?)\]\s*$", line)
             setting = re.match(r"([\w-]+)\s*[=:]\s*(.*)$", line)
-            if head:
-                section, key = sections.setdefault(head[1], {}), ""
+            if heading:
+                section, key = sections.setdefault(heading[1], {}), ""
             elif setting:
                 key = setting[1]
                 section[key] = setting[2]
@@ -117,8 +117,8 @@ def merged(paths: List[str]) -> str:
     )
 
 
-def keep_pip(folder: str) -> None:
-    """A copy of this node's pip: images need not have one, and both sides get the same."""
+def copy_pip(folder: str) -> None:
+    """Copy this node's pip: images may have none, and container and bare metal use the same one."""
     target = os.path.join(folder, "pip")
     shutil.rmtree(target, ignore_errors=True)
     spec = importlib.util.find_spec("pip")
@@ -139,39 +139,41 @@ def keep_pip(folder: str) -> None:
 
 
 def bundled_wheels() -> List[str]:
-    """The pip that comes with Python, where a distribution has not taken it out."""
+    """Return the wheels of the pip that comes with Python; some distributions remove them."""
     folders = [sysconfig.get_config_var("WHEEL_PKG_DIR") or "", "/usr/share/python-wheels"]
     spec = importlib.util.find_spec("ensurepip")
     if spec and spec.origin:
         folders.append(os.path.join(os.path.dirname(spec.origin), "_bundled"))
-    return [one for folder in folders if folder for one in sorted(glob.glob(folder + "/pip-*.whl"))]
+    return [
+        wheel for folder in folders if folder for wheel in sorted(glob.glob(folder + "/pip-*.whl"))
+    ]
 
 
 # --- On bare metal: an interpreter ------------------------------------------------------------
 
 
-def find(version: str) -> str:
-    """The interpreter of exactly this version. Raises NotInstalled, with what there is."""
-    found = {path: version_of(path) for path in interpreters()}
-    for path, its in found.items():
-        if its == version:
+def find_interpreter(version: str) -> str:
+    """Return the interpreter of exactly this version. Raises NotInstalled, naming the others."""
+    versions = {path: version_of(path) for path in list_interpreters()}
+    for path, path_version in versions.items():
+        if path_version == version:
             return path
-    there = ", ".join("%s (%s)" % pair for pair in found.items() if pair[1]) or "none at all"
+    present = ", ".join("%s (%s)" % pair for pair in versions.items() if pair[1]) or "none at all"
     raise NotInstalled(
         "%s has no Python %s, which the image has. Found: %s. A set-up line of the cluster, such "
-        "as `module load`, can bring another." % (platform.node(), version, there)
+        "as `module load`, can bring another." % (platform.node(), version, present)
     )
 
 
-def interpreters() -> List[str]:
+def list_interpreters() -> List[str]:
     folders = [*os.environ.get("PATH", "").split(":"), "/usr/bin", "/usr/local/bin"]
     folders += sorted(glob.glob("/opt/*/bin"))
-    found: Dict[str, str] = {}
+    by_real_path: Dict[str, str] = {}
     for folder in folders:
         for path in sorted(glob.glob(folder + "/python3*")) if folder else []:
             if re.search(r"/python3(\.\d+)?$", path) and os.access(path, os.X_OK):
-                found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+                by_real_path.setdefault(os.path.realpath(path), path)
+    return list(by_real_path.values())
 
 
 def version_of(python: str) -> str:
@@ -192,13 +194,13 @@ def install(prefix: str, lock: str, folder: str) -> None:
     environment = {**os.environ, **variables}
     os.makedirs(os.path.join(folder, "tmp"), exist_ok=True)
     environment["TMPDIR"] = os.path.join(folder, "tmp")
-    make(prefix)
+    make_environment(prefix)
     python = os.path.join(prefix, "bin", "python")
-    command, environment = pip_of(python, folder, environment)
+    command, environment = find_pip(python, folder, environment)
     code, output = run([*command, "install", *OPTIONS, "--requirement", lock], environment)
     if code:
-        raise NotInstalled(why(output))
-    # Bytecode that does not look at its source's time is valid wherever the files are copied to.
+        raise NotInstalled(explain_failure(output))
+    # Bytecode that ignores the time of its source stays valid wherever the files are copied to.
     compiling = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     run([*compiling, os.path.join(prefix, "lib")], environment)
     with open(lock, "rb") as file:
@@ -207,8 +209,8 @@ def install(prefix: str, lock: str, folder: str) -> None:
     os.chmod(os.path.join(prefix, MARKER), 0o644)
 
 
-def make(prefix: str) -> None:
-    """An empty virtual environment; the folder itself may be there: it may be a mount."""
+def make_environment(prefix: str) -> None:
+    """Make an empty virtual environment; the folder may exist, since it may be a mount."""
     try:
         import venv
     except ImportError:
@@ -219,13 +221,13 @@ def make(prefix: str) -> None:
     try:
         venv.EnvBuilder(symlinks=True, with_pip=False, clear=False).create(prefix)
     except OSError as error:
-        raise NotInstalled(why(str(error))) from None
+        raise NotInstalled(explain_failure(str(error))) from None
 
 
-def pip_of(
+def find_pip(
     python: str, folder: str, environment: Dict[str, str]
 ) -> Tuple[List[str], Dict[str, str]]:
-    """The first pip that starts: the node's copy, then what this Python has of its own."""
+    """Return the first pip that starts, the node's copy or this Python's, and its variables."""
     candidates = [
         ([python, "-m", "pip"], {**environment, "PYTHONPATH": os.path.join(folder, "pip")}),
         ([sys.executable, "-m", "pip", "--python", python], environment),
@@ -237,7 +239,7 @@ def pip_of(
 
 
 def run(command: List[str], environment: Dict[str, str], quiet: bool = False) -> Tuple[int, str]:
-    """Exit code and output, which is shown as it comes."""
+    """Run a command and return exit code and output, which is also printed as it comes."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
     )
@@ -252,9 +254,9 @@ def run(command: List[str], environment: Dict[str, str], quiet: bool = False) ->
     return process.wait(), "".join(lines)
 
 
-def why(output: str) -> str:
-    """What pip said, in one line for a person; its own words stand above."""
-    place = "Python %s on %s" % (platform.python_version(), platform.machine())
+def explain_failure(output: str) -> str:
+    """Return one line that explains pip's failure; pip's own output was printed before."""
+    interpreter = "Python %s on %s" % (platform.python_version(), platform.machine())
     if "No space left on device" in output or "Disk quota exceeded" in output:
         return "The disk is full, or the quota: nothing of this was kept."
     if "Hashes are required" in output:
@@ -274,7 +276,7 @@ def why(output: str) -> str:
         )
     missing = re.search(r"No matching distribution found for (\S+)", output)
     if missing:
-        return "The index has no wheel of %s for %s." % (missing[1], place)
+        return "The index has no wheel of %s for %s." % (missing[1], interpreter)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["pip ended without a word."])[-1]
@@ -293,8 +295,8 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
-def empty(folder: str) -> None:
-    """Take everything out of a folder, which may itself be a mount."""
+def empty_folder(folder: str) -> None:
+    """Remove everything in a folder, but not the folder, which may be a mount."""
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
         if os.path.isdir(path) and not os.path.islink(path):
@@ -307,15 +309,15 @@ def main(arguments: List[str]) -> int:
     task, rest = arguments[0], arguments[1:]
     try:
         if task == "settings":
-            settings(*rest)
+            save_settings(*rest)
         elif task == "find":
-            print(find(*rest))
+            print(find_interpreter(*rest))
         else:
             install(*rest)
     except (NotInstalled, OSError) as problem:
         if task == "install":
-            empty(rest[0])
-        print(problem if isinstance(problem, NotInstalled) else why(str(problem)))
+            empty_folder(rest[0])
+        print(problem if isinstance(problem, NotInstalled) else explain_failure(str(problem)))
         return 1
     return 0
 

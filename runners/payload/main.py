@@ -1,10 +1,10 @@
 """The program that runs inside every environment: `python3 main.py RUN_DIRECTORY/spec.json`.
 
-Leaves `inside.json` (what is true here) and `result.json` (what was measured) beside the spec; of
-several processes rank 0 alone does, the others in `rank-N/`, and instances in `instance-N/`.
-Ends with 0 and a result, or with a reason on stderr and no result: 2 when the workload cannot
-start here, 3 when what it computed is wrong, 4 when a GPU is missing or memory did not
-suffice (named in `failure` too).
+Writes `inside.json` (facts about the environment) and `result.json` (the measurements) beside the
+spec; of several processes rank 0 does, the others write into `rank-N/`, instances into
+`instance-N/`. Exits with 0 and a result, or with a message on stderr and no result: 2 if the
+workload cannot start in this environment, 3 if what it computed is wrong, 4 if a GPU is missing or
+memory did not suffice (also named in the file `failure`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from typing import Any, Tuple
 
 if not __package__:
-    # Started as a file. As a package, none of our names can shadow a library's.
+    # Started as a file. As a package, its modules cannot shadow a library's.
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import gpus, place, snapshot
 from .frameworks import Failure, StartError
 from .recorder import STEP_TIME, Recorder, ResultError, process_age, write_json
 
-CLOCK_TICK = 0.01  # s: how finely the kernel tells when a process was started
+CLOCK_TICK = 0.01  # s: resolution of the time at which the kernel started a process
 CONTAINER_START = "container start"
 WORKLOADS = {
     "blas": "blas",
@@ -33,53 +33,53 @@ WORKLOADS = {
     "files": "files",
     "segmentation": "training.segmentation",
     "startup": "startup",
-}  # kind -> module beside this file
+}  # kind -> module of this package
 
 
 def main(spec_path: str) -> int:
     directory = os.path.dirname(os.path.abspath(spec_path))
-    own = place.find({}, directory).own
-    recorder = Recorder(*elapsed(), path=os.path.join(own, "result.json"))
+    own_directory = place.find_place({}, directory).own
+    recorder = Recorder(*measure_start(), path=os.path.join(own_directory, "result.json"))
     try:
         spec = read_spec(spec_path)
-        measure(spec, place.find(spec, directory), recorder)
+        measure(spec, place.find_place(spec, directory), recorder)
     except StartError as error:
         print(error, file=sys.stderr)
         return 2
     except ResultError as error:
         if recorder.has_steps:
-            recorder.save()  # how far it came
+            recorder.save()  # the steps until then
         print(error, file=sys.stderr)
         return 3
     except (gpus.GPUMissing, Failure) as error:
         print(error, file=sys.stderr)
-        # Where the job script, too, names why a run is worth nothing.
-        with open(os.path.join(own, "failure"), "w", encoding="utf-8") as file:
+        # The file in which the job script, too, says why a run failed.
+        with open(os.path.join(own_directory, "failure"), "w", encoding="utf-8") as file:
             file.write(str(error))
         return 4
     return 0
 
 
-def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None:
-    """Run the workload of the spec between two looks at the environment."""
-    os.makedirs(here.own, exist_ok=True)
-    if here.instances > 1:
-        os.chdir(here.own)  # each instance is a run of its own
-    inside_path = os.path.join(here.own, "inside.json")
+def measure(spec: dict[str, Any], process: place.Place, recorder: Recorder) -> None:
+    """Run the spec's workload between the two halves of the snapshot; write the result."""
+    os.makedirs(process.own, exist_ok=True)
+    if process.instances > 1:
+        os.chdir(process.own)  # each instance is a run of its own
+    inside_path = os.path.join(process.own, "inside.json")
     recorder.phase("snapshot")
-    inside = snapshot.before()
+    inside = snapshot.take_before()
     write_json(inside_path, inside)
-    gpus.demand(spec.get("gpus", 0))
-    if here.instances > 1:
+    gpus.require_gpus(spec.get("gpus", 0))
+    if process.instances > 1:
         recorder.phase("waiting for the other instances")
-        place.start_together(here)
+        place.start_together(process)
 
     workload = importlib.import_module("." + WORKLOADS[spec["workload"]], __package__)
-    brought = workload.run(spec["parameters"], recorder, here) or {}
+    workload_facts = workload.run(spec["parameters"], recorder, process) or {}
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
-    write_json(inside_path, {**inside, **snapshot.after(), **brought})
+    write_json(inside_path, {**inside, **snapshot.take_after(), **workload_facts})
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")
@@ -87,7 +87,7 @@ def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None
             ("step_time_sd", recorder.sd(STEP_TIME), "s"),
             ("tail_ratio", recorder.tail_ratio(STEP_TIME), "1"),
         ):
-            if value:  # too few steps, or none that a clock can tell apart, have no spread
+            if value:  # too few steps, or steps of equal length, have no spread
                 recorder.metric(name, value, unit)
         recorder.metric("time_to_first_step", recorder.time_to_first_step(), "s")
     if CONTAINER_START in recorder.phases():
@@ -95,13 +95,14 @@ def measure(spec: dict[str, Any], here: place.Place, recorder: Recorder) -> None
     if "import" in recorder.phases():
         recorder.metric("import_time", recorder.phases()["import"], "s")
     recorder.write()
-    if getattr(workload, "QUIET", False):  # what it printed is read as it is
+    if getattr(workload, "QUIET", False):  # patterns search its output
         return
     for name, metric in sorted(recorder.document()["metrics"].items()):
         print(f"{name} = {metric['value']:.6g} {metric['unit']}")
 
 
 def read_spec(path: str) -> dict[str, Any]:
+    """Return the spec of a run. Raises StartError for one that this payload does not understand."""
     try:
         with open(path, encoding="utf-8") as file:
             spec: dict[str, Any] = json.load(file)
@@ -116,20 +117,20 @@ def read_spec(path: str) -> dict[str, Any]:
     return spec
 
 
-def elapsed() -> Tuple[float, str]:
-    """Seconds up to here, and the phase that they are.
+def measure_start() -> Tuple[float, str]:
+    """Return the seconds that have passed until now, and the name of their phase.
 
-    The job script says in TARE_BEGAN when it went to the wall; from there to the first line of
-    Python is what a container costs before anything runs in it. When this process was forked is no
-    border: most runtimes fork it first, then mount its image and start Python in its place.
+    TARE_BEGAN is the time at which the job script launched the container; from then to the first
+    line of Python is what the container costs before anything runs in it. The time at which this
+    process was forked says less: most runtimes fork it, then mount the image and start Python.
     """
     age = process_age()
     try:
-        since = time.time() - float(os.environ["TARE_BEGAN"])
+        since_launch = time.time() - float(os.environ["TARE_BEGAN"])
     except (KeyError, ValueError):
         return age, "start"
-    # A clock that was set meanwhile would make this process older than its beginning.
-    return (since, CONTAINER_START) if since >= age - CLOCK_TICK else (age, "start")
+    # If the clock was set meanwhile, the process may be older than the time since its launch.
+    return (since_launch, CONTAINER_START) if since_launch >= age - CLOCK_TICK else (age, "start")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The page cache: asking for a file's pages to be dropped, and looking whether they were.
+"""The page cache: how to drop a file's pages from it, and how to measure whether they are gone.
 
-Without root nobody can empty the cache. `posix_fadvise` asks for one file's clean pages to go; a
-file system may pay no heed (tmpfs keeps its files nowhere else), so look afterwards.
+Only root can empty the whole cache. `posix_fadvise` asks the kernel to drop one file's clean pages;
+a file system may ignore it (tmpfs keeps its files nowhere else), so measure afterwards.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Optional
 
 PAGE = 4096
-LOOKS = 64  # places of a file that are looked at
+MAX_PROBES = 64  # offsets of a file that are probed
 
 
 def drop(file: int, *, written: bool) -> None:
-    """Ask the kernel to forget an open file; what was `written` goes to the disk first."""
+    """Ask the kernel to drop an open file's pages; if it was `written`, to the disk first."""
     if not hasattr(os, "posix_fadvise"):  # not Linux
         return
     if written:  # pages that wait for the disk cannot be dropped
@@ -25,21 +25,21 @@ def drop(file: int, *, written: bool) -> None:
 
 
 def cached_share(file: int, size: int) -> Optional[float]:
-    """The share of places in an open file that can be read without waiting; None: cannot be seen.
+    """Return the share (0 to 1) of an open file that is cached; None if that cannot be measured.
 
-    Looks at up to 64 places from its beginning to `size`, and reads nothing from the disk.
+    Probes up to 64 offsets below `size`, and reads nothing from the disk.
     """
     flag = getattr(os, "RWF_NOWAIT", None)
     if flag is None or not hasattr(os, "preadv"):
         return None
-    step = max(PAGE, size // LOOKS)
-    places = range(0, max(size, 1), step)
-    found = 0
-    for offset in places:
+    step = max(PAGE, size // MAX_PROBES)
+    offsets = range(0, max(size, 1), step)
+    cached = 0
+    for offset in offsets:
         try:
-            found += bool(os.preadv(file, [bytearray(1)], offset, flag))
+            cached += bool(os.preadv(file, [bytearray(1)], offset, flag))
         except BlockingIOError:
             pass
-        except OSError:  # this file system does not say
+        except OSError:  # this file system cannot tell
             return None
-    return found / len(places)
+    return cached / len(offsets)

@@ -1,7 +1,7 @@
-"""Which process of its run this one is, what it may use, and how it finds the others.
+"""The place of this process in its run: its rank, what it may use, how it meets the others.
 
-The job script says so by variables, whatever started the process: the script itself, srun or
-mpirun. A program that was started alone is rank 0 of 1. Processes find each other through files in
+The job script sets variables for it, whatever starts the process: the script itself, srun or
+mpirun. A program that is started alone is rank 0 of 1. Processes find each other through files in
 the run's directory, which all nodes share; there are no locks, since NFS may have none.
 """
 
@@ -20,34 +20,37 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Place(NamedTuple):
-    """One process of a run."""
+    """The place of one process in its run."""
 
-    directory: str  # of the run, or of this instance: every one of its processes sees the same one
+    directory: str  # of the run, or of this instance; the same one for all its processes
     rank: int = 0  # among all processes of the run; rank 0 reports
     size: int = 1
     local_rank: int = 0  # among those on this node
     local_size: int = 1
     nodes: int = 1
-    gpus: int = 0  # of this node, that the run may use; 0: none was asked for
+    gpus: int = 0  # of this node, that the run may use; 0: none was requested
     instance: int = 0  # of a packed run, in which each is a run of its own: rank 0 of 1
     instances: int = 1
 
     @property
     def reports(self) -> bool:
-        """Whether this is the process whose numbers are the run's."""
+        """Return whether this process's numbers are those of the run."""
         return self.rank == 0
 
     @property
     def own(self) -> str:
-        """The directory for what this process leaves: rank 0 has the run's, the others `rank-N`."""
+        """Return the directory that this process writes to: the run's for rank 0, else `rank-N`."""
         return os.path.join(self.directory, "rank-%d" % self.rank) if self.rank else self.directory
 
 
-def find(
+def find_place(
     spec: Mapping[str, Any], directory: str, environ: Optional[Mapping[str, str]] = None
 ) -> Place:
-    """This process's place, by the run's spec, the directory in which that lies, and the variables
-    that this process was started with."""
+    """Return this process's place in its run.
+
+    `directory` is the one with the run's spec, `environ` the variables that this process was
+    started with.
+    """
     variables = os.environ if environ is None else environ
 
     def number(name: str, default: int) -> int:
@@ -73,22 +76,22 @@ def meet(place: Place, seconds: float = WAIT, name: str = "meet") -> List[str]:
     """Wait for all processes of the run, and return an address for each, "host:port", by rank.
 
     The port was free on that rank's host when it was chosen, and no two ranks of one host have the
-    same: each holds its own until all have come. Raises StartError, naming them, if some do not
-    come within `seconds`. A program that meets twice gives each meeting a `name`.
+    same: each reserves its own until all have come. Raises StartError, naming them, if some do
+    not come within `seconds`. A program that meets twice gives each meeting a `name`.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:
-        held.bind(("", 0))
-        mine = {"host": address(), "port": held.getsockname()[1], "machine": machine()}
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
+        reserved.bind(("", 0))
+        own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": boot_id()}
         folder = os.path.join(place.directory, name)
-        texts = _gather(folder, place.rank, place.size, json.dumps(mine), "rank", seconds)
-    found = [json.loads(text) for text in texts]
-    # On one machine nothing has to be resolved or routed, whatever its name is known as.
-    together = found[0]["machine"] and len({one["machine"] for one in found}) == 1
-    return ["%s:%d" % ("127.0.0.1" if together else one["host"], one["port"]) for one in found]
+        texts = _gather(folder, place.rank, place.size, json.dumps(own), "rank", seconds)
+    ranks = [json.loads(text) for text in texts]
+    # On one machine nothing has to be resolved or routed, whatever its name is.
+    is_local = ranks[0]["machine"] and len({rank["machine"] for rank in ranks}) == 1
+    return ["%s:%d" % ("127.0.0.1" if is_local else rank["host"], rank["port"]) for rank in ranks]
 
 
 def start_together(place: Place, seconds: float = WAIT) -> None:
-    """Wait until all instances of a packed run are here. Raises StartError if one does not come.
+    """Wait for all instances of a packed run. Raises StartError if one does not come.
 
     They start within some milliseconds of each other, however long each container took.
     """
@@ -97,15 +100,15 @@ def start_together(place: Place, seconds: float = WAIT) -> None:
         _gather(folder, place.instance, place.instances, "", "instance", seconds)
 
 
-def address() -> str:
-    """By which address other nodes reach this one: an IPv4 address, else its name.
+def find_address() -> str:
+    """Return the address by which other nodes reach this one: IPv4, else its name.
 
     Debian gives a machine's own name to 127.0.1.1, which means another machine everywhere else.
     """
     name = socket.gethostname()
-    for known_as in filter(None, (os.environ.get("SLURMD_NODENAME"), name)):
+    for host in filter(None, (os.environ.get("SLURMD_NODENAME"), name)):
         try:
-            entries = socket.getaddrinfo(known_as, None, socket.AF_INET, socket.SOCK_STREAM)
+            entries = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
         except OSError:
             continue
         for entry in entries:
@@ -113,14 +116,14 @@ def address() -> str:
                 return str(entry[4][0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, and says which interface it would take
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but chooses the interface
             return str(probe.getsockname()[0])
         except OSError:
             return name
 
 
-def machine() -> str:
-    """What all processes under one kernel have in common; empty where it cannot be read."""
+def boot_id() -> str:
+    """Return an id that all processes under one kernel share; "" if it cannot be read."""
     try:
         with open(BOOT_ID, encoding="ascii") as file:
             return file.read().strip()
@@ -128,23 +131,27 @@ def machine() -> str:
         return ""
 
 
-def _gather(folder: str, mine: int, count: int, text: str, noun: str, seconds: float) -> List[str]:
-    """Leave `text` in `folder` as number `mine`, and return what each of `count` has left there."""
+def _gather(folder: str, own: int, count: int, text: str, noun: str, seconds: float) -> List[str]:
+    """Write `text` into `folder` as number `own`; return the texts of all `count` processes.
+
+    `noun` is what the error message calls a process.
+    """
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, str(mine))
+    path = os.path.join(folder, str(own))
     _write(path, text)
-    wanted = [os.path.join(folder, str(number)) for number in range(count)]
+    paths = [os.path.join(folder, str(number)) for number in range(count)]
 
     def missing() -> List[int]:
-        return [number for number, name in enumerate(wanted) if not os.path.exists(name)]
+        return [number for number, name in enumerate(paths) if not os.path.exists(name)]
 
     _wait(missing, path + ".look", noun, count, seconds)
-    return [_read(name) for name in wanted]
+    return [_read(name) for name in paths]
 
 
 def _wait(
-    missing: Callable[[], List[int]], look: str, noun: str, count: int, seconds: float
+    missing: Callable[[], List[int]], probe: str, noun: str, count: int, seconds: float
 ) -> None:
+    """Wait until `missing` returns nothing; `probe` is a path that may be written and removed."""
     deadline, pause = time.monotonic() + seconds, 0.002
     while True:
         absent = missing()
@@ -161,12 +168,12 @@ def _wait(
         if pause > 0.1:
             # NFS remembers for up to a minute that a file was not there, unless this node itself
             # changes the directory.
-            _write(look, "")
-            os.unlink(look)
+            _write(probe, "")
+            os.unlink(probe)
 
 
 def _write(path: str, text: str) -> None:
-    """Wholly or not at all: whoever finds the file can believe it."""
+    """Write a file atomically: a reader sees all of it or no file."""
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

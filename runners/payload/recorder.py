@@ -1,4 +1,4 @@
-"""What a program reports: metrics, the time of every step, the phases it went through.
+"""A recorder for what a program reports: metrics, the time of every step, its phases.
 
 One file, standard library only, Python 3.8 and later; any program can import it (inside Tare it is
 called `tare`). Five lines in a training loop::
@@ -10,9 +10,9 @@ called `tare`). Five lines in a training loop::
     recorder.metric("accuracy", evaluate(), "1")
     recorder.write()
 
-Nothing is written inside a step. Between steps, and at most every two seconds, what is new goes to
-`tare-result.jsonl`, a JSON object a line, so that a program that is killed leaves its numbers so
-far; `write` puts all of them into `tare-result.json`, atomically, and removes that file.
+Nothing is written inside a step. Between steps, at most every two seconds, new numbers are appended
+to `tare-result.jsonl`, a JSON object a line, so that a program that is killed leaves the numbers
+until then; `write` writes all of them to `tare-result.json`, atomically, and removes that file.
 $TARE_RESULT names another file.
 """
 
@@ -29,29 +29,31 @@ from typing import Any, Iterable, Iterator, Optional, Union
 
 STEP_TIME = "step_time"
 SAVE_SECONDS = 2.0
-"""From one saving of what is new to the next, at least."""
+"""The least time between two appends of new numbers."""
 
 
 class ResultError(ValueError):
-    """What was computed cannot be reported; the message says why in words."""
+    """An error for a number that cannot be reported; the message says why."""
 
 
 class Recorder:
+    """The numbers that one program reports, and the file that they are written to."""
+
     def __init__(
         self,
         elapsed_seconds: Optional[float] = None,
         phase: str = "start",
         path: Optional[str] = None,
     ) -> None:
-        """`elapsed_seconds` is what had been spent before; they are the first phase.
+        """`elapsed_seconds` is the time spent before, which is the first phase.
 
-        Left out, the kernel is asked for the age of this process. `path` is where `write` writes;
-        left out, $TARE_RESULT or else `tare-result.json`.
+        Its default is the age of this process. `path` is the file that `write` writes, by default
+        $TARE_RESULT or else `tare-result.json`.
         """
-        wanted = os.environ.get("TARE_RESULT", "")
+        requested_path = os.environ.get("TARE_RESULT", "")
         elapsed = process_age() if elapsed_seconds is None else elapsed_seconds
         self.facts: dict[str, Any] = {}
-        self._path = os.path.abspath(path or wanted or "tare-result.json")
+        self._path = os.path.abspath(path or requested_path or "tare-result.json")
         self._burn_in = 0
         self._metrics: dict[str, dict[str, Any]] = {}
         self._units = {STEP_TIME: "s"}
@@ -62,19 +64,21 @@ class Recorder:
         self._phases = {phase: elapsed}
         self._phase, self._phase_began = phase, now
         self._saved: dict[str, int] = {}  # series -> how many of its values are in the file
-        self._said: dict[str, Any] = {}  # what else is in the file, as it was
+        self._saved_lines: dict[str, Any] = {}  # metrics, phases and facts that are in the file
         self._save_at = now + SAVE_SECONDS
         self._process = os.getpid()
         self._has_saved = False
-        self._is_awaited = bool(wanted)  # somebody reads what a short program leaves, too
-        if wanted:
+        self._is_awaited = bool(
+            requested_path
+        )  # the server reads it, even of a program without steps
+        if requested_path:
             atexit.register(self._at_exit)
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
-        """Write, unless the program failed: then what it had so far is saved."""
+        """Write the result; if the program failed, save the numbers until then."""
         if kind is None:
             self.write()
         else:
@@ -85,34 +89,34 @@ class Recorder:
         self._metrics[name] = {"value": _float(name, value), "unit": unit}
 
     def series(self, name: str, unit: str) -> None:
-        """Say the unit of numbers that `step` or `add` will give; else it is "1"."""
+        """Set the unit of a series that `step` or `add` will fill; the default is "1"."""
         self._units[name] = unit
         self._values.setdefault(name, [])
 
     def steps(
         self, count: Union[int, Iterable[Any]], burn_in: Optional[int] = None
     ) -> Iterator[Any]:
-        """Count the steps, of which the first `burn_in` are not part of any mean.
+        """Yield once for each step; the first `burn_in` steps are not part of any mean.
 
-        `count` is how many, or what to iterate over, such as a loader of batches; then its items
-        come out, and to wait for one is part of its step. A pass that does not end with `step`
+        `count` is the number of steps, or an iterable such as a loader of batches; then its items
+        are yielded, and waiting for one is part of its step. A pass that does not call `step`
         ends where the next one begins. Marks the phases "first step", "burn-in", "steady state"
-        and "end". A second loop (an epoch more) goes on where the last one ended: the burn-in is
-        that of the program. Left out, it is $TARE_BURN_IN, or else 0.
+        and "end". A second loop (another epoch) continues after the last one: the burn-in is that
+        of the whole program. Its default is $TARE_BURN_IN, or else 0.
         """
         if burn_in is None:
             burn_in = self.facts.get("burn_in") or int(os.environ.get("TARE_BURN_IN") or 0)
         self._burn_in = self.facts["burn_in"] = burn_in
         times = self._times
         number = len(times)
-        turns = {0, 1, burn_in}
+        phase_starts = {0, 1, burn_in}
         self.phase(self._phase_at(number))
         self._step_began = time.perf_counter()
         if not times:
             self._steps_began = self._step_began
         try:
             for item in range(count) if isinstance(count, int) else count:
-                if number in turns:
+                if number in phase_starts:
                     self.phase(self._phase_at(number))
                 yield item
                 if len(times) == number:
@@ -131,7 +135,7 @@ class Recorder:
         return "burn-in" if number else "first step"
 
     def step(self, **values: float) -> None:
-        """End a step: it took the time since the last one ended."""
+        """End a step, which began when the last one ended; add `values` to their series."""
         now = time.perf_counter()
         self._times.append(now - self._step_began)
         for name, value in values.items():
@@ -142,13 +146,13 @@ class Recorder:
                 self.save()
 
     def add(self, **values: float) -> None:
-        """Add to series that have numbers of their own rather than one a step."""
+        """Add values to series that do not have one value for each step."""
         for name, value in values.items():
             self._values[name].append(value)
 
     @contextmanager
     def aside(self, name: str) -> Iterator[None]:
-        """Between two steps, do what belongs to neither: its time goes to the phase `name`."""
+        """Time work between two steps that belongs to neither: it goes to the phase `name`."""
         phase = self._phase
         self.phase(name)
         began = self._phase_began
@@ -157,14 +161,14 @@ class Recorder:
         self._step_began += self._phase_began - began
 
     def phase(self, name: str) -> None:
-        """From now on, time belongs to this phase."""
+        """Begin a phase: time from now on belongs to it."""
         now = time.perf_counter()
         self._phases[self._phase] += now - self._phase_began
         self._phases.setdefault(name, 0.0)
         self._phase, self._phase_began = name, now
 
     def phases(self) -> dict[str, float]:
-        """Seconds of each phase up to now; together they are the life of the process."""
+        """Return the seconds of each phase until now; their sum is the age of the process."""
         self.phase(self._phase)
         return dict(self._phases)
 
@@ -177,17 +181,17 @@ class Recorder:
         return bool(self._metrics)
 
     def mean(self, name: str) -> float:
-        """The arithmetic mean of a series after the burn-in: a slow step is cost, not noise."""
+        """Return the arithmetic mean of a series after the burn-in, in which slow steps count."""
         values = self._counted(name)
         if not values:
             raise ResultError(f"no {name} was recorded after the burn-in")
         return math.fsum(values) / len(values)
 
     def sd(self, name: str) -> Optional[float]:
-        """The standard deviation (n - 1) of a series after the burn-in; None below two values.
+        """Return the standard deviation (n - 1) of a series after the burn-in; None if n < 2.
 
-        How unsteady this one run was. How well its mean is known is another matter: the steps of a
-        run resemble each other, so that takes several runs.
+        It tells how unsteady this run was, not how precise its mean is: the steps of a run
+        resemble each other, so the precision of the mean takes several runs.
         """
         values = self._counted(name)
         if len(values) < 2:
@@ -196,9 +200,10 @@ class Recorder:
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
     def tail_ratio(self, name: str) -> Optional[float]:
-        """The 99th percentile of a series after the burn-in over its median, both nearest ranks.
+        """Return the 99th percentile of a series after the burn-in, divided by its median.
 
-        None below 100 values, where the one would be the longest of all, or if the median is 0.
+        Both are nearest ranks. None below 100 values, where the 99th percentile would be the
+        longest of all, or if the median is 0.
         """
         values = sorted(self._counted(name))
         if len(values) < 100:
@@ -210,15 +215,15 @@ class Recorder:
         return [_float(name, value) for value in self._values[name][self._burn_in :]]
 
     def time_in_steps(self) -> float:
-        """Seconds that all steps up to now took together."""
+        """Return the seconds that all steps until now took together."""
         return math.fsum(self._values[STEP_TIME])
 
     def time_to_first_step(self) -> float:
-        """Seconds from the start of the process to the end of its first step."""
+        """Return the seconds from the start of the process to the end of its first step."""
         return self._steps_began - self._started + float(self._times[0])
 
     def document(self) -> dict[str, Any]:
-        """All that was reported, as `write` writes it."""
+        """Return everything that was reported, as `write` writes it."""
         for name, metric in self._metrics.items():
             if not math.isfinite(metric["value"]):
                 raise ResultError(f"{name} is {metric['value']}, which is not a finite number")
@@ -239,7 +244,7 @@ class Recorder:
         }
 
     def write(self, path: Optional[str] = None) -> None:
-        """Write everything or nothing. Raises ResultError on a number that is not finite."""
+        """Write everything atomically. Raises ResultError for a number that is not finite."""
         write_json(path or self._path, self.document())
         if self._has_saved and path in (None, self._path):
             os.remove(self._path + "l")
@@ -247,7 +252,7 @@ class Recorder:
         self._is_awaited = False
 
     def save(self) -> None:
-        """Append what is new to the file of lines. A file that cannot be written is no failure."""
+        """Append new numbers to the file of lines. Ignores a file that cannot be written."""
         lines: list[dict[str, Any]] = []
         for name, values in self._values.items():
             known = self._saved.get(name, 0)
@@ -257,7 +262,7 @@ class Recorder:
                 unit = self._units.get(name, "1")
                 lines.append({"series": name, "unit": unit, "from": known, "values": new})
                 self._saved[name] = len(values)
-        lines += self._changed()
+        lines += self._changed_lines()
         try:
             with open(self._path + "l", "a" if self._has_saved else "w", encoding="utf-8") as file:
                 file.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
@@ -269,8 +274,8 @@ class Recorder:
         self._has_saved = True
         self._save_at = time.perf_counter() + SAVE_SECONDS
 
-    def _changed(self) -> Iterator[dict[str, Any]]:
-        """Metrics, phases and facts that the file does not have as they are now."""
+    def _changed_lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the metrics, phases and facts that have changed since they were saved."""
         now: dict[str, Any] = {
             f"metric {name}": {"metric": name, **metric}
             for name, metric in self._metrics.items()
@@ -279,15 +284,15 @@ class Recorder:
         now["phases"] = {"phases": self.phases()}
         now["facts"] = {"facts": {"burn_in": self._burn_in, **self._first_step()}}
         for name, line in now.items():
-            if self._said.get(name) != line:
-                self._said[name] = line
+            if self._saved_lines.get(name) != line:
+                self._saved_lines[name] = line
                 yield line
 
     def _first_step(self) -> dict[str, float]:
         return {"time_to_first_step": self.time_to_first_step()} if self._times else {}
 
     def _at_exit(self) -> None:
-        """Save what a program that forgot `write`, or that failed, has not."""
+        """Save the numbers of a program that failed, or forgot `write`."""
         if os.getpid() == self._process and (self._is_awaited or self._has_saved):
             self.save()
 
@@ -300,7 +305,7 @@ def _float(name: str, value: Any) -> float:
 
 
 def process_age() -> float:
-    """Seconds since the kernel started this process, to its clock tick (mostly 10 ms)."""
+    """Return the seconds since the kernel started this process, to a clock tick (mostly 10 ms)."""
     try:
         with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
             # The name in parentheses may hold spaces; `starttime` is field 22, man 5 proc.
@@ -312,7 +317,7 @@ def process_age() -> float:
 
 
 def write_json(path: str, document: dict[str, Any]) -> None:
-    """Write strict JSON atomically: who reads it sees all of it or no file."""
+    """Write strict JSON atomically: a reader sees all of it or no file."""
     temporary = path + ".part"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file, allow_nan=False)

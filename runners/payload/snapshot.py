@@ -1,7 +1,7 @@
-"""What is true inside the environment, as far as the program itself can see.
+"""Facts about the environment, as far as the program inside it can see.
 
-`before` is taken when nothing has been imported yet; `after` adds what the workload loaded.
-Whatever cannot be read is left out: a look around never ends a run.
+`take_before` runs before the workload imports anything; `take_after` adds the libraries that it
+loaded. Facts that cannot be read are left out: the snapshot never ends a run.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ GPU_FIELDS = (
 )
 
 
-def before() -> dict[str, Any]:
-    """The machine, the operating system, Python, its packages and the chosen variables."""
+def take_before() -> dict[str, Any]:
+    """Return facts about the machine, the system, Python, its packages and variables."""
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return {
         "schema": 1,
@@ -59,9 +59,9 @@ def before() -> dict[str, Any]:
     }
 
 
-def after() -> dict[str, Any]:
-    """What the workload brought into the process."""
-    return {"blas": blas(), "blas_loaded": blas_libraries.loaded(), "libraries": libraries()}
+def take_after() -> dict[str, Any]:
+    """Return the libraries that the workload has loaded."""
+    return {"blas": blas(), "blas_loaded": blas_libraries.list_loaded(), "libraries": libraries()}
 
 
 def python() -> dict[str, str]:
@@ -75,7 +75,7 @@ def python() -> dict[str, str]:
 
 
 def variables(environ: Any) -> dict[str, str]:
-    """The variables that can change a measurement; none that could hold a secret."""
+    """Return the variables that can change a measurement; none that could hold a secret."""
     return {
         name: value
         for name, value in sorted(environ.items())
@@ -84,56 +84,58 @@ def variables(environ: Any) -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """Name and version of every Python package that this interpreter can import."""
-    found: dict[str, str] = {}
+    """Return name and version of every Python package that this interpreter can import."""
+    versions: dict[str, str] = {}
     for distribution in metadata.distributions():
-        about = distribution.metadata
-        if "Name" in about and "Version" in about:  # a half-removed package leaves a bare folder
-            name = re.sub(r"[-_.]+", "-", about["Name"]).lower()
-            found.setdefault(name, about["Version"])  # the first on the path is the one imported
-    return found
+        fields = distribution.metadata
+        if "Name" in fields and "Version" in fields:  # a half-removed package leaves a bare folder
+            name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
+            versions.setdefault(name, fields["Version"])  # the first on the path is imported
+    return versions
 
 
 def file_systems() -> dict[str, str]:
-    """The kinds of file system that the run's directory, Python and temporary files are on."""
-    places = {"run": os.getcwd(), "python": os.__file__, "temporary": os.environ.get("TMPDIR")}
-    found = {name: file_system(place or "/tmp") for name, place in places.items()}
-    return {name: kind for name, kind in found.items() if kind}
+    """Return the kinds of file system of the run's directory, Python and temporary files."""
+    paths = {"run": os.getcwd(), "python": os.__file__, "temporary": os.environ.get("TMPDIR")}
+    kinds = {name: file_system(path or "/tmp") for name, path in paths.items()}
+    return {name: kind for name, kind in kinds.items() if kind}
 
 
-def file_system(place: str) -> str:
-    """The kind of the mount that holds a path, such as "ext4" or "fuse.squashfuse_ll"."""
-    path, kind, longest = os.path.realpath(place), "", -1
+def file_system(path: str) -> str:
+    """Return the kind of the mount that holds a path, such as "ext4" or "fuse.squashfuse_ll"."""
+    path, kind, longest = os.path.realpath(path), "", -1
     for line in lines_of("/proc/self/mountinfo"):
-        mount, _, about = line.partition(" - ")
+        mount, _, source = line.partition(" - ")
         # Octal escapes stand for spaces and the like: man 5 proc.
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount.split(" ")[4])
         within = path == point or path.startswith(point.rstrip("/") + "/")
-        if within and len(point) >= longest:  # the last of several mounts in one place is on top
-            kind, longest = about.split(" ")[0], len(point)
+        if within and len(point) >= longest:  # the last of several mounts on a path is on top
+            kind, longest = source.split(" ")[0], len(point)
     return kind
 
 
 def blas() -> dict[str, Any]:
-    """The BLAS and LAPACK that NumPy was built with, if the workload imported NumPy."""
+    """Return the BLAS and LAPACK that NumPy was built with, if the workload imported NumPy."""
     config = getattr(sys.modules.get("numpy"), "__config__", None)
-    built = getattr(config, "CONFIG", {}).get("Build Dependencies", {})  # NumPy 1.25 and later
-    wanted = ("name", "version", "openblas configuration")
+    dependencies = getattr(config, "CONFIG", {}).get(
+        "Build Dependencies", {}
+    )  # NumPy 1.25 and later
+    fields = ("name", "version", "openblas configuration")
     return {
-        library: {key: built[library][key] for key in wanted if key in built[library]}
+        library: {key: dependencies[library][key] for key in fields if key in dependencies[library]}
         for library in ("blas", "lapack")
-        if library in built
+        if library in dependencies
     }
 
 
 def libraries() -> list[str]:
-    """Paths of the shared libraries of interest that are loaded now."""
+    """Return the paths of the loaded shared libraries that matter for a measurement."""
     paths = {line.split(None, 5)[-1].strip() for line in lines_of("/proc/self/maps") if "/" in line}
     return sorted(path for path in paths if LIBRARIES.search(os.path.basename(path)))
 
 
 def gpus() -> list[dict[str, str]]:
-    """The GPUs that nvidia-smi shows from in here; empty where there is no nvidia-smi."""
+    """Return the GPUs that nvidia-smi shows in this environment; none without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return []
     argv = ["nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,noheader"]
@@ -146,16 +148,16 @@ def gpus() -> list[dict[str, str]]:
 
 
 def cgroup_limits() -> dict[str, str]:
-    """Memory and CPU limits as the kernel writes them (versions 2 and 1), where readable."""
-    found: dict[str, str] = {}
+    """Return memory and CPU limits as the kernel writes them (cgroup 2 and 1), where readable."""
+    limits: dict[str, str] = {}
     for line in lines_of("/proc/self/cgroup"):
         _, controllers, path = line.strip().split(":", 2)
         for controller in controllers.split(","):
             for name in ("memory.max", "cpu.max", "memory.limit_in_bytes", "cpu.cfs_quota_us"):
                 file = os.path.join("/sys/fs/cgroup", controller, path.lstrip("/"), name)
                 for value in lines_of(file):
-                    found[name] = value.strip()
-    return found
+                    limits[name] = value.strip()
+    return limits
 
 
 def os_release() -> str:

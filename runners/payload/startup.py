@@ -1,7 +1,7 @@
-"""How long Python takes to start here, and to import a framework: the first moments of every job.
+"""`startup`: how long Python takes to start in this environment, and to import a framework.
 
-One step starts a fresh interpreter that does nothing, another one that imports a module and says
-how long that took, and a number of programs that do nothing at all. The first step stands apart:
+One step starts a new interpreter that does nothing, one that imports a module and prints how long
+that took, and a number of programs that do nothing at all. The first step is reported separately:
 its files may never have been read on this node.
 """
 
@@ -27,19 +27,19 @@ LABELS = {
     "torch": "PyTorch",
     "jax": "JAX",
 }
-# What the fresh interpreter does. Its answer is its last line: modules may print what they like.
+# The new interpreter's program. Its last line is the answer: modules may print what they like.
 IMPORT = """
 import sys, time
 name, began = sys.argv[1], time.perf_counter()
 try:
     __import__(name)
 except ImportError as error:
-    found = {"missing": error.name if isinstance(error, ModuleNotFoundError) else None}
-    found["error"] = str(error)
+    answer = {"missing": error.name if isinstance(error, ModuleNotFoundError) else None}
+    answer["error"] = str(error)
 else:
-    found = {"seconds": time.perf_counter() - began, "modules": len(sys.modules)}
+    answer = {"seconds": time.perf_counter() - began, "modules": len(sys.modules)}
 import json
-print("\\n" + json.dumps(found), flush=True)
+print("\\n" + json.dumps(answer), flush=True)
 import os
 os._exit(0)
 """
@@ -60,16 +60,16 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     module = parameters["module"]
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):
         raise StartError(f"{module!r} is not the name of a module")
-    forks = parameters["forks"] and shutil.which("true")
-    for name in ("interpreter_start", "import_time") + (("fork_time",) if forks else ()):
+    true_program = parameters["forks"] and shutil.which("true")
+    for name in ("interpreter_start", "import_time") + (("fork_time",) if true_program else ()):
         recorder.series(name, "s")
     answer: Dict[str, Any] = {}
     for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
-        values = {"interpreter_start": start(["-c", "pass"])}
-        answer = import_of(module)
+        values = {"interpreter_start": time_interpreter(["-c", "pass"])}
+        answer = time_import(module)
         values["import_time"] = answer["seconds"]
-        if forks:
-            values["fork_time"] = fork(forks, parameters["forks"])
+        if true_program:
+            values["fork_time"] = time_fork(true_program, parameters["forks"])
         recorder.step(**values)
 
     document = recorder.document()["series"]
@@ -79,11 +79,11 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
     for name in ("interpreter_start", "import_time"):
         recorder.metric(f"first_{name}", document[name]["values"][0], "s")
     recorder.metric("modules_loaded", answer["modules"], "1")
-    recorder.metric("files_opened", int(said(["-c", COUNT, module], module)), "1")
+    recorder.metric("files_opened", int(run_python(["-c", COUNT, module], module)), "1")
 
 
-def start(arguments: List[str]) -> float:
-    """Seconds from starting this Python anew until it has ended."""
+def time_interpreter(arguments: List[str]) -> float:
+    """Return the seconds that a new process of this Python takes from start to end."""
     began = time.perf_counter()
     done = subprocess.run([sys.executable, *arguments], stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -91,9 +91,12 @@ def start(arguments: List[str]) -> float:
     return time.perf_counter() - began
 
 
-def import_of(module: str) -> Dict[str, Any]:
-    """What a fresh interpreter says of importing a module. StartError where it cannot."""
-    answer: Dict[str, Any] = json.loads(said(["-c", IMPORT, module], module))
+def time_import(module: str) -> Dict[str, Any]:
+    """Return the seconds and modules that an import takes in a new interpreter.
+
+    Raises StartError if the module cannot be imported.
+    """
+    answer: Dict[str, Any] = json.loads(run_python(["-c", IMPORT, module], module))
     if "seconds" in answer:
         return answer
     top = module.partition(".")[0]
@@ -108,8 +111,8 @@ def import_of(module: str) -> Dict[str, Any]:
     raise StartError(f"{label} is installed but does not load: {reason}")
 
 
-def said(arguments: List[str], module: str) -> str:
-    """The last line that a fresh interpreter prints."""
+def run_python(arguments: List[str], module: str) -> str:
+    """Return the last line that a new interpreter prints. Raises ResultError if it fails."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
@@ -118,8 +121,8 @@ def said(arguments: List[str], module: str) -> str:
     return lines[-1]
 
 
-def fork(program: str, count: int) -> float:
-    """Seconds that it takes to start a program that does nothing and to see it end."""
+def time_fork(program: str, count: int) -> float:
+    """Return the mean seconds from starting a program that does nothing until it has ended."""
     began = time.perf_counter()
     for _ in range(count):
         os.waitpid(os.posix_spawn(program, [program], os.environ), 0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import pytest
 
-from runners.payload.blas import check, prepare
+from runners.payload.blas import check_residuals, prepare_operations
 from runners.payload.recorder import Recorder, ResultError
 from runners.workloads import WORKLOADS
 from runners.workloads.instances import INSTANCE_SPREAD
@@ -108,14 +108,16 @@ def test_the_same_seed_computes_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("precision", ["float64", "complex128"])
 @pytest.mark.parametrize("operation", ALL)
 def test_a_wrong_result_is_no_result(operation: str, precision: str, wrong: float) -> None:
-    (only,) = prepare(numpy, BLAS.clean({**SMALL, "operation": operation, "precision": precision}))
+    (only,) = prepare_operations(
+        numpy, BLAS.clean({**SMALL, "operation": operation, "precision": precision})
+    )
     right = only.compute()
-    check([only], [right], Recorder())
+    check_residuals([only], [right], Recorder())
     spoilt = [part.copy() for part in right] if isinstance(right, tuple) else right.copy()
     (spoilt[0] if isinstance(spoilt, list) else spoilt).flat[1] += wrong
     wrong_here = pytest.raises(ResultError, match=f"{operation} is wrong: residual")
     with wrong_here, numpy.errstate(all="ignore"):
-        check([only], [spoilt], Recorder())
+        check_residuals([only], [spoilt], Recorder())
 
 
 def test_the_library_that_answered_says_its_version_and_its_threads(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runners.payload import files, payload_files
-from runners.payload.files import installed, room
+from runners.payload.files import list_software_files, require_space
 from runners.payload.frameworks import StartError
 from runners.payload.pages import cached_share, drop
 from runners.payload.snapshot import file_system
@@ -144,20 +144,20 @@ def test_nothing_to_do_is_named(tmp_path: Path) -> None:
 
 
 def test_half_of_the_free_space_stays_free(tmp_path: Path) -> None:
-    room(str(tmp_path), cleaned())
+    require_space(str(tmp_path), cleaned())
     with pytest.raises(StartError, match="MB free; twice what is written"):
-        room(str(tmp_path), cleaned() | {"large_file_mb": 10**9})
+        require_space(str(tmp_path), cleaned() | {"large_file_mb": 10**9})
 
 
 def test_software_is_the_same_list_every_time_and_holds_no_bytecode() -> None:
-    found = installed(50)
-    assert found == installed(50) == installed(60)[:50]
+    found = list_software_files(50)
+    assert found == list_software_files(50) == list_software_files(60)[:50]
     assert all(os.path.isfile(path) for path in found)
-    assert not any("__pycache__" in path for path in installed(5000))
+    assert not any("__pycache__" in path for path in list_software_files(5000))
     import numpy
 
     module = os.path.realpath(numpy.__file__)
-    assert module in installed(10**6), "packages follow the library"
+    assert module in list_software_files(10**6), "packages follow the library"
 
 
 def test_pages_are_seen_to_be_dropped(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def run_on_a_node(directory: Path, cards: int, *, asked: int, usable: str = "") 
     program = payload_files()["gpus.py"].replace(gpus.DRIVER.encode(), str(driver).encode())
     program = program.replace(gpus.LIBRARY.encode(), b"libtare-none.so")
     if usable:
-        program = program.replace(b"json.dumps(usable())", repr(usable).encode())
+        program = program.replace(b"json.dumps(count_usable())", repr(usable).encode())
     return run_payload(directory / "run", "blas", BLAS, files={"gpus.py": program}, gpus=asked)
 
 
@@ -65,14 +65,14 @@ def test_one_instance_of_a_divided_gpu_is_all_that_cuda_shows(tmp_path, monkeypa
     probe.write_text(f"print({json.dumps([1, ''])!r})")
     monkeypatch.setattr(gpus, "__file__", os.fspath(probe))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1,MIG-2")
-    gpus.demand(2)
+    gpus.require_gpus(2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with pytest.raises(gpus.GPUMissing, match="2 asked for, 1 usable"):
-        gpus.demand(2)
+        gpus.require_gpus(2)
 
 
 def test_a_driver_that_is_none_counts_nothing(monkeypatch):
     monkeypatch.setattr(gpus, "LIBRARY", "libc.so.6")
-    count, reason = gpus.usable()
+    count, reason = gpus.count_usable()
     assert count == 0
     assert "cuInit" in reason

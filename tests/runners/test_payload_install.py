@@ -127,24 +127,26 @@ def test_what_fails_is_told_in_words_and_leaves_nothing(
 
 def test_a_full_disk_is_called_one() -> None:
     said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
-    assert install.why(said) == "The disk is full, or the quota: nothing of this was kept."
+    assert (
+        install.explain_failure(said) == "The disk is full, or the quota: nothing of this was kept."
+    )
 
 
 def test_an_index_that_does_not_answer_is_named_with_the_cure() -> None:
     said = "WARNING: Retrying after connection broken by 'NewConnectionError(...): Failed'"
-    assert "set-up lines" in install.why(said)
+    assert "set-up lines" in install.explain_failure(said)
 
 
 def test_the_interpreter_of_exactly_this_version_is_found_or_what_there_is_told() -> None:
-    assert install.version_of(install.find(platform.python_version()))
+    assert install.version_of(install.find_interpreter(platform.python_version()))
     with pytest.raises(install.NotInstalled, match=r"has no Python 2\.7\.5.*Found: /"):
-        install.find("2.7.5")
+        install.find_interpreter("2.7.5")
 
 
 def test_configuration_of_several_files_is_one(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("[global]\nindex-url = a\ntimeout = 5\n# index-url = c\n")
     two.write_text("[global]\nindex-url: b\n[install]\nfind-links =\n    /x\n    /y\n")
-    assert install.merged([str(one), str(two), str(tmp_path / "none")]) == (
+    assert install.merge_configuration([str(one), str(two), str(tmp_path / "none")]) == (
         "[global]\nindex-url = b\ntimeout = 5\n[install]\nfind-links = \n    /x\n    /y\n"
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.payload.frameworks import StartError
-from runners.payload.place import Place, find, meet
+from runners.payload.place import Place, find_place, meet
 
 ROOT = Path(__file__).parents[2]
 MEETS = """
@@ -74,14 +74,14 @@ def test_instances_go_on_when_the_last_one_has_come(tmp_path):
 @given(rank=st.integers(0, 99), size=st.integers(1, 99), gpus=st.integers(0, 8))
 def test_the_variables_say_which_process_this_is(rank, size, gpus):
     variables = {"TARE_RANK": str(rank), "TARE_SIZE": str(size), "TARE_LOCAL_RANK": "1"}
-    place = find({"nodes": 2, "gpus": gpus}, "/runs/0-x", variables)
+    place = find_place({"nodes": 2, "gpus": gpus}, "/runs/0-x", variables)
     assert (place.rank, place.size, place.local_rank, place.nodes) == (rank, size, 1, 2)
     assert place.reports == (rank == 0)
     assert place.own == ("/runs/0-x" if rank == 0 else f"/runs/0-x/rank-{rank}")
 
 
 def test_an_instance_has_a_directory_of_its_own():
-    place = find({"gpus": 1}, "/runs/0-x", {"TARE_INSTANCE": "3", "TARE_INSTANCES": "4"})
+    place = find_place({"gpus": 1}, "/runs/0-x", {"TARE_INSTANCE": "3", "TARE_INSTANCES": "4"})
     assert place.directory == place.own == "/runs/0-x/instance-3"
     assert place.reports
     assert place.size == 1
