@@ -1,4 +1,4 @@
-"""The command `lab/lab`: brings the one-machine cluster up and down."""
+"""The command `lab/lab`, which starts and ends the one-machine cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
             process = start(lab, options)
     if not options.foreground:
         return 0
-    if runs_already:  # it belongs to whoever started it, so it may outlive us
+    if runs_already:  # started by another process, so it may outlive this one
         lab.wait()
         return 0
     try:
@@ -44,14 +44,14 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
 
 
 def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """Starts the cluster, proves that it works, and says how to reach it."""
+    """Start the cluster, test it, and write how to reach it."""
     rootfs.cluster(grid_engine=lab.grid_engine)
     prune.prune()
     began = time.monotonic()
     if lab.facts_path.exists():
         host.say("starting again, with the keys, files and jobs of the last time")
-    more = ", sge_qmaster and sge_execd" if lab.grid_engine else ""
-    host.say(f"starting sshd, munge, MariaDB, slurmdbd, slurmctld and two slurmd{more} ...")
+    grid_engine = ", sge_qmaster and sge_execd" if lab.grid_engine else ""
+    host.say(f"starting sshd, munge, MariaDB, slurmdbd, slurmctld and two slurmd{grid_engine} ...")
     try:
         process = lab.start(options.port, with_caller=options.foreground)
         host.say("running a step on both nodes and a batch job, over SSH ...")

@@ -1,4 +1,4 @@
-"""The lab for those who use it: what `lab.json` says, and a function that brings it up."""
+"""The lab as its users see it: the contents of `lab.json`, and a function that starts it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Software:
     staged: tuple[Staged, ...]
 
     def form(self, format: str, mode: str = "") -> Staged:  # noqa: A002
-        """The staged form of this format, and of udocker's mode where one is given."""
+        """Return the staged form of this format, and of this mode of udocker if one is named."""
         return next(
             form for form in self.staged if form.format == format and mode in ("", form.mode)
         )
@@ -101,14 +101,14 @@ class Lab:
     def execute(
         self, argv: Sequence[str], *, user: str = "root", timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command inside the cluster without SSH, for what an administrator would do."""
+        """Run a command inside the cluster without SSH, as an administrator could."""
         return run_lab(
             "exec", "--dir", str(self.directory), "--user", user, "--", *argv, timeout=timeout
         )
 
 
 def load(directory: Path) -> Lab:
-    """What the lab in `directory` says. Raises FileNotFoundError before its first `up`."""
+    """Return the lab in `directory`. Raises FileNotFoundError before its first `up`."""
     facts: dict[str, Any] = json.loads((directory / "lab.json").read_text())
     return Lab(
         directory=directory,
@@ -145,32 +145,32 @@ def ensure_lab(
     port: int | None = None,
     grid_engine: bool = False,
 ) -> Lab:
-    """The lab in `directory`, running, with these images staged; brought up and built if need be.
+    """Start the lab in `directory` if need be, stage these images, and return it.
 
-    With `grid_engine` it has that beside Slurm. Raises RuntimeError with the lab's own words when
-    that fails.
+    With `grid_engine` it has that beside Slurm. Raises RuntimeError with the lab's output if that
+    fails.
     """
-    choice = [] if port is None else ["--port", str(port)]
-    choice += ["--grid-engine"] if grid_engine else []
-    checked("up", "--dir", str(directory), *choice)
+    options = [] if port is None else ["--port", str(port)]
+    options += ["--grid-engine"] if grid_engine else []
+    run_checked("up", "--dir", str(directory), *options)
     if set(images) - set(load(directory).images):
-        checked("build", "--dir", str(directory), *images)
+        run_checked("build", "--dir", str(directory), *images)
     return load(directory)
 
 
 def stop_lab(directory: Path) -> None:
-    """Ends the lab's processes; its folder stays."""
-    checked("down", "--dir", str(directory))
+    """End the lab's processes; its folder stays."""
+    run_checked("down", "--dir", str(directory))
 
 
-def checked(*arguments: str) -> None:
+def run_checked(*arguments: str) -> None:
     done = run_lab(*arguments, timeout=1800)
     if done.returncode:
         raise RuntimeError(f"lab {' '.join(arguments)}: {done.stdout}{done.stderr}")
 
 
 def run_lab(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """One call of `lab/lab`. What it starts must not hold the caller's pipes open."""
+    """Run `lab/lab` once. What it starts must not hold the caller's pipes open."""
     return subprocess.run(
         [sys.executable, str(SCRIPT), *arguments],
         stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """Forms of an image beside those that its recipe makes: Charliecloud, Podman, udocker's S1.
 
-Only small images have them: Podman keeps a copy of its own for every user and node.
+Only small images have them: Podman keeps its own copy for every user and node.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from lab.recipes import RECIPES
 
 
 def more_modes(name: str) -> tuple[str, ...]:
-    """udocker's modes that get a container of their own besides those of every image."""
+    """Return the further modes of udocker for which a small image has a container."""
     return ("S1",) if RECIPES[name].is_small else ()
 
 
 def more_forms(lab: Instance, name: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Makes what is missing, and returns what lab.json says of it."""
+    """Make the forms that are missing; return the rows of all of them for lab.json."""
     if not RECIPES[name].is_small:
         return []
-    made = [squashfs(lab, name), podman(lab, facts["image"])]
+    forms = [squashfs(lab, name), podman(lab, facts["image"])]
     udocker = next(form for form in facts["staged"] if form["format"] == "udocker")
     for mode in more_modes(name):
-        made.append(udocker | {"mode": mode, "path": images.container_name(name, mode)})
-    return made
+        forms.append(udocker | {"mode": mode, "path": images.container_name(name, mode)})
+    return forms
 
 
 def squashfs(lab: Instance, name: str) -> dict[str, Any]:
-    """The sandbox as one file, which ch-run mounts by itself. It is in the cache, for every lab."""
+    """Make the sandbox one file, which ch-run mounts itself; in the cache, for every lab."""
     folder = images.folder(name)
     file, partial = folder / "image.sqfs", folder / ".image.sqfs"
     inside = f"{SOFTWARE}/{folder.name}"
@@ -49,7 +49,7 @@ def squashfs(lab: Instance, name: str) -> dict[str, Any]:
 
 
 def podman(lab: Instance, image: dict[str, Any]) -> dict[str, Any]:
-    """The image in the researcher's storage, by digest, and copied for the researcher's number."""
+    """Load the image into the researcher's storage, and run it once under the researcher's id."""
     repository = image["reference"].partition(":")[0]
     reference = f"localhost/{repository}@{image['digest']}"
     try:
@@ -57,7 +57,7 @@ def podman(lab: Instance, image: dict[str, Any]) -> dict[str, Any]:
     except host.LabError:
         host.say("giving the researcher Podman's image ...")
         lab.output(["podman", "load", "--quiet", f"--input={image['archive']}"], user=USER)
-        once = ["podman", "run", "--rm", "--network=none", "--userns=keep-id", reference, "true"]
-        lab.output(once, user=USER)
+        command = ["podman", "run", "--rm", "--network=none", "--userns=keep-id", reference, "true"]
+        lab.output(command, user=USER)
     sha256 = image["digest"].removeprefix("sha256:")
     return {"format": "podman", "path": reference, "sha256": sha256, "bytes": image["bytes"]}

@@ -1,4 +1,4 @@
-"""What the lab needs of the machine it runs on: root, a cache, locks, Debian packages."""
+"""The machine that the lab runs on: root, a cache, locks, commands, Debian packages."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ APT_GET = str(HERE / "apt-get")  # waits while another one runs
 
 
 class LabError(Exception):
-    """The lab cannot go on; the message says why and what to do."""
+    """An error that ends the lab's work; the message says what to do."""
 
 
 class NeedsRoot(LabError):
-    """The lab mounts file systems and starts daemons as several users: only root can."""
+    """An error for a lab without root: only root can mount file systems and start daemons."""
 
 
 def say(text: str) -> None:
-    """One line of progress; `make demo` shows it to the user."""
+    """Print one line of progress; `make demo` shows it to the user."""
     print(f"lab: {text}", flush=True)
 
 
 @contextlib.contextmanager
 def timed(text: str) -> Iterator[None]:
-    """Says what is being done, and afterwards how long it took."""
+    """Print what is being done, and afterwards how long it took."""
     say(f"{text} ...")
     began = time.monotonic()
     yield
@@ -50,7 +50,7 @@ def require_root() -> None:
 
 
 def cache() -> Path:
-    """The folder that all labs of this machine share. What has its name there is complete."""
+    """Return the folder that all labs of this machine share. A folder in it is complete."""
     base = os.environ.get("TARE_CACHE")
     if not base:
         base = os.path.join(
@@ -63,20 +63,20 @@ def cache() -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds an exclusive lock on `path`; it ends with the process, however that ends."""
+    """Hold an exclusive lock on `path`; it ends with the process, however that ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def digest(paths: Iterable[Path], *words: str) -> str:
-    """Twelve letters that change when any of the files or words does."""
+def digest(paths: Iterable[Path], *texts: str) -> str:
+    """Return twelve hex digits that change when any of the files or texts does."""
     total = hashlib.sha256()
     for path in sorted(paths):
         content = path.read_bytes()
         total.update(f"{path.name} {len(content)}\n".encode() + content)
-    total.update("\n".join(words).encode())
+    total.update("\n".join(texts).encode())
     return total.hexdigest()[:12]
 
 
@@ -89,12 +89,12 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """The kernel sends this process the signal `number` when whatever started it ends."""
+    """Have the kernel send this process the signal `number` when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def run(argv: list[str], log: Path, **options: Any) -> None:
-    """Runs a command, all it says appended to `log`; LabError with its last lines when it fails."""
+    """Run a command, its output appended to `log`. Raises LabError with the last lines of that."""
     with log.open("ab") as file:
         done = subprocess.run(
             argv,
@@ -115,7 +115,7 @@ def tail(log: Path, lines: int = 20) -> str:
 
 
 def install_packages(commands: dict[str, str], log: Path) -> None:
-    """Installs by apt what is missing of `commands` (a command or a file -> its package)."""
+    """Install by apt what is missing of `commands` (a command or a file -> its package)."""
     missing = sorted(
         {
             package
@@ -138,7 +138,7 @@ def install_packages(commands: dict[str, str], log: Path) -> None:
 
 
 def debian_mirror() -> str:
-    """The address of the Debian mirror that this machine's own apt sources name."""
+    """Return the address of the Debian mirror that this machine's own apt sources name."""
     if mirror := os.environ.get("TARE_DEBIAN_MIRROR"):
         return mirror
     fields = "$(ORIGIN)\t$(LABEL)\t$(REPO_URI)"

@@ -1,4 +1,4 @@
-"""One running lab: its folder, its processes, its ports, and the way in."""
+"""One running lab: its folder, its processes, its ports, and commands inside it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Instance:
     # --- processes
 
     def supervisor(self) -> int | None:
-        """The process id of the running `unshare` whose end takes the whole cluster with it."""
+        """Return the process id of the running `unshare`, whose end ends the whole cluster."""
         try:
             pid, started = map(int, self.pid_path.read_text().split())
         except (OSError, ValueError):
@@ -51,7 +51,7 @@ class Instance:
         return pid if start_time(pid) == started else None
 
     def init(self) -> int | None:
-        """The cluster's first process, as this side of the namespace numbers it."""
+        """Return the process id, outside of the namespace, of the cluster's first process."""
         pid = self.supervisor()
         try:
             return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
@@ -63,7 +63,10 @@ class Instance:
         return bool(init) and os.path.exists(f"/proc/{init}/root/run/tare-lab.started")
 
     def start(self, port: int | None, *, with_caller: bool) -> subprocess.Popen[bytes]:
-        """Starts every daemon and waits for the last one; `with_caller`: not to outlive it."""
+        """Start every daemon and wait for the last one.
+
+        `with_caller`: the cluster ends with the process that called.
+        """
         root = rootfs.cluster(grid_engine=self.grid_engine)
         for name in ("log", "home", "scratch", "keys"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
@@ -106,12 +109,12 @@ class Instance:
         return process
 
     def wait(self) -> None:
-        """Returns when the cluster has ended."""
+        """Wait until the cluster has ended."""
         while self.supervisor() is not None:
             time.sleep(0.5)
 
     def stop(self) -> bool:
-        """Ends the cluster, in order if it will. False when nothing was running."""
+        """End the cluster, cleanly if it can be. Return whether it was running."""
         supervisor, init = self.supervisor(), self.init()
         if supervisor is None:
             return False
@@ -124,24 +127,24 @@ class Instance:
         self.pid_path.unlink(missing_ok=True)
         return True
 
-    # --- the way in
+    # --- commands inside
 
     def command(self, argv: Sequence[str], user: str = "root") -> list[str]:
-        """What runs `argv` inside the cluster as `user`, without SSH."""
+        """Return the command that runs `argv` inside the cluster as `user`, without SSH."""
         init = self.init()
         if init is None:
             raise host.LabError(f"no lab is running in {self.directory}")
         home = "/root" if user == "root" else f"/home/{user}"
-        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
         return [
             *("nsenter", f"--target={init}", "--mount", "--pid", "--uts", "--ipc", "--"),
-            *become,
+            *as_user,
             *("/usr/bin/env", "-i", f"PATH={PATH}", f"HOME={home}", f"USER={user}", "LANG=C.UTF-8"),
             *argv,
         ]
 
     def output(self, argv: Sequence[str], user: str = "root", timeout: float = 60) -> str:
-        """What `argv` prints inside the cluster; LabError with its own words if it fails."""
+        """Return what `argv` prints inside the cluster. Raises LabError with its errors."""
         done = subprocess.run(
             self.command(argv, user), capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -150,7 +153,7 @@ class Instance:
         return done.stdout
 
     def test(self) -> None:
-        """The readiness test, through the real sshd with the researcher's own key."""
+        """Run the readiness test through the real sshd, with the researcher's own key."""
         self.output(
             [
                 *("timeout", "60", "ssh", "-F", "none", "-i", "/var/lib/tare-lab/keys/id_ed25519"),
@@ -163,7 +166,7 @@ class Instance:
         self._end_reservation()
 
     def _end_reservation(self) -> None:
-        """Give the nodes that start.sh kept for the test to the jobs that wait for them."""
+        """Give the nodes that start.sh reserved for the test to the jobs that wait for them."""
         deadline = time.monotonic() + 20
         while self.output(["scontrol", "-o", "show", "reservation"]).startswith("ReservationName="):
             with contextlib.suppress(host.LabError):  # refused while the test's job still ends
@@ -173,7 +176,7 @@ class Instance:
                 raise host.LabError("the reservation of the self-test cannot be deleted")
             time.sleep(0.05)
 
-    # --- what others need to know
+    # --- lab.json
 
     def facts(self) -> dict[str, Any]:
         try:
@@ -183,7 +186,7 @@ class Instance:
         return facts
 
     def describe(self) -> dict[str, Any]:
-        """How to reach the cluster and what it offers, asked of the cluster itself."""
+        """Return the contents of lab.json: how to reach the cluster, and what it offers."""
         init = self.init()
         inside = Path(f"/proc/{init}/root")
         versions = dict(
@@ -197,7 +200,9 @@ class Instance:
             "charliecloud": "/usr/bin/ch-run",
         }
         host_key = (inside / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2]
-        added = {"grid_engine": {"version": versions["grid_engine"]}} if self.grid_engine else {}
+        grid_engine = (
+            {"grid_engine": {"version": versions["grid_engine"]}} if self.grid_engine else {}
+        )
         return {
             "schema": 1,
             "host": "127.0.0.1",
@@ -214,7 +219,7 @@ class Instance:
             "os": versions["os"],
             "python": {"executable": "/usr/bin/python3", "version": versions["python"]},
             "scheduler": {"kind": "slurm", "version": versions["slurm"]},
-            **added,
+            **grid_engine,
             "partitions": self.partitions(),
             "runtimes": {
                 kind: {"executable": path, "version": versions[kind]}
@@ -224,14 +229,14 @@ class Instance:
 
     def partitions(self) -> list[dict[str, Any]]:
         rows = self.output(["sinfo", "-h", "-o", "%P|%D|%G|%c|%m|%l|%R"]).splitlines()
-        found = []
+        partitions = []
         for row in rows:
-            marked, nodes, gres, cpus, memory, limit, name = row.split("|")
+            name_and_mark, nodes, gres, cpus, memory, limit, name = row.split("|")
             _, model, gpus = gres.partition("(")[0].split(":")
-            found.append(
+            partitions.append(
                 {
                     "name": name,
-                    "default": marked.endswith("*"),
+                    "default": name_and_mark.endswith("*"),
                     "nodes": int(nodes),
                     "cpus_per_node": int(cpus),
                     "memory_mb_per_node": int(memory),
@@ -240,14 +245,14 @@ class Instance:
                     "time_limit_seconds": seconds(limit),
                 }
             )
-        return found
+        return partitions
 
     def write_facts(self, facts: dict[str, Any]) -> None:
         host.write_atomically(self.facts_path, json.dumps(facts, indent=2) + "\n", 0o600)
 
 
 def seconds(limit: str) -> int:
-    """Slurm's [days-][[hours:]minutes:]seconds."""
+    """Return the seconds of Slurm's [days-][[hours:]minutes:]seconds."""
     days, _, clock = limit.rpartition("-")
     total = 0
     for part in clock.split(":"):
@@ -256,7 +261,7 @@ def seconds(limit: str) -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process began, in ticks since boot: tells it from a later one of its number."""
+    """Return when a process began, in ticks since boot; a later one of its number differs."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -265,6 +270,7 @@ def start_time(pid: int) -> int | None:
 
 
 def ends(pid: int, within_seconds: float) -> bool:
+    """Wait for a process to end; return whether it has."""
     began, deadline = start_time(pid), time.monotonic() + within_seconds
     while (now := start_time(pid)) is not None and now == began:
         if time.monotonic() > deadline:
@@ -273,12 +279,14 @@ def ends(pid: int, within_seconds: float) -> bool:
     return True
 
 
-def claim_ports(wanted: int | None, last: int) -> tuple[int, int]:
-    """A base port whose block is free, and a lock on it that other labs respect.
+def claim_ports(requested: int | None, last: int) -> tuple[int, int]:
+    """Return a base port whose block is free, and a lock on it that other labs respect.
 
-    Raises LabError when the block that was asked for is taken.
+    Raises LabError if the requested block is taken.
     """
-    candidates = [wanted] if wanted else [last or DEFAULT_PORT, *range(DEFAULT_PORT, 32000, 20)]
+    candidates = (
+        [requested] if requested else [last or DEFAULT_PORT, *range(DEFAULT_PORT, 32000, 20)]
+    )
     folder = host.cache() / "ports"
     folder.mkdir(exist_ok=True)
     for base in candidates:
@@ -291,7 +299,7 @@ def claim_ports(wanted: int | None, last: int) -> tuple[int, int]:
             pass
         os.close(lock)
     raise host.LabError(
-        f"port {wanted} or one of those after it is taken: give another --port, or none"
+        f"port {requested} or one of those after it is taken: give another --port, or none"
     )
 
 

@@ -1,4 +1,4 @@
-"""DIR/build.json: how far a build is, for the pages to show."""
+"""The progress of a build, in DIR/build.json, which pages show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 7  # of one image
 
 
 class Progress:
-    """DIR/build.json: how far the build is, for the pages to show."""
+    """The progress of one build, written to DIR/build.json at each step."""
 
     def __init__(self, lab: Instance, names: list[str]) -> None:
         self.path = lab.directory / "build.json"
@@ -39,7 +39,7 @@ class Progress:
         host.write_atomically(self.path, json.dumps(self.state, indent=2) + "\n")
 
     def step(self, label: str, work: Callable[[], None]) -> None:
-        """Does one step and records how long it took."""
+        """Do one step and record how long it took."""
         with self.lock:
             self.state["label"] = label
             self.write()

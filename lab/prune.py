@@ -1,4 +1,4 @@
-"""Removes from the cache what no version of the lab has used for a while.
+"""Remove from the cache what no version of the lab has used for a while.
 
 Every change of a recipe makes new root file systems and images, of gigabytes, beside the old ones.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 from lab import host
 
 DAYS = 14
-KINDS = ("rootfs-*", "base-*", "software/*-*")  # what was begun and never finished, too
+KINDS = ("rootfs-*", "base-*", "software/*-*")  # unfinished ones, too
 
 
 def mark(*folders: Path) -> None:
-    """Notes that these folders of the cache are used now."""
+    """Note that these folders of the cache are used now."""
     used = host.cache() / "used"
     used.mkdir(exist_ok=True)
     for folder in folders:
@@ -26,9 +26,9 @@ def mark(*folders: Path) -> None:
 
 
 def prune(days: float = DAYS) -> list[Path]:
-    """Removes and returns what was last used before `days` days; nothing while a lab runs.
+    """Remove and return folders last used more than `days` days ago; none while a lab runs.
 
-    Whoever is about to use something has marked it first, so that is never what is removed here.
+    A folder is marked before it is used, so that none in use is ever removed.
     """
     if any_runs():
         return []
@@ -48,18 +48,18 @@ def entries() -> list[Path]:
 
 
 def own_name(path: Path) -> str:
-    """Of the folder that a log, or a folder never finished, belongs to."""
+    """Return the name of the folder to which a log or an unfinished folder belongs."""
     return path.name.lstrip(".").removesuffix(".log").removesuffix(".partial")
 
 
 def last_used(path: Path) -> float:
-    """When it was marked, else made: seconds since the epoch."""
-    marked = host.cache() / "used" / own_name(path)
-    return max(found.stat().st_mtime for found in (path, marked) if found.exists())
+    """Return when it was marked, else made: seconds since the epoch."""
+    marker = host.cache() / "used" / own_name(path)
+    return max(file.stat().st_mtime for file in (path, marker) if file.exists())
 
 
 def any_runs() -> bool:
-    """Whether a lab of this machine runs: each holds its ports' lock for as long as it lives."""
+    """Return whether a lab runs on this machine: each holds its ports' lock while it lives."""
     for lock in (host.cache() / "ports").glob("*"):
         handle = os.open(lock, os.O_RDWR)
         try:

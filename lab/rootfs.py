@@ -15,7 +15,7 @@ TOOLS = {
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "unshare": "util-linux",
 }
-# What prepare.sh puts into the root file system; the rest of cluster/ is read at each start.
+# Files that prepare.sh copies into the root file system; the others are read at each start.
 PREPARED = ("prepare.sh", "proot.sh", "tools.lock", "sshd.conf", "mariadb.cnf")
 # --kill-child: whatever ends `unshare` ends all that it started.
 UNSHARE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
@@ -23,17 +23,18 @@ ENTER = [*UNSHARE, "--uts", "--ipc", str(host.CLUSTER / "enter.sh")]
 
 
 def packages(path: Path) -> list[str]:
+    """Return the packages of a list with comments."""
     lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
     return [line for line in lines if line]
 
 
-def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
-    """Makes `folder` a Debian with these packages; LabError names one that is gone."""
+def debootstrap(folder: Path, package_names: list[str], log: Path) -> None:
+    """Install Debian with these packages into `folder`. Raises LabError, naming missing ones."""
     host.install_packages(TOOLS, log)
     if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         host.run([host.APT_GET, "update", "-q"], log)
     mirror = host.debian_mirror()
-    suites = [RELEASE] + (["sid"] if any(name.endswith("/sid") for name in wanted) else [])
+    suites = [RELEASE] + (["sid"] if any(name.endswith("/sid") for name in package_names) else [])
     # A mirror may be an old snapshot whose Release files have expired.
     options = [
         'Acquire::Check-Valid-Until "false"',
@@ -46,7 +47,7 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
         "mmdebstrap",
         "--variant=minbase",
         *(f"--aptopt={option}" for option in options),
-        f"--include={','.join(wanted)}",
+        f"--include={','.join(package_names)}",
         RELEASE,
         str(folder),
         *(f"deb {mirror} {suite} main" for suite in suites),
@@ -55,52 +56,52 @@ def debootstrap(folder: Path, wanted: list[str], log: Path) -> None:
         host.run(argv, log)
     except host.LabError:
         if names := missing_packages(log.read_text(errors="replace")):
-            told = f"{mirror} has no package {', '.join(names)} any more; see {log}"
-            raise host.LabError(told) from None
+            message = f"{mirror} has no package {', '.join(names)} any more; see {log}"
+            raise host.LabError(message) from None
         raise
 
 
 def missing_packages(apt_output: str) -> list[str]:
-    """The packages that apt says it cannot find."""
+    """Return the packages that apt says it cannot find."""
     patterns = (
         r"^E: Unable to locate package (\S+)",
         r"^E: Package '([^']+)' has no installation candidate",
         r"^E: (?:Version|Release) '[^']+' for '([^']+)' was not found",
     )
-    found = (re.findall(pattern, apt_output, re.MULTILINE) for pattern in patterns)
-    return sorted({name for names in found for name in names})
+    matches = (re.findall(pattern, apt_output, re.MULTILINE) for pattern in patterns)
+    return sorted({name for names in matches for name in names})
 
 
 def cluster(*, grid_engine: bool = False) -> Path:
-    """The cluster's root file system, built now if the cache has none for this recipe."""
-    wanted = packages(host.HERE / "packages.txt")
-    name = host.digest((host.CLUSTER / file for file in PREPARED), RELEASE, *wanted)
+    """Return the cluster's root file system; build it if the cache has none for this recipe."""
+    package_names = packages(host.HERE / "packages.txt")
+    name = host.digest((host.CLUSTER / file for file in PREPARED), RELEASE, *package_names)
     folder = host.cache() / f"rootfs-{name}"
-    added = host.CLUSTER / "grid_engine_prepare.sh"
-    both = folder.with_name(f"{folder.name}-grid-engine-{host.digest([added])}")
-    found = both if grid_engine else folder
-    mark(folder, found)
-    if not found.is_dir():
+    script = host.CLUSTER / "grid_engine_prepare.sh"
+    with_grid_engine = folder.with_name(f"{folder.name}-grid-engine-{host.digest([script])}")
+    root = with_grid_engine if grid_engine else folder
+    mark(folder, root)
+    if not root.is_dir():
         with host.locked(host.cache() / "rootfs.lock"):
             if not folder.is_dir():
-                build(folder, wanted)
-            if grid_engine and not both.is_dir():
-                add_grid_engine(folder, both)
-    return found
+                build(folder, package_names)
+            if grid_engine and not with_grid_engine.is_dir():
+                add_grid_engine(folder, with_grid_engine)
+    return root
 
 
 def versions() -> str:
-    """The cluster's system, Slurm, Python and runtimes, one a line."""
+    """Return the versions of the cluster's system, Slurm, Python and runtimes, one a line."""
     return (cluster() / "etc/tare-lab/versions").read_text()
 
 
-def build(folder: Path, wanted: list[str]) -> None:
+def build(folder: Path, package_names: list[str]) -> None:
     log = folder.with_suffix(".log")
     log.write_text("")
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    with host.timed(f"installing {len(wanted)} Debian packages and what they need"):
-        debootstrap(partial, wanted, log)
+    with host.timed(f"installing {len(package_names)} Debian packages and what they need"):
+        debootstrap(partial, package_names, log)
     marker = partial / "etc/tare-lab/root"
     marker.parent.mkdir()
     marker.touch()
@@ -110,7 +111,7 @@ def build(folder: Path, wanted: list[str]) -> None:
 
 
 def add_grid_engine(source: Path, folder: Path) -> None:
-    """Makes `folder` a copy of `source` with Grid Engine in it."""
+    """Make `folder` a copy of `source` with Grid Engine in it."""
     log, partial = folder.with_suffix(".log"), folder.with_suffix(".partial")
     log.write_text("")
     shutil.rmtree(partial, ignore_errors=True)
@@ -121,6 +122,6 @@ def add_grid_engine(source: Path, folder: Path) -> None:
 
 
 def prepare(root: Path, script: str, log: Path) -> None:
-    """Runs one of the scripts of cluster/ inside `root`."""
+    """Run one of the scripts of cluster/ inside `root`."""
     bind = ["--bind", str(host.CLUSTER), "/opt/tare-lab"]
     host.run([*ENTER, str(root), *bind, "--", f"/opt/tare-lab/{script}"], log)

@@ -1,4 +1,4 @@
-"""Builds the images that the cache lacks, and stages them on a running cluster."""
+"""Build the images that the cache lacks, and stage them on a running cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWNER = "20001:20001"  # the researcher's numbers; see cluster/prepare.sh
 
 
 def build(lab: Instance, names: list[str]) -> None:
-    """Builds what the cache lacks, and stages it all on the running lab. Raises LabError."""
+    """Build the images that the cache lacks, and stage all on the running lab. Raises LabError."""
     progress = Progress(lab, names)
     try:
         for name in names:
@@ -41,11 +41,11 @@ def build(lab: Instance, names: list[str]) -> None:
 
 
 def stage(lab: Instance, name: str) -> dict[str, Any]:
-    """Gives the researcher udocker's and Podman's; returns what lab.json says of the image.
+    """Give the researcher the forms of udocker and Podman; return the image's facts for lab.json.
 
     SIF file, sandbox and bare metal environment are read from the cache by every lab; udocker
-    writes into its containers. So each lab has folders of its own, but the files in them are
-    root's, and shared. The caller holds the lab's lock.
+    writes into its containers. So each lab has its own folders, but the files in them are root's,
+    and shared. The caller holds the lab's lock.
     """
     folder = images.folder(name)
     mark(folder)
@@ -72,20 +72,20 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
 
 
 def stage_again(lab: Instance) -> dict[str, Any]:
-    """Stages what the lab had when it last ran, as far as the cache still has it."""
+    """Stage the images of the lab's last run, as far as the cache still has them."""
     last = lab.facts().get("images", {})
     return {name: stage(lab, name) for name in last if images.folder(name).is_dir()}
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Hard links, or copies where the two are on different disks, in the researcher's folders."""
+    """Make hard links, or copies on another disk, in folders that belong to the researcher."""
     linked = subprocess.run(
         ["cp", "-al", str(source), str(target)], capture_output=True, check=False
     )
     if linked.returncode:
         shutil.rmtree(target, ignore_errors=True)
         subprocess.run(["cp", "-a", str(source), str(target)], check=True)
-    for chosen in (["-type", "d"], ["-maxdepth", "1", "-type", "f"]):
+    for selection in (["-type", "d"], ["-maxdepth", "1", "-type", "f"]):
         subprocess.run(
-            ["find", str(target), *chosen, "-exec", "chown", OWNER, "{}", "+"], check=True
+            ["find", str(target), *selection, "-exec", "chown", OWNER, "{}", "+"], check=True
         )

@@ -1,4 +1,4 @@
-"""Wheels that no index has, built from source on the cluster's own system and kept in the cache.
+"""Wheels that no index has, built from source on the cluster's own system, into the cache.
 
 The compilers go into a scratch layer over its root file system, so that the cluster has none.
 """
@@ -15,7 +15,7 @@ from lab.recipes import FOLDER, Recipe
 
 
 def wheel(recipe: Recipe) -> Path:
-    """Return the wheel of a recipe, built now if the cache has none of it."""
+    """Return the wheel of a recipe; build it if the cache has none."""
     name = host.digest([recipe.lock, *recipe.wheel], rootfs.versions())
     folder = host.cache() / "software" / f"{recipe.name}-wheel-{name}"
     mark(folder)
@@ -23,8 +23,8 @@ def wheel(recipe: Recipe) -> Path:
         if not folder.is_dir():
             with host.timed(f"building {recipe.main} from its source (some minutes)"):
                 build(recipe, folder)
-    (found,) = folder.glob("*.whl")
-    return found
+    (wheel_file,) = folder.glob("*.whl")
+    return wheel_file
 
 
 def build(recipe: Recipe, folder: Path) -> None:
