@@ -1,4 +1,4 @@
-"""The kinds of failure: nobody answered, the answer was no, or it was no for now."""
+"""The kinds of failure: no answer, a refusal, or a refusal for now."""
 
 from typing import Literal
 
@@ -9,24 +9,24 @@ Kind = Literal[
     "key refused",  # our key does not open the account
     "passphrase",  # missing or wrong
     "certificate",  # of another key, expired, or not valid yet
-    "forced command",  # what our key may do there leaves this out
+    "forced command",  # it does not let our key do this
     "time-out",  # no answer in time
     "sessions",  # too many sessions at once
     "disk full",  # no space or quota left on the cluster
     "work directory",  # missing, or not to be written to
     "set-up",  # the cluster's own entry is not complete
     "busy",  # the scheduler does not answer or takes no more jobs now
-    "Tare itself failed",  # what was not expected: a mistake of ours, or a database that is away
+    "Tare itself failed",  # an unexpected error: a mistake in Tare, or an unreachable database
     "partition",  # unknown, closed, or not for this account
     "account",  # unknown, or without the right to this partition or QOS
     "limit",  # the site takes no more jobs of this account now
-    "nodes",  # none that has what is asked for
-    "refused",  # another no, which is not known to be the job's own fault
+    "nodes",  # none has the requested resources
+    "refused",  # any other refusal that is not known to be the job's own fault
 ]
 Scope = Literal[
     "site",  # every job would get this answer
     "partition",  # every job of this partition, account and QOS
-    "request",  # jobs that ask for the same
+    "request",  # jobs that request the same
 ]
 
 
@@ -39,10 +39,10 @@ class TryAgain(Exception):
 
 
 class NotNow(TryAgain):
-    """The site takes no job now, and not for the job's fault. `scope`: whom else it would meet.
+    """The site takes no job now, which is not the job's fault. `scope`: which jobs it concerns.
 
-    The job has not been submitted. Sending pauses there; all else goes on. `details` are the raw
-    words, where the message is shorter.
+    The job has not been submitted. Submitting such jobs pauses; all else goes on. `details` is the
+    raw message, where this one is shorter.
     """
 
     def __init__(self, message: str, *, kind: Kind, scope: Scope, details: str = "") -> None:
@@ -52,9 +52,9 @@ class NotNow(TryAgain):
 
 
 class Refused(Exception):
-    """The other side answered no; the message holds its own words. Trying again is no use.
+    """The other side refused; the message is its own. Trying again is no use.
 
-    `details` are the raw words, where the message is shorter.
+    `details` is the raw message, where this one is shorter.
     """
 
     def __init__(self, message: object = "", *, details: str = "") -> None:

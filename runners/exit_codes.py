@@ -1,4 +1,4 @@
-"""What exit codes mean: those of shells and of `timeout`, and signals as 128 + n."""
+"""The meanings of exit codes: those of shells and of `timeout`, and signals as 128 + n."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SIGNALS = {
 
 
 def describe_exit_code(code: int | None) -> str:
-    """Return "137 (SIGKILL: killed, often because memory ran out)"; a dash where there is none.
+    """Return "137 (SIGKILL: killed, often because memory ran out)"; a dash for None.
 
-    Codes that mean something to their program alone stand by themselves. Minus n, as Python has
-    it, is signal n too.
+    A code without a general meaning is returned by itself. Minus n, as Python has it, is signal n
+    too.
     """
     if code is None:
         return "–"

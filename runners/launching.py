@@ -1,7 +1,7 @@
-"""What a job script holds where a run is made of several processes. Pure: a JobSpec in, words out.
+"""The parts of a job script that start several processes for a run. No I/O: a JobSpec in, text out.
 
-A launcher is put around the container's start, once for each process, as people write it by hand:
-`mpirun -np 8 udocker run ...`. What each process needs travels as a file of the run's directory.
+A launcher is put before the container's start, once for each process, as people write it by hand:
+`mpirun -np 8 udocker run ...`. What each process needs is sent as a file of the run's directory.
 """
 
 import shlex
@@ -18,16 +18,16 @@ STARTED = {
     "srun": ("process by_srun", 'bash "$directory/by_srun.sh"'),
     "mpirun": ("process", '"${launch[@]}" bash -l "$directory/process.sh"'),
 }
-"""By launcher: the functions that travel, and what starts them."""
+"""By launcher: the shell functions that are sent as files, and the command that starts them."""
 
 
 def is_several(job: JobSpec) -> bool:
-    """Whether its runs need more than the job script's own one process."""
+    """Return whether each run has more processes than the one that the job script starts."""
     return bool(job.launch.launcher) or job.launch.instances > 1
 
 
-def parts(job: JobSpec) -> dict[str, str]:
-    """The parts of the job script's template that say how a run's processes are started."""
+def render_parts(job: JobSpec) -> dict[str, str]:
+    """Return the parts of the job script's template that start a run's processes, by name."""
     if not is_several(job):
         return {"several": "", "launch": "", "hand_on": "", "start": ALONE, "elsewhere": ""}
     launch = job.launch
@@ -52,25 +52,25 @@ def parts(job: JobSpec) -> dict[str, str]:
     }
 
 
-def launcher_words(job: JobSpec) -> list[str]:
-    """The launcher with its options, before what it is to start; nothing where there is none.
+def build_launcher_command(job: JobSpec) -> list[str]:
+    """Return the launcher and its options, to precede the command that it starts; [] if none.
 
-    ValueError for options that cannot be split into words.
+    ValueError for options that cannot be split into arguments.
     """
-    launch, wanted = job.launch, job.resources
-    options = [word for line in launch.options for word in shlex.split(line)]
+    launch, resources = job.launch, job.resources
+    options = [option for line in launch.options for option in shlex.split(line)]
     if launch.launcher == "srun":
-        words = ["srun", f"--nodes={launch.nodes}", f"--ntasks={launch.processes}"]
-        words.append(f"--ntasks-per-node={launch.processes_per_node}")
-        if "cpus" not in fill_site_options(wanted)[1]:
-            words.append(f"--cpus-per-task={job.cpus_of_a_process}")
-        return [*words, "--kill-on-bad-exit=1", *options]
+        argv = ["srun", f"--nodes={launch.nodes}", f"--ntasks={launch.processes}"]
+        argv.append(f"--ntasks-per-node={launch.processes_per_node}")
+        if "cpus" not in fill_site_options(resources)[1]:
+            argv.append(f"--cpus-per-task={job.cpus_of_a_process}")
+        return [*argv, "--kill-on-bad-exit=1", *options]
     if launch.launcher == "mpirun":
-        words = ["mpirun", "-np", str(launch.processes)]
-        # A process may use all CPUs of the job, as one that was started alone.
-        ours = {"--map-by": f"ppr:{launch.processes_per_node}:node", "--bind-to": "none"}
-        for name, value in ours.items():
+        argv = ["mpirun", "-np", str(launch.processes)]
+        # A process may use all CPUs of the job, like one that is started without a launcher.
+        defaults = {"--map-by": f"ppr:{launch.processes_per_node}:node", "--bind-to": "none"}
+        for name, value in defaults.items():
             if not {name, name[1:]} & set(options):
-                words += [name, value]
-        return [*words, *options]
+                argv += [name, value]
+        return [*argv, *options]
     return []

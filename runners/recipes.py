@@ -1,7 +1,7 @@
-"""How a cluster makes an image from a base and a lock file, and the same environment without one.
+"""The steps that make an image from a base and a lock file, or the same environment without one.
 
-Pure: paths in, steps out. Everything is made in a folder of its own and moved to its place when it
-is whole; whatever ends a step early, that folder is cleared away, or by the next such chore.
+No I/O: paths in, steps out. Everything is made in a folder of its own and moved to its place when
+it is complete; if a step ends early, it removes that folder, or else the next operation does.
 """
 
 from dataclasses import replace
@@ -9,29 +9,29 @@ from dataclasses import replace
 from runners.images.formats import Source
 from runners.images.scripts import BESIDE, UNTAR
 from runners.jobs import EnvironmentSpec, Step
-from runners.scripts import behind_the_wall
-from runners.software import look_inside
+from runners.scripts import wrap_program
+from runners.software import inspect_software
 
 PREFIX = "opt/tare"
-"""Where an image has what its lock names."""
+"""The folder of an image in which the packages of its lock file are installed."""
 LOCK_LINE = "lock:"
-"""Stands alone before the lock where a recipe is written down in full."""
+"""The line before the lock file in the full text of a recipe."""
 LOCK = "requirements.lock"
-"""What the lock is called among a chore's files."""
+"""The lock file's name among an operation's files."""
 STARTERS = ("apptainer", "singularity", "charliecloud")
-"""Runtimes that start a folder, the first of them is taken."""
+"""Runtimes that can start a folder as a container, the preferred one first."""
 
-# FOLDER: what a job that was killed has left.
+# FOLDER: removes what a killed job has left.
 CLEAR = """if [ -e "$1" ]; then chmod -R u+rwX "$1"; rm -rf "$1"; fi"""
 
-# INTERPRETER WORDS...: inside the base.
+# INTERPRETER ARGUMENTS...: runs inside the base.
 START = """if command -v "$0" >/dev/null; then exec "$0" "$@"; fi
 echo "There is no $0 in the base: choose one with Python."
 exit 1
 """
 
-# MADE ROOT PREFIX: where things go, and the node's names of hosts where the base has none: not
-# every runtime brings them along.
+# MADE ROOT PREFIX: makes the folders, and lends the base the node's names of hosts if it has none:
+# not every runtime provides them.
 LEND = """if [ -n "$(ls -A "$2/$3" 2>/dev/null)" ]; then
     echo "The base has something at /$3 already. If a recipe has made it, take that one's base."
     exit 1
@@ -43,15 +43,15 @@ for name in resolv.conf hosts; do
 done
 """
 
-# MADE ROOT PREFIX SETTINGS: the settings may hold the password of an index, and what was lent is
-# not the base's: both go before anything is packed.
+# MADE ROOT PREFIX SETTINGS: the settings may hold the password of an index, and lent files are not
+# the base's: both are removed before anything is packed.
 PUT = """if [ -e "$1.lent" ]; then
     while read -r name; do rm -f "$2/etc/$name" || exit; done <"$1.lent"
 fi
 rm -rf "$4" && rmdir "$2/$3" && mv -T "$1" "$2/$3"
 """
 
-# PLACE VERSION FOLDER LOCK PAYLOAD: a virtual environment knows its path: it is made in its place.
+# PLACE VERSION FOLDER LOCK PAYLOAD: a virtual environment holds its own path, so it is made there.
 MATCH = """place=$1 version=$2 folder=$3 lock=$4 payload=$5
 if [ -e "$place/tare-lock.sha256" ]; then echo "It is there already."; exit; fi
 found=$(python3 "$payload/install.py" find "$version") || { echo "$found"; exit 1; }
@@ -74,10 +74,10 @@ def build(
     name: str,
     labels: list[str],
 ) -> tuple[Step, ...]:
-    """The steps of a `build`: result.json has digest, sha256, bytes, path and survey.
+    """Return the steps of a `build`; its result.json has digest, sha256, bytes, path and survey.
 
-    `starter` is a runtime of the cluster without an image; `folder` is where images lie, and
-    `name` is this recipe's own there. The lock is among the chore's files.
+    `starter` is a runtime of the cluster without an image; `folder` is the folder of images, and
+    `name` this recipe's own in it. The lock file is among the operation's files.
     """
     work = f"{folder}/{name}.part"
     root, made, settings = f"{work}/root", f"{work}/made", f"{work}/settings"
@@ -97,45 +97,47 @@ def build(
     survey = ("python3", "payload/survey.py", root, "--output", f"{directory}/survey.json")
     extend = ["python3", "payload/extend.py", root, PREFIX, "--folder", folder]
     extend += ["--result", f"{directory}/result.json", "--survey", f"{directory}/survey.json"]
-    extend += [word for label in labels for word in ("--label", label)]
+    extend += [argument for label in labels for argument in ("--label", label)]
     if base.kind != "rootfs":
         extend += ["--base", base.path]
     return (
         Step("Clearing what was left", ("sh", "-c", CLEAR, "clear", work)),
-        _beside("Unpacking the base", work, *unpack),
-        _beside("Reading how pip reaches its index", work, *_settings(settings)),
-        _beside("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
-        _beside(
+        _make_step("Unpacking the base", work, *unpack),
+        _make_step("Reading how pip reaches its index", work, *_read_settings_command(settings)),
+        _make_step("Making room", work, "sh", "-c", LEND, "lend", made, root, PREFIX),
+        _make_step(
             "Installing what the lock names",
             work,
-            *behind_the_wall(inside, directory, program),
+            *wrap_program(inside, directory, program),
         ),
-        _beside(
+        _make_step(
             "Putting it into the base", work, "sh", "-c", PUT, "put", made, root, PREFIX, settings
         ),
-        _beside("Reading what is in it", work, *survey),
-        _beside("Packing the image", work, *extend),
+        _make_step("Reading what is in it", work, *survey),
+        _make_step("Packing the image", work, *extend),
         Step("Clearing up", ("sh", "-c", CLEAR, "clear", work)),
     )
 
 
 def match(version: str, directory: str, place: str) -> tuple[Step, ...]:
-    """The steps of a `match`: the environment at `place`, and the result.json of a look into it."""
+    """Return the steps of a `match`: make the environment at `place` and inspect its software."""
     settings = f"{place}.settings"
     command = ("sh", "-c", MATCH, "match", place, version, settings, f"{directory}/{LOCK}")
-    look = EnvironmentSpec("", "bare_metal", python=f"{place}/bin/python")
+    environment = EnvironmentSpec("", "bare_metal", python=f"{place}/bin/python")
     return (
-        _beside("Reading how pip reaches its index", settings, *_settings(settings)),
-        _beside("Installing what the lock names", settings, *command, f"{directory}/payload"),
+        _make_step(
+            "Reading how pip reaches its index", settings, *_read_settings_command(settings)
+        ),
+        _make_step("Installing what the lock names", settings, *command, f"{directory}/payload"),
         Step("Clearing up", ("sh", "-c", CLEAR, "clear", settings)),
-        *look_inside(look, directory, "match"),
+        *inspect_software(environment, directory, "match"),
     )
 
 
-def _settings(folder: str) -> tuple[str, ...]:
+def _read_settings_command(folder: str) -> tuple[str, ...]:
     return ("python3", "payload/install.py", "settings", folder)
 
 
-def _beside(doing: str, work: str, *command: str) -> Step:
-    """A step that works in a folder, and clears it away if it fails."""
+def _make_step(doing: str, work: str, *command: str) -> Step:
+    """Return a step that works in a folder, and removes it if it fails."""
     return Step(doing, ("sh", "-c", BESIDE, "beside", work, *command))

@@ -1,7 +1,7 @@
-"""The job script and all that travels with it. Pure: a JobSpec in, files out.
+"""The job script and all files that are sent with it. No I/O: a JobSpec in, files out.
 
-Whatever a person typed is quoted here, once, or refused. The one exception are the set-up lines of
-clusters and environments: administrators write them, and they are shell by design. They are kept
+All that people typed is quoted here, once, or refused. The only exception are the set-up lines of
+clusters and environments: administrators write them, and they are shell by design. They are stored
 as quoted text and evaluated in the run that needs them, so that an error in one ends one run.
 """
 
@@ -24,7 +24,7 @@ TEMPLATE = Path(__file__).with_name("job.sh.template")
 
 
 def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
-    """Everything that the job's directory has to hold before it is submitted, by name."""
+    """Return all files of the job's directory before it is submitted: contents by name."""
     files = {"job.sh": render(job, scheduler).encode()}
     files |= {f"payload/{name}": content for name, content in payload_files().items()}
     files |= dict(job.files)
@@ -48,21 +48,21 @@ def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
 
 
 def render(job: JobSpec, scheduler: Scheduler) -> str:
-    """The text of `job.sh`. ValueError if something cannot be said safely in a script."""
-    _check(job)
+    """Return the text of `job.sh`. ValueError if something cannot be written safely in a script."""
+    _refuse_unsafe(job)
     parts = {
         "header": "\n".join(scheduler.header(job)),
         "directory": quote(job.directory),
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
-        "runs": _chore(job) if job.steps else _runs(job),
-        **launching.parts(job),
+        "runs": _render_steps(job) if job.steps else _render_runs(job),
+        **launching.render_parts(job),
     }
-    return re.sub(r"@(\w+)@", lambda found: parts[found[1]], TEMPLATE.read_text())
+    return re.sub(r"@(\w+)@", lambda match: parts[match[1]], TEMPLATE.read_text())
 
 
 def quote(text: str) -> str:
-    """One word of bash, on one line, that stands for exactly this text. ValueError for a NUL.
+    """Return this text as one word of bash, on one line. ValueError for a NUL.
 
     Line breaks are escaped: schedulers refuse scripts with carriage returns, and a reader should
     see them.
@@ -85,25 +85,25 @@ def _escaped(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode())
 
 
-def _runs(job: JobSpec) -> str:
-    blocks = [_run(job, run, number) for number, run in enumerate(job.runs, start=1)]
+def _render_runs(job: JobSpec) -> str:
+    blocks = [_render_run(job, run, number) for number, run in enumerate(job.runs, start=1)]
     pause = f"\n\ncool_down {job.cooldown_seconds}\n\n" if job.cooldown_seconds else "\n\n"
     return pause.join(blocks)
 
 
-def _run(job: JobSpec, run: RunSpec, number: int) -> str:
+def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     environment = run.environment
     runtime = RUNTIMES[environment.runtime]()
     directory = job.run_directory(run)
     gpus = job.resources.gpus_per_node > 0
     inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus)
-    wall = runtime.wrap(inside)
+    container_command = runtime.wrap(inside)
     program = WORKLOADS[run.workload].argv(
         environment.python, f"{job.directory}/payload", directory
     )
     several = launching.is_several(job)
-    words = _words(_settings(environment, directory, home=job.launch.instances == 1))
-    chosen = "" if runtime.numbers_gpus or several else '"${visible_gpus[@]}" '
+    settings = _quote_all(_list_variables(environment, directory, home=job.launch.instances == 1))
+    gpu_setting = "" if runtime.numbers_gpus or several else '"${visible_gpus[@]}" '
     setup = "\n".join([*job.setup_lines, *environment.setup_lines]).replace("\r", "")
     label = json.dumps(environment.label, ensure_ascii=False)  # one line, whatever it holds
     return "\n".join(
@@ -113,43 +113,45 @@ def _run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"limit={run.time_limit_seconds:d}",
             f"runtime={quote(runtime.executable(environment))}",
             f"image={quote(environment.image_path)}",
-            f"present=({_words(runtime.present(environment))})",
-            f"version=({_words(runtime.version(environment.executable))})",
-            *(_several(job, runtime, inside) if several else ()),
-            f"wall=({_words(wall)})",
-            f"variables=({chosen}{words})",
-            f"program=({_words(program)})",
+            f"present=({_quote_all(runtime.present(environment))})",
+            f"version=({_quote_all(runtime.version(environment.executable))})",
+            *(_render_several_processes(job, runtime, inside) if several else ()),
+            f"wall=({_quote_all(container_command)})",
+            f"variables=({gpu_setting}{settings})",
+            f"program=({_quote_all(program)})",
             f"run {run.uid} {quote(f'runs/{run.directory_name}')}",
         ]
     )
 
 
-def _several(job: JobSpec, runtime: Runtime, inside: Inside) -> list[str]:
+def _render_several_processes(job: JobSpec, runtime: Runtime, inside: Inside) -> list[str]:
     return [
-        f"ready=({_words(runtime.ready(inside))})",
-        f"launch=({_words(launching.launcher_words(job))})",
+        f"ready=({_quote_all(runtime.ready(inside))})",
+        f"launch=({_quote_all(launching.build_launcher_command(job))})",
         f"hands_gpus={'' if runtime.numbers_gpus else 'yes'}",
     ]
 
 
-def behind_the_wall(
-    environment: EnvironmentSpec, directory: str, program: Sequence[str]
-) -> list[str]:
-    """What starts `program` in this environment without any GPU, as a run's program is started.
+def wrap_program(environment: EnvironmentSpec, directory: str, program: Sequence[str]) -> list[str]:
+    """Return the command that runs `program` in this environment as a run's program, without GPUs.
 
-    `directory` is bound, is where it starts and is its home.
+    `directory` is bound into the container; it is the program's home and working directory.
     """
-    wall = RUNTIMES[environment.runtime]().wrap(Inside(environment, directory, binds=(directory,)))
-    return [*wall, "/usr/bin/env", *_settings(environment, directory), *program]
+    container_command = RUNTIMES[environment.runtime]().wrap(
+        Inside(environment, directory, binds=(directory,))
+    )
+    return [*container_command, "/usr/bin/env", *_list_variables(environment, directory), *program]
 
 
-def _settings(environment: EnvironmentSpec, directory: str, *, home: bool = True) -> list[str]:
-    """The variables of a program that starts in `directory`, as `env` takes them.
+def _list_variables(
+    environment: EnvironmentSpec, directory: str, *, home: bool = True
+) -> list[str]:
+    """Return the variables of a program that starts in `directory`, as `env` takes them.
 
-    Without `home` its home is left to the script, for instances that have one each.
+    Without `home` the script sets HOME, for instances with a home each.
     """
     variables = {
-        "TARE_RUN": directory,  # how the script finds what the run leaves behind
+        "TARE_RUN": directory,  # by this the script finds processes that the run leaves behind
         **({"HOME": directory} if home else {}),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -159,24 +161,24 @@ def _settings(environment: EnvironmentSpec, directory: str, *, home: bool = True
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def _chore(job: JobSpec) -> str:
-    """The steps as a function, so that the first one that fails can leave it."""
+def _render_steps(job: JobSpec) -> str:
+    """Return the steps as a shell function, so that the first that fails can leave it."""
     setup = "\n".join(job.setup_lines).replace("\r", "")
     lines = []
     for number, step in enumerate(job.steps, start=1):
         members = {"doing": step.doing, "number": number, "of": len(job.steps)}
         more = f", {json.dumps(members)[1:-1]}"
-        lines.append(f"    step {quote(more)} {_words(list(step.argv))}")
+        lines.append(f"    step {quote(more)} {_quote_all(list(step.argv))}")
     steps = "\n".join(lines)
     return f"setup={quote(setup)}\nsteps() {{\n{steps}\n}}\nchore"
 
 
-def _words(words: list[str]) -> str:
-    return " ".join(quote(word) for word in words)
+def _quote_all(arguments: list[str]) -> str:
+    return " ".join(quote(argument) for argument in arguments)
 
 
-def _check(job: JobSpec) -> None:
-    """ValueError for what no quoting can make safe."""
+def _refuse_unsafe(job: JobSpec) -> None:
+    """Raise ValueError for texts that no quoting can make safe."""
     for uid in (job.uid, job.name, *(run.uid for run in job.runs)):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", uid):
             raise ValueError(f"an id holds letters, digits and -._ only, not {uid!r}")

@@ -6,11 +6,11 @@ from runners.untrusted import MOMENT, Anything, Number, Rows, Shape, Table, Text
 
 NAME = Text(255)
 VERSIONS = Table(others=Text())
-CODE = Whole(-(2**31), 2**31 - 1)  # what a column holds
+CODE = Whole(-(2**31), 2**31 - 1)  # the range of the database's column
 COUNT = Whole(0, 2**15 - 1)
 HASH = r"(sha256:)?[0-9a-f]{64}"
 
-# What an event's line must have beside its time.
+# The fields that an event's line must have beside its time.
 EVENTS: dict[str, tuple[str, ...]] = {
     "run began": ("run",),
     "run ended": ("run",),
@@ -51,7 +51,7 @@ INSIDE = Table(
         "libraries": Rows(Text()),
     }
 )
-"""What a run saw from its side of the wall: payload/snapshot.py."""
+"""The snapshot of a run from inside its container: payload/snapshot.py."""
 
 SURVEY = Table(
     {
@@ -75,10 +75,10 @@ SURVEY = Table(
         "not_read": Rows(Text()),
     }
 )
-"""What an image holds: payload/survey.py."""
+"""The survey of an image's contents: payload/survey.py."""
 
 FORM = Table({**SURVEY.fields, "sha256": Text(pattern=HASH)})
-"""What a look at a staged form found: a survey, or of an archive its check sum."""
+"""The inspection of a staged form: a survey, or an archive's check sum."""
 
 BUILD = Table(
     {
@@ -90,7 +90,7 @@ BUILD = Table(
     },
     needed=("digest", "sha256", "bytes", "path", "survey"),
 )
-"""What a build left: payload/extend.py."""
+"""The result of a build: payload/extend.py."""
 
 SOFTWARE: Shape = Table(
     {
@@ -105,4 +105,4 @@ SOFTWARE: Shape = Table(
     },
     needed=("schema", "mark", "python"),
 )
-"""What an environment's own interpreter found in it: payload/software.py."""
+"""The software that an environment's own interpreter reports: payload/software.py."""

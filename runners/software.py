@@ -1,26 +1,29 @@
-"""The steps that read what software an environment holds. Pure: an environment in, steps out."""
+"""The steps that inspect the software of an environment. No I/O: an environment in, steps out."""
 
 from runners.jobs import EnvironmentSpec, Step
 from runners.runtimes import RUNTIMES
-from runners.scripts import behind_the_wall
+from runners.scripts import wrap_program
 
-# $0 is what is looked for, and $@ the command that finds it.
+# $0 is the image's path or name, and $@ the command that succeeds if it exists.
 LOOK = '"$@" >/dev/null && exit; echo "On $(hostname) there is no $0."; exit 1'
 
 
-def look_inside(environment: EnvironmentSpec, directory: str, mark: str) -> tuple[Step, ...]:
-    """Leave in `directory`, a chore's, the result.json of payload/software.py, with `mark` in it.
+def inspect_software(environment: EnvironmentSpec, directory: str, mark: str) -> tuple[Step, ...]:
+    """Return the steps that write the result.json of payload/software.py, with `mark` in it.
 
-    The environment's own set-up lines come before, as the job's.
+    It is written into `directory`, the operation's. The environment's set-up lines must be the
+    job's.
     """
     program = [environment.python, f"{directory}/payload/software.py", f"--mark={mark}"]
     program.append(f"--output={directory}/result.json")
-    look = Step(
+    inspection = Step(
         f"Reading what {environment.python} finds inside",
-        tuple(behind_the_wall(environment, directory, program)),
+        tuple(wrap_program(environment, directory, program)),
     )
     if not environment.image_path:
-        return (look,)
+        return (inspection,)
     present = RUNTIMES[environment.runtime]().present(environment)
-    found = Step("Looking for the image", ("sh", "-c", LOOK, environment.image_path, *present))
-    return found, look
+    presence_check = Step(
+        "Looking for the image", ("sh", "-c", LOOK, environment.image_path, *present)
+    )
+    return presence_check, inspection

@@ -1,4 +1,4 @@
-"""What a terminal would show of a program's output: no escape sequences, progress bars once."""
+"""Renders a program's output as a terminal would: no escape sequences, progress bars once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def plain_text(text: str) -> str:
-    """Return the text as a terminal would leave it: a line holds what was written on it last.
+    """Return the text as a terminal shows it in the end: each line as it was written last.
 
-    Colours go; carriage returns and backspaces overwrite. Lines stay lines.
+    Colours are removed; carriage returns and backspaces overwrite. The number of lines stays.
     """
     if not _has_controls(text):
         return text
@@ -32,7 +32,7 @@ def _has_controls(text: str) -> bool:
 
 
 def _overwrite(line: str) -> str:
-    """Carry out what moves the cursor within one line. Takes time in proportion to its length."""
+    """Apply carriage returns, backspaces and erasures within one line, in linear time."""
     if "\r" not in line and "\b" not in line:
         return CONTROLS.sub("", line)
     shown: list[str] = []

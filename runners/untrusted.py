@@ -1,8 +1,8 @@
-"""Read what comes from a cluster with suspicion. Pure: bytes and values in, clean values out.
+"""Validates data that comes from a cluster. No I/O: bytes and values in, clean values out.
 
-Programs of users write there, disks run full, clocks go wrong, and names need not be UTF-8. Every
-door takes what it is given through here: texts that any database holds, finite numbers, and
-documents of bounded depth, in the shape that their reader relies on.
+Users' programs write there, disks run full, clocks go wrong, and names need not be UTF-8. All such
+data passes through here and becomes texts that any database holds, finite numbers, and documents of
+bounded depth, in the shape that their reader relies on.
 """
 
 from __future__ import annotations
@@ -19,27 +19,33 @@ LONGEST_TEXT = 1_000_000  # characters of one text in a document
 LARGEST = 2**63 - 1
 LATEST = 32_503_680_000  # seconds: the year 3000
 
-_HALVES = re.compile(r"[\ud800-\udfff]")
+_LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 class Damaged(ValueError):
-    """What was read is not what its reader relies on; the message says where and how."""
+    """The data has not the shape that its reader relies on; the message says where and how."""
 
 
 @dataclass(frozen=True)
 class Text:
+    """A text of bounded length."""
+
     most: int = LONGEST_TEXT  # characters
-    pattern: str = ""  # that the whole text has; empty: any
+    pattern: str = ""  # that the whole text must match; empty: any
 
 
 @dataclass(frozen=True)
 class Whole:
+    """A whole number within limits."""
+
     least: int = 0
     most: int = LARGEST
 
 
 @dataclass(frozen=True)
 class Number:
+    """A finite number within limits."""
+
     least: float = -math.inf
     most: float = math.inf
 
@@ -51,12 +57,14 @@ class Anything:
 
 @dataclass(frozen=True)
 class Rows:
+    """A list whose items all have one shape."""
+
     of: Shape
 
 
 @dataclass(frozen=True)
 class Table:
-    """Names to values. `fields` may be missing, or null, unless they are `needed`."""
+    """An object: names to values. `fields` may be missing, or null, unless they are `needed`."""
 
     fields: Mapping[str, Shape] = field(default_factory=dict)
     others: Shape = Anything()
@@ -66,20 +74,20 @@ class Table:
 Shape = Text | Whole | Number | Anything | Rows | Table
 
 MOMENT = Number(0, LATEST)
-"""Seconds since the epoch, of which a calendar can make a date."""
+"""Seconds since the epoch that can be converted to a date."""
 
 
 def clean_text(content: bytes | str) -> str:
-    """Return a text that any database takes: UTF-8, no NUL, no half of a character.
+    """Return a text that any database takes: UTF-8, without NUL or lone surrogates.
 
-    Bytes that Python could not read in a name or variable are shown as it shows them: `caf\\xe9`.
+    Bytes that Python could not decode in a name or variable are shown as it shows them: `caf\\xe9`.
     """
     text = content.decode(errors="replace") if isinstance(content, bytes) else content
     text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return _HALVES.sub(_shown, text)
+    return _LONE_SURROGATES.sub(_escape_surrogate, text)
 
 
-def _shown(half: re.Match[str]) -> str:
+def _escape_surrogate(half: re.Match[str]) -> str:
     byte = ord(half[0]) - 0xDC00
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else "\N{REPLACEMENT CHARACTER}"
 
@@ -115,7 +123,9 @@ def take(value: Any, shape: Shape, where: str = "it", depth: int = 0) -> Any:
         case Rows(of):
             if not isinstance(value, list):
                 _refuse(value, "a list", where)
-            return [take(one, of, f"{where}[{at}]", depth + 1) for at, one in enumerate(value)]
+            return [
+                take(item, of, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)
+            ]
         case Table():
             return _take_table(value, shape, where, depth)
         case Anything():
@@ -151,11 +161,11 @@ def _take_table(value: Any, shape: Table, where: str, depth: int) -> dict[str, A
     if missing := [name for name in shape.needed if value.get(name) is None]:
         raise Damaged(f"{where} has no {', '.join(missing)}")
     table = {}
-    for name, one in value.items():
+    for name, entry in value.items():
         known = clean_text(name)
-        of = shape.fields.get(known, shape.others)
-        place = known if where == "it" else f"{where}.{known}"
-        table[known] = None if one is None else take(one, of, place[:100], depth + 1)
+        entry_shape = shape.fields.get(known, shape.others)
+        path = known if where == "it" else f"{where}.{known}"
+        table[known] = None if entry is None else take(entry, entry_shape, path[:100], depth + 1)
     return table
 
 
@@ -173,9 +183,9 @@ def _take_anything(value: Any, where: str, depth: int) -> Any:
     return _take_number(value, -math.inf, math.inf, where)
 
 
-def _refuse(value: Any, wanted: str, where: str) -> NoReturn:
+def _refuse(value: Any, expected: str, where: str) -> NoReturn:
     kinds = {dict: "a table", list: "a list", str: "a text", type(None): "null", bool: "yes or no"}
-    raise Damaged(f"{where} is {kinds.get(type(value), 'a number')}, not {wanted}")
+    raise Damaged(f"{where} is {kinds.get(type(value), 'a number')}, not {expected}")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -16,7 +16,7 @@ from experiments.freeze import environment_spec
 from experiments.models import Chore
 from runners.records import Record
 from runners.shapes import SOFTWARE
-from runners.software import look_inside
+from runners.software import inspect_software
 
 LOOK_SECONDS = 600
 
@@ -30,7 +30,7 @@ class Look(ChoreKind):
             raise NotPossible("The environment that was to be looked into is gone.")
         spec = environment(environment_spec(row))
         directory = chore.directory or chore_directory(chore)
-        steps = look_inside(spec, directory, passports.fingerprint(row))
+        steps = inspect_software(spec, directory, passports.fingerprint(row))
         return Work(steps, setup_lines=spec.setup_lines, seconds=LOOK_SECONDS)
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:

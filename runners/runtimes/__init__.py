@@ -1,4 +1,4 @@
-"""Ways to put a program behind a wall, and the one that puts up none."""
+"""The container runtimes that Tare can use, and bare metal."""
 
 from runners.runtimes.apptainer import Apptainer, Singularity
 from runners.runtimes.bare_metal import BareMetal

@@ -1,4 +1,4 @@
-"""The seam to whatever starts a container. Pure: argument lists only, quoted by others."""
+"""The interface of all runtimes: commands that start a program in a container. No I/O."""
 
 import re
 from abc import ABC, abstractmethod
@@ -8,20 +8,20 @@ from typing import ClassVar
 
 from runners.jobs import EnvironmentSpec
 
-# The shell's $0 and $@ are a command: started with nothing of what its caller has set but the
-# way to programs, who the user is, and which GPUs the scheduler gave.
+# The shell's $0 and $@ are a command: started with none of its caller's variables but PATH, HOME,
+# USER and the GPUs that the scheduler gave.
 CLEAN = (
     'exec env -i PATH="$PATH" HOME="$HOME" USER="$USER" '
     '${CUDA_VISIBLE_DEVICES+"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"} "$0" "$@"'
 )
 
-# Shared memory as on bare metal, where a container of its own accord has 64 MB.
+# Shared memory as on bare metal: by default a container has 64 MB.
 SHARED_MEMORY = "/dev/shm:/dev/shm"  # noqa: S108
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What a program is to find behind the wall, the same in every runtime."""
+    """The surroundings of a program in a container, the same in all runtimes."""
 
     environment: EnvironmentSpec
     directory: str  # where it starts: absolute, and the same path inside and outside
@@ -30,16 +30,16 @@ class Inside:
 
     @property
     def mounts(self) -> list[str]:
-        """Everything to bind, as "outside:inside"."""
+        """All folders to bind, as "outside:inside"."""
         binds = (*self.binds, *self.environment.binds)
         return [bind if ":" in bind else f"{bind}:{bind}" for bind in binds]
 
 
 class Runtime(ABC):
-    """How one kind of runtime puts a program behind its wall.
+    """One kind of runtime, with the commands that start a program in its containers.
 
     The program's argument list is the same in every environment: the job's directory is bound at
-    its own path, and variables are set by /usr/bin/env inside the wall.
+    its own path, and variables are set by /usr/bin/env inside the container.
     """
 
     label: ClassVar[str]
@@ -51,19 +51,21 @@ class Runtime(ABC):
 
     @abstractmethod
     def wrap(self, inside: Inside) -> list[str]:
-        """The words before the program's own: together they run it behind the wall."""
+        """Return the arguments to put before the program's, which run it in the container."""
 
     def present(self, environment: EnvironmentSpec) -> list[str]:
-        """A command that succeeds, on the node, if the image is where it should be."""
+        """Return a command that succeeds, on the node, if the image is there."""
         return ["test", "-e", environment.image_path]
 
     def ready(self, inside: Inside) -> list[str]:
-        """A command, on each node, before several programs start at once from one image; empty:
-        there is nothing to do. It prints the folders that it made, to be removed afterwards."""
+        """Return a command for each node, to run before several programs start from one image.
+
+        It prints the folders that it made, to be removed afterwards. Empty: nothing has to be done.
+        """
         return []
 
     def version(self, executable: str) -> list[str]:
-        """A command that prints the version; `executable` may be empty."""
+        """Return a command that prints the version; `executable` may be empty."""
         return [executable or self.command, "--version"]
 
     def try_modes(self, executable: str) -> list[str]:
@@ -74,23 +76,23 @@ class Runtime(ABC):
         return []
 
     def parse_version(self, text: str) -> str:
-        """The version in what that command printed, empty if there is none."""
-        found = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)
-        return found[0] if found else ""
+        """Return the version in that command's output, or ""."""
+        match = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)
+        return match[0] if match else ""
 
     def executable(self, environment: EnvironmentSpec) -> str:
         return environment.executable or self.command
 
     def refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
-        """Why an environment with this mode and these binds cannot be, by the field to mend."""
-        found = {}
+        """Return why this mode and these binds are not possible, by the field to mend."""
+        refusals = {}
         if mode and mode not in self.modes:
             known = ", ".join(self.modes) or "none to choose from"
-            found["mode"] = f"{self.label} has no mode {mode!r}; its modes: {known}."
+            refusals["mode"] = f"{self.label} has no mode {mode!r}; its modes: {known}."
         for bind in binds:
             # Runtimes separate the parts by colons and commas, without any quoting.
             if not re.fullmatch(r"/[^:,\0]*(:/[^:,\0]*)?", bind):
-                found["binds"] = (
+                refusals["binds"] = (
                     f"A bind is /path or /outside:/inside, without any comma, not {bind!r}."
                 )
-        return found
+        return refusals

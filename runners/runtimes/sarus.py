@@ -22,4 +22,4 @@ class Sarus(Runtime):
         return [*command, *environment.options, environment.image_path]
 
     def present(self, environment: EnvironmentSpec) -> list[str]:
-        return ["true"]  # nothing asks for one image; without it the run ends in Sarus's words
+        return ["true"]  # Sarus cannot be asked for one image; without it the run itself fails

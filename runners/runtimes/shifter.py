@@ -27,5 +27,5 @@ class Shifter(Runtime):
         return [executable or self.command, "--help"]
 
     def parse_version(self, text: str) -> str:
-        """It never tells; that it speaks of itself shows that it is there."""
+        """Return "unknown" if it is installed: its help has no version."""
         return "unknown" if "shifter [" in text else ""

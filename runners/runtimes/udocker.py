@@ -121,8 +121,8 @@ class UDocker(Runtime):
 
     def ready(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        words = ["sh", "-c", MOUNT_POINTS, self.executable(environment), environment.image_path]
-        return [*words, *inside.mounts]
+        command = ["sh", "-c", MOUNT_POINTS, self.executable(environment), environment.image_path]
+        return [*command, *inside.mounts]
 
     def try_modes(self, executable: str) -> list[str]:
         return ["sh", "-c", TRY_MODES, executable or self.command, *self.modes]

@@ -1,7 +1,7 @@
-"""User certificates of OpenSSH: what one says, and whether it is any use with a key now.
+"""Parses OpenSSH's user certificates, and says whether one can be used with a key now.
 
-The format is PROTOCOL.certkeys of OpenSSH. A server decides by itself whom it lets in; what can be
-known before is said before.
+The format is PROTOCOL.certkeys of OpenSSH. The server decides whom it lets in; problems that can be
+known earlier are reported before.
 """
 
 import base64
@@ -17,7 +17,7 @@ from runners.errors import TryAgain
 from runners.transports.keys import KEY_CLASSES, Reader, digest_of
 
 SUFFIX = "-cert-v01@openssh.com"
-# How many fields the public key has that stands in a certificate of this kind.
+# How many fields the public key in a certificate of this kind has.
 PUBLIC_FIELDS = {"ssh-ed25519": 1, "ssh-rsa": 2, "ecdsa-sha2-nistp256": 2}
 PUBLIC_FIELDS |= {"ecdsa-sha2-nistp384": 2, "ecdsa-sha2-nistp521": 2}
 OF_A_USER = 1
@@ -26,20 +26,20 @@ DAMAGED = "The certificate is cut off or damaged: hand in the whole file."
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a certificate says. Nothing of it is secret."""
+    """The fields of a certificate, none of which is secret."""
 
     key_id: str
     serial: int
     principals: tuple[str, ...]  # accounts; none: any
-    valid_from: datetime | None  # None: always was
-    valid_to: datetime | None  # None: for ever
+    valid_from: datetime | None  # None: no beginning
+    valid_to: datetime | None  # None: no end
     ca_fingerprint: str
     key_fingerprint: str  # of the key that it belongs to
-    forced_command: str  # which the server runs instead of any other; empty: none
+    forced_command: str  # that the server runs instead of any other; empty: none
     blob: bytes = field(repr=False)
 
     def problem(self, key: paramiko.PKey, now: datetime | None = None) -> str:
-        """Why it is no use with this key now, in a sentence; empty if it may be."""
+        """Return why it cannot be used with this key now, as a sentence, or ""."""
         if digest_of(key.asbytes()) != self.key_fingerprint:
             return (
                 f"The certificate belongs to another key: to {self.key_fingerprint}, and this one "
@@ -48,38 +48,40 @@ class Certificate:
         return self.expiry(now or datetime.now(UTC))
 
     def expiry(self, now: datetime) -> str:
-        """Why its dates leave out `now`; empty if they do not."""
+        """Return why it is not valid at `now`, as a sentence, or ""."""
         if self.valid_from and now < self.valid_from:
-            return f"The certificate is not valid yet: {self.dates}, and it is {_day(now)}."
+            return (
+                f"The certificate is not valid yet: {self.dates}, and it is {_format_moment(now)}."
+            )
         if self.valid_to and now >= self.valid_to:
-            return f"The certificate has expired: {self.dates}, and it is {_day(now)}."
+            return f"The certificate has expired: {self.dates}, and it is {_format_moment(now)}."
         return ""
 
     @property
     def dates(self) -> str:
         return (
-            f"valid from {_day(self.valid_from) if self.valid_from else 'always'} "
-            f"to {_day(self.valid_to) if self.valid_to else 'for ever'}"
+            f"valid from {_format_moment(self.valid_from) if self.valid_from else 'always'} "
+            f"to {_format_moment(self.valid_to) if self.valid_to else 'for ever'}"
         )
 
 
 def parse_certificate(text: str) -> Certificate:
-    """The certificate in the text of a `-cert.pub` file. ValueError says what it is instead."""
-    words = text.split()
-    if not words:
+    """Return the certificate in the text of a `-cert.pub` file. ValueError says what is wrong."""
+    fields = text.split()
+    if not fields:
         raise ValueError("No certificate was given.")
     if "PRIVATE KEY" in text:
         raise ValueError("This is a private key, not a certificate. Nothing of it was kept.")
-    kind = words[0].removesuffix(SUFFIX)
+    kind = fields[0].removesuffix(SUFFIX)
     if kind not in PUBLIC_FIELDS:
         raise ValueError(
             "This is no SSH certificate: the file ends in -cert.pub, and its text begins with "
             f"ssh-ed25519{SUFFIX} or the like."
         )
-    if kind == words[0]:
+    if kind == fields[0]:
         raise ValueError("This is a public key that nobody has signed: -cert.pub is wanted.")
     try:
-        return _read(kind, base64.b64decode(words[1], validate=True))
+        return _parse_blob(kind, base64.b64decode(fields[1], validate=True))
     except (ValueError, IndexError, binascii.Error, OverflowError) as problem:
         if isinstance(problem, _Unusable):
             raise
@@ -87,7 +89,7 @@ def parse_certificate(text: str) -> Certificate:
 
 
 def with_certificate(key: paramiko.PKey, text: str) -> paramiko.PKey:
-    """The key, showing its certificate to servers. TryAgain if that is no use now."""
+    """Return the key with its certificate, to show both to servers. TryAgain if it is not valid."""
     try:
         certificate = parse_certificate(text)
         problem = certificate.problem(key)
@@ -100,10 +102,10 @@ def with_certificate(key: paramiko.PKey, text: str) -> paramiko.PKey:
 
 
 class _Unusable(ValueError):
-    """A whole certificate that Tare has no use for."""
+    """A complete certificate that Tare cannot use."""
 
 
-def _read(kind: str, blob: bytes) -> Certificate:
+def _parse_blob(kind: str, blob: bytes) -> Certificate:
     content = Reader(blob)
     if content.string().decode() != kind + SUFFIX:
         raise ValueError
@@ -111,12 +113,12 @@ def _read(kind: str, blob: bytes) -> Certificate:
     began = content.at
     for _ in range(PUBLIC_FIELDS[kind]):
         content.string()
-    public = _string(kind.encode()) + blob[began : content.at]
+    public = _pack_string(kind.encode()) + blob[began : content.at]
     serial, role = content.number(8), content.number(4)
     key_id = content.string().decode(errors="replace")
-    principals = tuple(name.decode(errors="replace") for name in _strings(content.string()))
+    principals = tuple(name.decode(errors="replace") for name in _read_strings(content.string()))
     valid_from, valid_to = content.number(8), content.number(8)
-    critical = dict(_pairs(content.string()))
+    critical = dict(_read_pairs(content.string()))
     content.string()  # extensions
     content.string()  # reserved
     authority = content.string()
@@ -130,22 +132,22 @@ def _read(kind: str, blob: bytes) -> Certificate:
         key_id=key_id,
         serial=serial,
         principals=principals,
-        valid_from=_moment(valid_from) if valid_from else None,
-        valid_to=_moment(valid_to),
+        valid_from=_to_datetime(valid_from) if valid_from else None,
+        valid_to=_to_datetime(valid_to),
         ca_fingerprint=digest_of(authority),
         key_fingerprint=digest_of(public),
-        forced_command=_forced(critical),
+        forced_command=_read_forced_command(critical),
         blob=blob,
     )
 
 
-def _forced(critical: dict[bytes, bytes]) -> str:
+def _read_forced_command(critical: dict[bytes, bytes]) -> str:
     command = critical.get(b"force-command")
     return Reader(command).string().decode(errors="replace") if command else ""
 
 
 def _is_signed(signed: bytes, authority: bytes, signature: bytes) -> bool:
-    """Whether the authority's key made this; true where Tare does not know that kind of key."""
+    """Return whether the authority signed this; True if Tare does not know its kind of key."""
     for key_class in KEY_CLASSES:
         with contextlib.suppress(SSHException, ValueError, IndexError):
             key = key_class(data=authority)
@@ -153,28 +155,28 @@ def _is_signed(signed: bytes, authority: bytes, signature: bytes) -> bool:
     return True
 
 
-def _strings(packed: bytes) -> list[bytes]:
-    content, found = Reader(packed), []
+def _read_strings(packed: bytes) -> list[bytes]:
+    content, strings = Reader(packed), []
     while not content.is_at_end:
-        found.append(content.string())
-    return found
+        strings.append(content.string())
+    return strings
 
 
-def _pairs(packed: bytes) -> list[tuple[bytes, bytes]]:
-    strings = _strings(packed)
+def _read_pairs(packed: bytes) -> list[tuple[bytes, bytes]]:
+    strings = _read_strings(packed)
     return list(zip(strings[::2], strings[1::2], strict=True))
 
 
-def _string(content: bytes) -> bytes:
+def _pack_string(content: bytes) -> bytes:
     return len(content).to_bytes(4) + content
 
 
-def _moment(seconds: int) -> datetime | None:
-    """None for what lies after the end of any calendar, such as OpenSSH's "for ever"."""
+def _to_datetime(seconds: int) -> datetime | None:
+    """Return None for a date after the end of any calendar, such as OpenSSH's "forever"."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(seconds, tz=UTC)
     return None
 
 
-def _day(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

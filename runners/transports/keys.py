@@ -1,6 +1,6 @@
-"""Keys as people hand them over: text in, keys, fingerprints and plain words out.
+"""Parses SSH keys that people import, computes fingerprints, and says what is wrong with a key.
 
-No message repeats any part of what was handed in: it may be a secret, pasted into the wrong field.
+No message repeats any part of the text: it may be a secret, pasted into the wrong field.
 """
 
 import base64
@@ -17,7 +17,7 @@ from paramiko.ssh_exception import SSHException
 from runners.errors import TryAgain
 
 KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
-# paramiko asserts that the two halves of a key agree.
+# Errors of paramiko about bad keys; it asserts that the two halves of a key agree.
 BAD_KEY = (SSHException, ValueError, IndexError, TypeError, struct.error, AssertionError)
 
 BEGIN = re.compile(r"^-----BEGIN ([A-Z0-9 ]+)-----$", re.MULTILINE)
@@ -26,16 +26,16 @@ MAGIC = b"openssh-key-v1\0"
 CIPHERS = ("none", "aes256-ctr", "aes256-cbc")  # that paramiko opens
 
 CONVERT = "Convert a copy of the file with: ssh-keygen -p -f FILE"
-WANTED = "An ed25519, ECDSA or RSA key in OpenSSH's format is wanted"
+ACCEPTED_KEYS = "An ed25519, ECDSA or RSA key in OpenSSH's format is wanted"
 
 
 def fingerprint(public_key: str) -> str:
-    """ "SHA256:..." as ssh-keygen shows it. ValueError if the text is no public key."""
+    """Return "SHA256:..." as ssh-keygen shows it. ValueError if the text is no public key."""
     return fingerprint_of(parse_public_key(public_key))
 
 
 def parse_public_key(text: str) -> paramiko.PKey:
-    """The key in a line such as "ssh-ed25519 AAAA... comment". ValueError if there is none."""
+    """Return the key in a line such as "ssh-ed25519 AAAA... comment". ValueError if it has none."""
     with contextlib.suppress(ValueError):
         _, content = text.split()[:2]
         blob = base64.b64decode(content, validate=True)
@@ -46,26 +46,27 @@ def parse_public_key(text: str) -> paramiko.PKey:
 
 
 def fingerprint_of(key: paramiko.PKey) -> str:
+    """Return "SHA256:..." of a key."""
     return digest_of(key.asbytes())
 
 
 def digest_of(blob: bytes) -> str:
-    """The fingerprint of a public key as it travels."""
+    """Return "SHA256:..." of a public key in SSH's binary format."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def public_line(key: paramiko.PKey, comment: str = "") -> str:
-    """The public half, as a line of authorized_keys has it."""
+    """Return the public key as a line of authorized_keys."""
     return f"{key.get_name()} {key.get_base64()} {comment}".strip()
 
 
 def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
-    """The ed25519, ECDSA or RSA key in the text of a key file.
+    """Return the ed25519, ECDSA or RSA key in the text of a key file.
 
-    Raises TryAgain, whose words say what the text is instead, and never show any of it.
+    Raises TryAgain, whose message says what the text is instead, and never shows any of it.
     """
     text = "\n".join(line.strip() for line in text.lstrip("\ufeff").strip().splitlines())
-    kind = _kind(text)
+    kind = _read_kind(text)
     is_encrypted = _is_encrypted_openssh(text) if kind == "OPENSSH" else "ENCRYPTED" in text
     if is_encrypted and not passphrase:
         raise TryAgain(
@@ -76,39 +77,43 @@ def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
             return key_class.from_private_key(io.StringIO(text + "\n"), passphrase or None)
     if is_encrypted:
         raise TryAgain("The passphrase does not open the private key.", kind="passphrase")
-    raise _bad(f"The private key is damaged: not every character of it is here. {WANTED}.")
+    raise _key_refused(
+        f"The private key is damaged: not every character of it is here. {ACCEPTED_KEYS}."
+    )
 
 
-def _kind(text: str) -> str:
-    """What stands between BEGIN and PRIVATE KEY. Raises TryAgain if this is no private key."""
+def _read_kind(text: str) -> str:
+    """Return the word between BEGIN and PRIVATE KEY. TryAgain if Tare cannot use such a key."""
     if not text:
-        raise _bad("No private key was given.")
+        raise _key_refused("No private key was given.")
     if text.startswith("PuTTY-User-Key-File"):
-        raise _bad(
+        raise _key_refused(
             "This is a PuTTY key (.ppk). In PuTTYgen, Conversions, Export OpenSSH key makes the "
             "file that is wanted."
         )
-    found = BEGIN.search(text)
-    label = found[1] if found else ""
+    match = BEGIN.search(text)
+    label = match[1] if match else ""
     if not label.endswith("PRIVATE KEY"):
-        raise _bad(_instead(text, label))
+        raise _key_refused(_describe_other_text(text, label))
     kind = label.removesuffix("PRIVATE KEY").strip()
     if kind == "DSA":
-        raise _bad(f"This is a DSA key, which SSH servers no longer accept. {WANTED}.")
+        raise _key_refused(
+            f"This is a DSA key, which SSH servers no longer accept. {ACCEPTED_KEYS}."
+        )
     if kind in ("", "ENCRYPTED"):
-        raise _bad(f"This private key is in PKCS#8 format. {WANTED}. {CONVERT}")
+        raise _key_refused(f"This private key is in PKCS#8 format. {ACCEPTED_KEYS}. {CONVERT}")
     if kind not in ("OPENSSH", "RSA", "EC"):
-        raise _bad(f"This is a private key of another kind. {WANTED}.")
+        raise _key_refused(f"This is a private key of another kind. {ACCEPTED_KEYS}.")
     if f"-----END {label}-----" not in text:
-        raise _bad(
+        raise _key_refused(
             f"The private key is cut off: its last line, -----END {label}-----, is missing. "
             "Hand in the whole file."
         )
     return kind
 
 
-def _instead(text: str, label: str) -> str:
-    """What a text is that is no private key."""
+def _describe_other_text(text: str, label: str) -> str:
+    """Return a message that says what a text is that is no private key."""
     if PUBLIC_LINE.search(text):
         if "-cert-v01@openssh.com" in text:
             return "This is an SSH certificate, not the private key that it belongs to."
@@ -117,17 +122,20 @@ def _instead(text: str, label: str) -> str:
             "without .pub."
         )
     if "PUBLIC KEY" in label:
-        return f"This is the public half of a key, not the private key. {WANTED}."
+        return f"This is the public half of a key, not the private key. {ACCEPTED_KEYS}."
     if "CERTIFICATE" in label:
-        return f"This is a certificate as web servers have it (X.509), and no SSH key. {WANTED}."
+        return (
+            "This is a certificate as web servers have it (X.509), and no SSH key. "
+            f"{ACCEPTED_KEYS}."
+        )
     return (
         "This text is no private key: a line -----BEGIN ... PRIVATE KEY----- is missing. "
-        f"{WANTED}, with its BEGIN and END lines."
+        f"{ACCEPTED_KEYS}, with its BEGIN and END lines."
     )
 
 
 def _is_encrypted_openssh(text: str) -> bool:
-    """Whether a passphrase opens it. TryAgain if it is cut off, or one that cannot be used."""
+    """Return whether the key needs a passphrase. TryAgain if it is cut off or cannot be used."""
     inside = text.partition("OPENSSH PRIVATE KEY-----")[2].partition("-----END")[0]
     try:
         content = Reader(base64.b64decode("".join(inside.split()), validate=True))
@@ -140,21 +148,23 @@ def _is_encrypted_openssh(text: str) -> bool:
         name = Reader(content.string()).string().decode()
         content.string()
     except (ValueError, binascii.Error):
-        raise _bad(
+        raise _key_refused(
             "The private key is cut off or damaged: not every character of it is here. Hand in "
             "the whole file, with its BEGIN and END lines."
         ) from None
     if name == "ssh-dss":
-        raise _bad(f"This is a DSA key, which SSH servers no longer accept. {WANTED}.")
+        raise _key_refused(
+            f"This is a DSA key, which SSH servers no longer accept. {ACCEPTED_KEYS}."
+        )
     if name.startswith("sk-"):
-        raise _bad(
+        raise _key_refused(
             "This key needs a touch of its security key each time, which nobody is there "
-            f"to give. {WANTED}."
+            f"to give. {ACCEPTED_KEYS}."
         )
     if keys != 1:
-        raise _bad("This file holds several keys: hand in one.")
+        raise _key_refused("This file holds several keys: hand in one.")
     if cipher not in CIPHERS:
-        raise _bad(
+        raise _key_refused(
             "The private key is encrypted in a way that Tare does not read. Encrypt a copy of it "
             "anew with: ssh-keygen -p -Z aes256-ctr -f FILE"
         )
@@ -162,7 +172,7 @@ def _is_encrypted_openssh(text: str) -> bool:
 
 
 class Reader:
-    """The fields of SSH's binary format, one after the other. ValueError where they end early."""
+    """Reads the fields of SSH's binary format one by one. ValueError if they end early."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -185,5 +195,5 @@ class Reader:
         return self.at >= len(self.content)
 
 
-def _bad(words: str) -> TryAgain:
-    return TryAgain(words, kind="key refused")
+def _key_refused(message: str) -> TryAgain:
+    return TryAgain(message, kind="key refused")

@@ -1,4 +1,4 @@
-"""Another machine, over SSH: one connection, a pinned host key, a time-out on every call."""
+"""The transport to another machine over SSH: one connection, a pinned host key, time-outs."""
 
 import contextlib
 import io
@@ -27,22 +27,22 @@ from runners.untrusted import clean_text
 
 CHUNK = 1 << 15  # bytes
 PIECE = 1 << 18  # bytes that are read at once of what has arrived
-PACKET = CHUNK - 64  # what fits into one packet: a longer piece would go as two, one of them tiny
+PACKET = CHUNK - 64  # bytes that fit into one packet: more would be sent as two, one of them tiny
 REKEY_BYTES = 1 << 36
-# What paramiko says of a log-in that came to nothing, in words.
-PARAMIKO = {
+# Messages of paramiko about a failed log-in, and what they mean.
+PARAMIKO_MESSAGES = {
     "No existing session": "it closed the connection before anybody had logged in, as hosts do "
     "that have too many log-ins at once. Tare tries again; if it stays so, ask its administrators",
     "Error reading SSH protocol banner": "it accepted the connection and then said nothing, as "
     "busy hosts do and what is no SSH server",
     "SSH session not active": "the connection had been closed meanwhile",
 }
-GATE_REFUSED = 77  # and words that begin with its name: the script of runners.gate
+GATE_REFUSED = 77  # exit code of the script of runners.gate; its message begins with its name
 
 
 @dataclass(frozen=True)
 class SSHAddress:
-    """Who logs in where. Its repr shows no secret."""
+    """The machine and account to log in to. Its repr shows no secret."""
 
     host: str
     port: int
@@ -52,14 +52,14 @@ class SSHAddress:
     passphrase: str = field(default="", repr=False)
     jump: "SSHAddress | None" = None  # the host through which this one is reached
     certificate: str = field(default="", repr=False)  # of the key, "ssh-...-cert-v01@... AAAA..."
-    gated: bool = False  # whether the key is to have a forced command
-    owner: int | None = None  # what whoever keeps the key calls it
+    gated: bool = False  # whether the key should have a forced command
+    owner: int | None = None  # the caller's own number for the owner of the key
 
     def __str__(self) -> str:
         return f"{self.host} port {self.port}"
 
     def key(self) -> paramiko.PKey:
-        """What opens the account. Raises TryAgain, in words without secrets."""
+        """Return the key that opens the account. TryAgain's message contains no secrets."""
         key = load_private_key(self.private_key, self.passphrase)
         return with_certificate(key, self.certificate) if self.certificate else key
 
@@ -67,9 +67,9 @@ class SSHAddress:
 class _Transport(paramiko.Transport):
     """A connection for large files.
 
-    Ciphers that check what they carry come first: they spare both sides a second pass. New keys are
-    agreed on as seldom as OpenSSH does (2^32 blocks of AES), not every 512 MB: where a channel
-    closes just then, paramiko waits for itself, in vain, and drops the connection.
+    Ciphers that authenticate what they encrypt come first: they spare both sides a second pass. New
+    keys are exchanged as seldom as OpenSSH does (2^32 blocks of AES), not every 512 MB: if a
+    channel closes during the exchange, paramiko deadlocks and drops the connection.
     """
 
     _preferred_ciphers = tuple(
@@ -86,7 +86,7 @@ class _Transport(paramiko.Transport):
 
 
 class SSH(Transport):
-    """Runs commands on another machine. Connects with the first command."""
+    """Another machine, reached over SSH. Connects with the first command."""
 
     label = "SSH"
 
@@ -122,7 +122,7 @@ class SSH(Transport):
         timer.start()
         sink = open_sink(stdout)
         try:
-            # The timer is to be first: it knows that this is a time-out.
+            # The timer must fire first: it knows that this is a time-out.
             with connection.open_session(timeout=timeout + 5) as channel:
                 channel.exec_command(command)
                 feeder = threading.Thread(target=_feed, args=(channel, stdin), daemon=True)
@@ -137,7 +137,8 @@ class SSH(Transport):
             if not expired.is_set():
                 self.close()
                 raise TryAgain(
-                    f"The connection to {self.address} broke: {_words(error)}.", kind="unreachable"
+                    f"The connection to {self.address} broke: {_error_text(error)}.",
+                    kind="unreachable",
                 ) from None
         finally:
             timer.cancel()
@@ -150,15 +151,15 @@ class SSH(Transport):
             self.close()
             raise TryAgain(f"The connection to {self.address} broke.", kind="unreachable")
         if returncode == GATE_REFUSED and errors.startswith(b"tare-gate "):
-            said = clean_text(errors).strip()
+            message = clean_text(errors).strip()
             raise TryAgain(
-                f"The key's forced command on {self.address} does not let this through: {said}.",
+                f"The key's forced command on {self.address} does not let this through: {message}.",
                 kind="forced command",
             )
         return Completed(returncode, read_sink(sink, stdout), errors)
 
     def connection(self) -> paramiko.Transport:
-        """The one connection, opened if it is not there. Raises TryAgain."""
+        """Return the one connection, opened if necessary. Raises TryAgain."""
         if self._client is None:
             self._client = self._connect()
         transport = self._client.get_transport()
@@ -173,7 +174,7 @@ class SSH(Transport):
 
     @property
     def hops(self) -> list["SSH"]:
-        """The connections on the way, from the first jump host to this one."""
+        """The connections from the first jump host to this machine, in this order."""
         return [*(self._jump.hops if self._jump else []), self]
 
     def close(self) -> None:
@@ -195,7 +196,7 @@ class SSH(Transport):
         name = address.host if address.port == 22 else f"[{address.host}]:{address.port}"
         client.get_host_keys().add(name, expected.get_name(), expected)
         try:
-            with _in_words(address):
+            with _explain_errors(address):
                 client.connect(
                     address.host,
                     port=address.port,
@@ -218,15 +219,15 @@ class SSH(Transport):
         return client
 
     def logged_in(self) -> None:
-        """Called whenever the account was opened: for whoever keeps count."""
+        """Do nothing; subclasses override this to count log-ins."""
 
     def _socket(self) -> "socket.socket | paramiko.Channel":
         if self._jump is None:
             return open_socket(self.address.host, self.address.port, self.connect_timeout)
-        return self._jump.reach(self.address.host, self.address.port)
+        return self._jump.open_tunnel(self.address.host, self.address.port)
 
-    def reach(self, host: str, port: int) -> paramiko.Channel:
-        """A way through this machine to another one. Raises TryAgain."""
+    def open_tunnel(self, host: str, port: int) -> paramiko.Channel:
+        """Return a channel through this machine to another one. Raises TryAgain."""
         try:
             return self.connection().open_channel(
                 "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=self.connect_timeout
@@ -239,10 +240,10 @@ class SSH(Transport):
 
 
 def open_socket(host: str, port: int, timeout: float) -> socket.socket:
-    """A TCP connection that sends small packets at once: 2 ms for a command instead of 45."""
+    """Return a TCP connection that sends small packets at once: 2 ms a command instead of 45."""
     try:
         connection = socket.create_connection((host, port), timeout)
-    except (socket.gaierror, UnicodeError):  # of a part that is longer than any name's may be
+    except (socket.gaierror, UnicodeError):  # UnicodeError: a part of the name is too long
         raise TryAgain(f"No host is called {host}.", kind="host name") from None
     except TimeoutError:
         raise TryAgain(
@@ -259,31 +260,31 @@ def open_socket(host: str, port: int, timeout: float) -> socket.socket:
 
 
 def scan_host_key(host: str, port: int, timeout: float = 10, *, jump: SSH | None = None) -> str:
-    """The public key that a host shows, for a person to compare and pin. Raises TryAgain.
+    """Return the public key that a host shows, for a person to compare and pin. Raises TryAgain.
 
     `jump` is closed afterwards.
     """
     with contextlib.ExitStack() as stack:
-        way: socket.socket | paramiko.Channel
+        connection: socket.socket | paramiko.Channel
         if jump:
-            way = stack.enter_context(jump).reach(host, port)
+            connection = stack.enter_context(jump).open_tunnel(host, port)
         else:
-            way = open_socket(host, port, timeout)
-        transport = stack.enter_context(contextlib.closing(paramiko.Transport(way)))
+            connection = open_socket(host, port, timeout)
+        transport = stack.enter_context(contextlib.closing(paramiko.Transport(connection)))
         transport.banner_timeout = timeout
         try:
             transport.start_client(timeout=timeout)
             key = transport.get_remote_server_key()
         except (SSHException, EOFError, OSError) as error:
             raise TryAgain(
-                f"{host} port {port} does not speak SSH: {_words(error)}.", kind="unreachable"
+                f"{host} port {port} does not speak SSH: {_error_text(error)}.", kind="unreachable"
             ) from None
         return f"{key.get_name()} {key.get_base64()}"
 
 
 @contextlib.contextmanager
-def _in_words(address: SSHAddress) -> Iterator[None]:
-    """Tell what went wrong while connecting as TryAgain, in words that a person understands."""
+def _explain_errors(address: SSHAddress) -> Iterator[None]:
+    """Turn errors while connecting into TryAgain, with messages that a person understands."""
     try:
         yield
     except BadHostKeyException as error:
@@ -301,12 +302,12 @@ def _in_words(address: SSHAddress) -> Iterator[None]:
         raise TryAgain(f"{address} did not answer in time.", kind="time-out") from None
     except (SSHException, EOFError, OSError) as error:
         raise TryAgain(
-            f"{address} did not complete the connection: {_words(error)}.", kind="unreachable"
+            f"{address} did not complete the connection: {_error_text(error)}.", kind="unreachable"
         ) from None
 
 
 def _feed(channel: paramiko.Channel, stdin: bytes | BinaryIO) -> None:
-    """Give a program its input; it need not want all of it."""
+    """Send a program its input; it may end without reading all of it."""
     source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
     with contextlib.suppress(OSError, EOFError, SSHException):
         while chunk := source.read(PACKET):
@@ -315,7 +316,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes | BinaryIO) -> None:
 
 
 def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
-    """Read until the end what the program prints; what it complains of is returned."""
+    """Write the program's output into `sink` until its end, and return its stderr."""
     errors = bytearray()
     readable = select.poll()
     readable.register(channel.fileno(), select.POLLIN)
@@ -332,5 +333,5 @@ def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
     return bytes(errors)
 
 
-def _words(error: BaseException) -> str:
-    return PARAMIKO.get(str(error), str(error)) or type(error).__name__
+def _error_text(error: BaseException) -> str:
+    return PARAMIKO_MESSAGES.get(str(error), str(error)) or type(error).__name__

@@ -361,7 +361,7 @@ def test_neither_a_shell_nor_sftp_nor_a_way_to_other_ports_is_given(
         assert b"refuses a command that is not Tare's" in said
         assert channel.makefile().read() == b""
     with pytest.raises(TryAgain, match="does not reach"):
-        through.reach("127.0.0.1", gated.server.address.port)
+        through.open_tunnel("127.0.0.1", gated.server.address.port)
     options = ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oBatchMode=yes"]
     key = sorted(gated.folder.glob("key?"))[0]
     address = gated.server.address
@@ -383,7 +383,7 @@ def test_a_jump_hosts_key_opens_the_hosts_behind_it_and_runs_nothing(gated: Gate
         with SSH(inner) as transport:
             assert transport.run(["echo", "through"]).stdout == b"through\n"
         with pytest.raises(TryAgain, match="does not reach"):
-            jump.reach(address.host, 1)
+            jump.open_tunnel(address.host, 1)
         assert gate.ONLY_FORWARDS in refusal(lambda: jump.run(["id"]))
         assert gate.check_forced_command(jump, area="Connection", expected=True).outcome == "ok"
 

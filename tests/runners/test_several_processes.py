@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.jobs import EnvironmentSpec, Launch
-from runners.launching import launcher_words
+from runners.launching import build_launcher_command
 from runners.records import read_record
 from runners.schedulers import SCHEDULERS
 from runners.scripts import job_files, render
@@ -24,7 +24,7 @@ MPIRUN = Launch("mpirun", nodes=2, processes_per_node=2)
 
 def words(launch: Launch, **changes: object) -> list[str]:
     job = replace(golden_block(BARE_METAL), launch=launch, resources=replace(SITE, **changes))
-    return launcher_words(job)
+    return build_launcher_command(job)
 
 
 def test_srun_starts_them_all_and_ends_with_the_first_that_fails():
