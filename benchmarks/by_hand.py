@@ -1,10 +1,10 @@
-"""An experiment on a machine that Tare cannot reach: jobs written here, started there by hand.
+"""An experiment on a machine that Tare cannot reach: its jobs are copied and started by hand.
 
-    python benchmarks/by_hand.py write PLAN.json FOLDER   # carry FOLDER there, to the plan's "at"
-    bash FOLDER/start.sh                                  # there; bring FOLDER/jobs back
-    python benchmarks/by_hand.py read PLAN.json FOLDER    # what the runs say
+    python benchmarks/by_hand.py write PLAN.json FOLDER   # copy FOLDER to the machine, to "at"
+    bash FOLDER/start.sh                                  # on the machine; copy FOLDER/jobs back
+    python benchmarks/by_hand.py read PLAN.json FOLDER    # print the results
 
-The plan is JSON: `at` (the folder's absolute path there), `environments` (members of
+The plan is JSON: `at` (the folder's absolute path on the machine), `environments` (members of
 `runners.jobs.EnvironmentSpec`; the first is the baseline), `cells` (name, workload, parameters,
 scale, blocks, perhaps another metric than the workload's own), `gpus_on_node`, `margin`, `seed`.
 The jobs are those of a machine without scheduler, so each holds one block, in random order.
@@ -29,38 +29,38 @@ from runners.workloads import WORKLOADS
 LIMIT_SECONDS = 300
 
 
-def jobs(wanted: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
-    """Every block of every cell with its job, in the plan's order."""
-    environments = [spec(row) for row in wanted["environments"]]
-    cells = wanted["cells"]
+def jobs(settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
+    """Yield every block of every cell with its job, in the plan's order."""
+    environments = [spec(row) for row in settings["environments"]]
+    cells = settings["cells"]
     for number, cell in enumerate(cells):
         scale = Scale.parse(cell["scale"])
-        blocks = plan([number], environments, [scale], cell["blocks"], wanted["seed"] + number)
+        blocks = plan([number], environments, [scale], cell["blocks"], settings["seed"] + number)
         for block in blocks:
             uid = f"{number}-{block.repeat}"
             parameters = WORKLOADS[cell["workload"]].clean(cell["parameters"])
             runs = tuple(
                 RunSpec(
-                    uid=f"{uid}-{environments.index(one)}",
+                    uid=f"{uid}-{environments.index(environment)}",
                     position=position,
                     workload=cell["workload"],
                     parameters=parameters,
-                    environment=one,
+                    environment=environment,
                     time_limit_seconds=LIMIT_SECONDS,
                 )
-                for position, one in enumerate(block.environments)
+                for position, environment in enumerate(block.environments)
             )
             yield (
                 cell,
                 JobSpec(
                     uid=uid,
                     name=f"tare-{uid}",
-                    directory=f"{wanted['at']}/jobs/{uid}",
+                    directory=f"{settings['at']}/jobs/{uid}",
                     runs=runs,
                     resources=Resources(
                         time_limit_seconds=LIMIT_SECONDS * len(runs) + 60,
                         gpus_per_node=scale.gpus_per_node,
-                        gpus_on_node=wanted["gpus_on_node"],
+                        gpus_on_node=settings["gpus_on_node"],
                     ),
                     launch=Launch(launcher=scale.launcher, instances=scale.instances_per_node),
                 ),
@@ -68,50 +68,52 @@ def jobs(wanted: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
 
 
 def spec(row: dict[str, Any]) -> EnvironmentSpec:
-    """An environment of the plan; lists become tuples."""
+    """Return an environment of the plan; lists become tuples."""
     values = {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
     values["variables"] = tuple((name, text) for name, text in row.get("variables", ()))
     return EnvironmentSpec(**values)
 
 
-def write(wanted: dict[str, Any], folder: Path) -> None:
-    lines = ["#!/bin/bash", f"mkdir -p {quote(wanted['at'])}"]
-    for cell, job in jobs(wanted):
-        here = folder / "jobs" / job.uid
+def write(settings: dict[str, Any], folder: Path) -> None:
+    lines = ["#!/bin/bash", f"mkdir -p {quote(settings['at'])}"]
+    for cell, job in jobs(settings):
+        directory = folder / "jobs" / job.uid
         for name, content in job_files(job, Direct()).items():
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).write_bytes(content)
-        queue = f"{wanted['at']}/machine-$(hostname)"
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_bytes(content)
+        queue = f"{settings['at']}/machine-$(hostname)"
         lines.append(f"echo {quote(cell['name'])}, job {job.uid}")
         begin = f'(cd {quote(job.directory)} && sh -c {quote(BEGIN)} begin "{queue}")'
         lines.append(f"[ -e {quote(job.directory)}/exit_code ] || {begin}")
     (folder / "start.sh").write_text("\n".join([*lines, ""]))
 
 
-def read(wanted: dict[str, Any], folder: Path) -> None:
-    names = [row["label"] for row in wanted["environments"]]
-    found: dict[str, list[Sample]] = {}
+def read(settings: dict[str, Any], folder: Path) -> None:
+    names = [row["label"] for row in settings["environments"]]
+    samples_by_cell: dict[str, list[Sample]] = {}
     metrics = {}
-    for cell, job in jobs(wanted):
-        here = folder / "jobs" / job.uid
+    for cell, job in jobs(settings):
+        directory = folder / "jobs" / job.uid
         record = read_record(
             {
-                path.relative_to(here).as_posix(): path.read_bytes()
-                for path in here.rglob("*")
+                path.relative_to(directory).as_posix(): path.read_bytes()
+                for path in directory.rglob("*")
                 if path.is_file()
             }
         )
         kind = WORKLOADS[cell["workload"]]
         for run in job.runs:
-            left = record.runs.get(run.uid)
-            if left is None or left.exit_code != 0:
-                why = left.failure or left.output_tail[-300:] if left else "did not come back"
-                print(f"{cell['name']}, {run.environment.label}, {run.uid}: {why}")
+            run_record = record.runs.get(run.uid)
+            if run_record is None or run_record.exit_code != 0:
+                reason = "did not come back"
+                if run_record:
+                    reason = run_record.failure or run_record.output_tail[-300:]
+                print(f"{cell['name']}, {run.environment.label}, {run.uid}: {reason}")
                 continue
-            result = kind.read(left.files, run.parameters)
+            result = kind.read(run_record.files, run.parameters)
             name = cell.get("metric") or kind.primary_of(run.parameters)
             metrics[cell["name"]] = next(
-                one for one in kind.metrics_of(run.parameters) if one.name == name
+                metric for metric in kind.metrics_of(run.parameters) if metric.name == name
             )
             sample = Sample(
                 run=run.uid,
@@ -119,19 +121,19 @@ def read(wanted: dict[str, Any], folder: Path) -> None:
                 environment=run.environment.label,
                 value=result.measurements[name][0],
                 node="",
-                started=left.began,
+                started=run_record.began,
                 repeat=int(job.uid.partition("-")[2]),
             )
-            found.setdefault(cell["name"], []).append(sample)
+            samples_by_cell.setdefault(cell["name"], []).append(sample)
             shown = ", ".join(
                 f"{key} {value:.5g} {unit}" for key, (value, unit) in result.measurements.items()
             )
             print(f"  {cell['name']}, {run.environment.label}: {shown}")
-    for name, samples in found.items():
+    for name, samples in samples_by_cell.items():
         metric = metrics[name]
         print(f"\n{name}: {metric.label}")
         for label in names:
-            values = [one.value for one in samples if one.environment == label]
+            values = [sample.value for sample in samples if sample.environment == label]
             if values:
                 mean = sum(values) / len(values)
                 print(f"  {label:24} {numbers.quantity(mean, metric.unit)}  (n = {len(values)})")
@@ -139,7 +141,7 @@ def read(wanted: dict[str, Any], folder: Path) -> None:
             samples,
             baseline=names[0],
             environments=names[1:],
-            margin=wanted["margin"],
+            margin=settings["margin"],
             better=metric.better,
             paired=True,
             unit=metric.unit,
@@ -148,8 +150,8 @@ def read(wanted: dict[str, Any], folder: Path) -> None:
 
 
 def main() -> None:
-    verb, wanted, folder = sys.argv[1:]
-    {"write": write, "read": read}[verb](json.loads(Path(wanted).read_text()), Path(folder))
+    verb, plan_path, folder = sys.argv[1:]
+    {"write": write, "read": read}[verb](json.loads(Path(plan_path).read_text()), Path(folder))
 
 
 if __name__ == "__main__":

@@ -42,12 +42,12 @@ def main() -> None:
         "DJANGO_SETTINGS_MODULE": "dashboard.settings",
     }
     try:
-        told()
+        measure()
     finally:
         postgres.stop()
 
 
-def told() -> None:
+def measure() -> None:
     import django
 
     django.setup()
@@ -67,7 +67,7 @@ def told() -> None:
     client.force_login(owner)
     print(f"{'of 15, in ms':56} {'median':>8} {'longest':>8}   goal {GOAL_MS}")
     for images, before in ((100, 0), (1000, 100)):
-        filled(images - before, owner, cluster)
+        make_images(images - before, owner, cluster)
         for label, query in QUERIES.items():
             address = f"/catalogue/?{query.replace('CLUSTER', str(cluster.pk))}"
             took = [milliseconds(client, address) for _ in range(16)][1:]
@@ -77,13 +77,13 @@ def told() -> None:
 
 def milliseconds(client: object, address: str) -> float:
     began = time.perf_counter()
-    answer = client.get(address)  # type: ignore[attr-defined]
-    assert answer.status_code == 200, answer.status_code
+    response = client.get(address)  # type: ignore[attr-defined]
+    assert response.status_code == 200, response.status_code
     return 1000 * (time.perf_counter() - began)
 
 
-def filled(count: int, owner: object, cluster: object) -> None:
-    """Images with the packages and facts that a survey finds, each staged twice."""
+def make_images(count: int, owner: object, cluster: object) -> None:
+    """Make images with the packages and facts that a survey finds, each staged twice."""
     from experiments.models import Image, StagedImage
 
     draw = random.Random(count)

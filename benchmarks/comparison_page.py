@@ -23,7 +23,7 @@ CELLS, RUNS = 36, 10
 COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
 STEPS = 1000
 ENVIRONMENTS, WORKLOADS, SCALES, REPEATS = 5, 5, ("1x1", "1x4"), 20
-"""Of the large page: 1,000 runs in 200 jobs."""
+"""The large page shows 1,000 runs in 200 jobs."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def cells() -> None:
-    """Beside the same tests by scipy and statsmodels, called for each cell as a script would."""
+    """Measure the comparison, and the same tests by scipy and statsmodels, cell by cell."""
     from scipy import stats
     from statsmodels.stats.multitest import multipletests
     from statsmodels.stats.weightstats import ttost_paired
@@ -62,7 +62,7 @@ def cells() -> None:
         for _ in range(CELLS)
     ]
 
-    def ours() -> None:
+    def compare_by_tare() -> None:
         holm(
             [
                 pair
@@ -79,7 +79,7 @@ def cells() -> None:
             ]
         )
 
-    def theirs() -> None:
+    def test_by_scipy() -> None:
         import numpy as np
 
         ps = []
@@ -95,13 +95,15 @@ def cells() -> None:
             ps.append(test.pvalue)
         multipletests(ps, method="holm")
 
-    mine, other = median_seconds(ours), median_seconds(theirs)
-    told(f"{CELLS} cells x 2 x {RUNS} runs, everything", mine, COMPARE_GOAL, mine / other)
-    told("  only the tests, by scipy and statsmodels", other)
+    by_tare, by_scipy = median_seconds(compare_by_tare), median_seconds(test_by_scipy)
+    print_row(
+        f"{CELLS} cells x 2 x {RUNS} runs, everything", by_tare, COMPARE_GOAL, by_tare / by_scipy
+    )
+    print_row("  only the tests, by scipy and statsmodels", by_scipy)
 
 
 def page() -> None:
-    """Beside the page of the same experiment's first two repeats, for what every page costs."""
+    """Measure the page, and that of two repeats only, which shows what every page costs."""
     import django
 
     django.setup()
@@ -114,44 +116,44 @@ def page() -> None:
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
     call_command("migrate", verbosity=0)
-    large, small = filled(REPEATS), filled(2)
+    large, small = make_experiment(REPEATS), make_experiment(2)
     client = Client()
 
     def get(pk: int) -> Callable[[], None]:
         def fetch() -> None:
-            found = client.get(f"/experiments/{pk}/comparison/")
-            assert found.status_code == 200, found.status_code
+            response = client.get(f"/experiments/{pk}/comparison/")
+            assert response.status_code == 200, response.status_code
 
         return fetch
 
     slow, quick = median_seconds(get(large)), median_seconds(get(small))
     runs = ENVIRONMENTS * WORKLOADS * len(SCALES)
-    told(f"comparison page, {runs * REPEATS:,} runs", slow, PAGE_GOAL, slow / quick)
-    told(f"  {runs * 2:,} runs", quick)
-    trained = median_seconds(get(filled(REPEATS, trained=True)))
-    told("  1,000 runs with losses and spreads", trained, PAGE_GOAL, trained / slow)
+    print_row(f"comparison page, {runs * REPEATS:,} runs", slow, PAGE_GOAL, slow / quick)
+    print_row(f"  {runs * 2:,} runs", quick)
+    trained = median_seconds(get(make_experiment(REPEATS, trained=True)))
+    print_row("  1,000 runs with losses and spreads", trained, PAGE_GOAL, trained / slow)
 
 
-def filled(repeats: int, *, trained: bool = False) -> int:
-    """An experiment that anybody may read, all its runs ended, with steps and snapshots; its pk.
+def make_experiment(repeats: int, *, trained: bool = False) -> int:
+    """Make a public experiment whose runs have ended, with steps and snapshots; return its pk.
 
-    With `trained` also with what the panels about steadiness and correctness are made of.
+    With `trained`, its runs also have the losses and spreads that further panels show.
     """
     from experiments.models import Job, Measurement, Run, Series, Snapshot
     from experiments.steady import note
     from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
 
     draw = random.Random(2)
-    made = LaunchedFactory(
+    experiment = LaunchedFactory(
         repeats=repeats, scales=list(SCALES), visibility="public", environments=None
     )
     environments = [
-        made.baseline,
-        *(EnvironmentFactory(cluster=made.cluster) for _ in range(ENVIRONMENTS - 1)),
+        experiment.baseline,
+        *(EnvironmentFactory(cluster=experiment.cluster) for _ in range(ENVIRONMENTS - 1)),
     ]
-    made.environments.set(environments)
+    experiment.environments.set(environments)
     workloads = [WorkloadFactory() for _ in range(WORKLOADS)]
-    made.workloads.set(workloads)
+    experiment.workloads.set(workloads)
     snapshots = [
         Snapshot.objects.keep(
             {"inside": {"hostname": "node1", "packages": {f"p{i}": "1.0" for i in range(200)}}}
@@ -162,8 +164,8 @@ def filled(repeats: int, *, trained: bool = False) -> int:
         for workload in workloads:
             for scale in SCALES:
                 job = Job(
-                    experiment=made,
-                    cluster=made.cluster,
+                    experiment=experiment,
+                    cluster=experiment.cluster,
                     workload=workload,
                     scale=scale,
                     repeat=repeat,
@@ -174,7 +176,7 @@ def filled(repeats: int, *, trained: bool = False) -> int:
                 jobs.append(job)
                 for position, environment in enumerate(environments):
                     run = Run(
-                        experiment=made,
+                        experiment=experiment,
                         job=job,
                         workload=workload,
                         environment=environment,
@@ -203,23 +205,25 @@ def filled(repeats: int, *, trained: bool = False) -> int:
                         series.append(note(Series(run=run, metric="loss", values=losses, unit="1")))
     for rows in (jobs, runs, numbers, series):
         type(rows[0]).objects.bulk_create(rows)
-    return int(made.pk)
+    return int(experiment.pk)
 
 
-def median_seconds(what: Callable[[], None], times: int = 15) -> float:
-    what()  # imports and caches
+def median_seconds(action: Callable[[], None], times: int = 15) -> float:
+    action()  # imports and caches
     took = []
     for _ in range(times):
         began = time.perf_counter()
-        what()
+        action()
         took.append(time.perf_counter() - began)
     return statistics.median(took)
 
 
-def told(what: str, seconds: float, goal: float | None = None, ratio: float | None = None) -> None:
+def print_row(
+    label: str, seconds: float, goal: float | None = None, ratio: float | None = None
+) -> None:
     goal_text = f"{1000 * goal:6.0f}" if goal else " " * 6
     ratio_text = f"{ratio:7.2f}" if ratio else ""
-    print(f"{what:44} {1000 * seconds:8.1f} {goal_text} {ratio_text}".rstrip())
+    print(f"{label:44} {1000 * seconds:8.1f} {goal_text} {ratio_text}".rstrip())
 
 
 if __name__ == "__main__":

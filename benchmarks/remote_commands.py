@@ -60,16 +60,16 @@ def main() -> None:
         )
         print(f"{'':24}{'true':>10}{'squeue -h':>12}   ms, median of {COUNT}")
         with SSH(address) as transport:
-            ours = [median_ms(partial(transport.run, argv), COUNT) for argv in COMMANDS]
-        print(f"{'Tare, one connection':24}{ours[0]:10.1f}{ours[1]:12.1f}")
+            tare_times = [median_ms(partial(transport.run, argv), COUNT) for argv in COMMANDS]
+        print(f"{'Tare, one connection':24}{tare_times[0]:10.1f}{tare_times[1]:12.1f}")
         for label, options, count in (
             ("OpenSSH ControlMaster", shared, COUNT),
             ("OpenSSH, a new one each", (), 20),
         ):
             base = openssh(lab, folder, *options)
-            theirs = [median_ms(partial(succeed, [*base, *argv]), count) for argv in COMMANDS]
-            ratio = theirs[0] / ours[0]
-            print(f"{label:24}{theirs[0]:10.1f}{theirs[1]:12.1f}   {ratio:.1f} x Tare's")
+            ssh_times = [median_ms(partial(succeed, [*base, *argv]), count) for argv in COMMANDS]
+            ratio = ssh_times[0] / tare_times[0]
+            print(f"{label:24}{ssh_times[0]:10.1f}{ssh_times[1]:12.1f}   {ratio:.1f} x Tare's")
     finally:
         stop_lab(folder / "lab")
 

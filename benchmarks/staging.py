@@ -19,7 +19,7 @@ from tests.runners.sshd import Server, serve
 
 SIZE = 1 << 29  # bytes
 ROUNDS = 5
-SHARED = Path("/dev/shm")  # a disk would be what is measured
+SHARED = Path("/dev/shm")  # a disk would be the bottleneck
 
 
 def seconds(command: Callable[[], object]) -> float:
@@ -42,20 +42,20 @@ def main() -> None:
     base = SHARED if SHARED.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="tare-bench-", dir=base) as name:
         folder = Path(name)
-        source, there = folder / "source", folder / "there"
+        source, target = folder / "source", folder / "there"
         with source.open("wb") as file:
             subprocess.run(["head", "-c", str(SIZE), "/dev/urandom"], stdout=file, check=True)
         with source.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         with serve(folder) as server, SSH(server.address) as transport:
-            remote = f"{server.address.user}@127.0.0.1:{there}"
+            remote = f"{server.address.user}@127.0.0.1:{target}"
             transport.run(["true"])
             before = peak_mb()
 
             def upload() -> None:
-                there.unlink(missing_ok=True)
+                target.unlink(missing_ok=True)
                 with source.open("rb") as file:
-                    transport.upload(str(there), file, SIZE, sha256)
+                    transport.upload(str(target), file, SIZE, sha256)
 
             def download() -> None:
                 with (folder / "back").open("wb") as file:
@@ -74,10 +74,12 @@ def main() -> None:
             for label, rates in rows.items():
                 each = " ".join(f"{rate:.0f}" for rate in rates)
                 print(f"{label:26}{statistics.median(rates):8.0f}   {each}")
-            for way in ("there", "back"):
-                pairs = zip(rows[f"Tare {way}, and checked"], rows[f"scp {way}"], strict=True)
-                ratio = statistics.median(ours / theirs for ours, theirs in pairs)
-                print(f"{way}: {ratio:.2f} of scp's rate (goal 0.80)")
+            for direction in ("there", "back"):
+                pairs = zip(
+                    rows[f"Tare {direction}, and checked"], rows[f"scp {direction}"], strict=True
+                )
+                ratio = statistics.median(tare_rate / scp_rate for tare_rate, scp_rate in pairs)
+                print(f"{direction}: {ratio:.2f} of scp's rate (goal 0.80)")
             print(f"memory: {before:.0f} MB before, at most {peak_mb():.0f} MB")
 
 

@@ -24,11 +24,11 @@ from runners.payload.training.networks import NETWORKS, choose_network
 from runners.payload.training.synthetic import Synthetic
 
 clock = time.perf_counter
-Turn = Callable[[int], list[float]]  # so many steps -> seconds of each
+Turn = Callable[[int], list[float]]  # number of steps -> seconds of each
 
 
-def ours(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -> Turn:
-    optimizer = cnn.make_optimizer(backend.keras, given)
+def tare_step(backend: Backend, model: Any, data: Synthetic, parameters: dict[str, Any]) -> Turn:
+    optimizer = cnn.make_optimizer(backend.keras, parameters)
     step = backend.compile(model, cnn.make_loss(backend.keras), optimizer)
     batches = data.batches()
 
@@ -43,14 +43,14 @@ def ours(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -
     return turn
 
 
-def fit(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) -> Turn:
+def keras_fit(backend: Backend, model: Any, data: Synthetic, parameters: dict[str, Any]) -> Turn:
     keras = backend.keras
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=cnn.make_optimizer(keras, given), loss=loss)
+    model.compile(optimizer=cnn.make_optimizer(keras, parameters), loss=loss)
     batches = data.batches()
 
     class Clock(keras.callbacks.Callback):
-        """When each step had ended; reading the loss waits for the device."""
+        """The times at which the steps ended; reading the loss waits for the device."""
 
         def on_train_begin(self, logs: Any = None) -> None:
             self.ends = [clock()]
@@ -61,15 +61,15 @@ def fit(backend: Backend, model: Any, data: Synthetic, given: dict[str, Any]) ->
 
     def turn(steps: int) -> list[float]:
         watch = Clock()
-        source = fed(backend, next(batches))
+        source = repeat_batch(backend, next(batches))
         model.fit(source, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[watch])
         return [end - began for began, end in zip(watch.ends, watch.ends[1:], strict=False)]
 
     return turn
 
 
-def fed(backend: Backend, batch: Any) -> Any:
-    """The batch again and again, in the way that costs `fit` least."""
+def repeat_batch(backend: Backend, batch: Any) -> Any:
+    """Return the batch without end, in the form that costs `fit` least."""
     if backend.name == "tensorflow":
         dataset = backend.tensorflow.data.Dataset  # type: ignore[attr-defined]
         return dataset.from_tensors(batch).repeat().prefetch(2)
@@ -82,37 +82,36 @@ def fed(backend: Backend, batch: Any) -> Any:
 
 
 def main() -> None:
-    given = vars(arguments())
-    turns, steps, skip = given.pop("turns"), given.pop("steps"), given.pop("skip")
-    network, shape, classes = choose_network(given)
-    backend = open_backend(given, Place(".", gpus=0))
-    data = Synthetic(backend, shape, classes, given["seed"])
+    parameters = vars(arguments())
+    turns, steps, skip = parameters.pop("turns"), parameters.pop("steps"), parameters.pop("skip")
+    network, shape, classes = choose_network(parameters)
+    backend = open_backend(parameters, Place(".", gpus=0))
+    data = Synthetic(backend, shape, classes, parameters["seed"])
     contestants: dict[str, Turn] = {}
-    for name, start in (("ours", ours), ("fit", fit)):
+    for name, start in (("ours", tare_step), ("fit", keras_fit)):
         model = backend.build(lambda: network.make(backend.keras, shape, classes))
-        contestants[name] = start(backend, model, data, given)
+        contestants[name] = start(backend, model, data, parameters)
         began = clock()
         contestants[name](2)
         print(f"{name}: compiled, two steps in {clock() - began:.1f} s", flush=True)
     times: dict[str, list[float]] = {name: [] for name in contestants}
     batch = backend.job_batch
-    print(
-        f"{backend.label}, {backend.devices[0]}, {given['network']}, batch {batch}, {shape[0]} px"
-    )
-    print(f"{given['precision']}, deterministic: {given['deterministic']}, ms a step (median)")
+    network_name, precision = parameters["network"], parameters["precision"]
+    print(f"{backend.label}, {backend.devices[0]}, {network_name}, batch {batch}, {shape[0]} px")
+    print(f"{precision}, deterministic: {parameters['deterministic']}, ms a step (median)")
     print(f"{'turn':>4} {'ours':>9} {'fit':>9} {'fit/ours':>9}")
     for number in range(turns):
         medians = {}
         for name in list(contestants)[:: -1 if number % 2 else 1]:
-            kept = contestants[name](steps + skip)[skip:]
-            times[name] += kept
-            medians[name] = statistics.median(kept)
+            counted = contestants[name](steps + skip)[skip:]
+            times[name] += counted
+            medians[name] = statistics.median(counted)
         row = [1000 * medians["ours"], 1000 * medians["fit"], medians["fit"] / medians["ours"]]
         print(f"{number + 1:>4} {row[0]:>9.2f} {row[1]:>9.2f} {row[2]:>9.4f}", flush=True)
-    ends = {name: statistics.median(seconds) for name, seconds in times.items()}
-    for name, seconds in ends.items():
+    overall = {name: statistics.median(seconds) for name, seconds in times.items()}
+    for name, seconds in overall.items():
         print(f"{name}: {batch / seconds:.1f} images/s")
-    print(f"ratio of throughput, ours over fit: {ends['fit'] / ends['ours']:.4f}")
+    print(f"ratio of throughput, ours over fit: {overall['fit'] / overall['ours']:.4f}")
 
 
 def arguments() -> argparse.Namespace:

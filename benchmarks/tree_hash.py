@@ -17,7 +17,7 @@ FILES, SIZE = 20_000, 1_000_000_000  # bytes in all; most files are small, a few
 
 
 def make(root: Path) -> None:
-    """Files as an image has them: half of the bytes in few libraries, the rest in many scripts."""
+    """Write files as in an image: half of the bytes in few libraries, the rest in many scripts."""
     with open("/dev/urandom", "rb") as noise:
         for number in range(FILES):
             folder = root / "usr" / "lib" / f"package{number // 100}"
@@ -36,8 +36,8 @@ def main() -> None:
         make(root)
         for _ in range(2):
             began = time.perf_counter()
-            found = survey.survey(str(root))
-            report(f"survey of {found['files']} files, {found['bytes'] / 1e9:.2f} GB", began)
+            facts = survey.survey(str(root))
+            report(f"survey of {facts['files']} files, {facts['bytes'] / 1e9:.2f} GB", began)
             began = time.perf_counter()
             command = "find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"
             subprocess.run(["sh", "-c", command], cwd=root, stdout=subprocess.DEVNULL, check=True)
@@ -45,7 +45,7 @@ def main() -> None:
         with archive.open("wb") as file:
             pack.write(file, [pack.Source(str(root))], {}, {})
         began = time.perf_counter()
-        assert about(archive).survey["tree"] == found["tree"]
+        assert about(archive).survey["tree"] == facts["tree"]
         report("the same of its OCI archive, digests checked", began)
 
 
