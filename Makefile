@@ -13,7 +13,7 @@ INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-con
 setup: .venv/.ready
 
 demo: setup
-	@exec $(RUN) -m dashboard.standalone.demo
+	@exec $(RUN) -m standalone.demo
 
 test: setup-dev lint types
 	@$(RUN) -m pytest -n 2

@@ -16,7 +16,7 @@ sys.path.insert(0, str(BASE))
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone.postgres import Postgres
+from standalone.postgres import Postgres
 
 GOAL_MS = 100
 PACKAGES, SYSTEM_PACKAGES = 350, 600

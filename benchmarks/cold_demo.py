@@ -15,7 +15,7 @@ from pathlib import Path
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from dashboard.standalone.children import free_port
+from standalone.children import free_port
 
 GOALS = {"first page": 60, "all verdicts": 900, "warm start": 10, "Ctrl-C": 3}
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(BASE))
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone.postgres import Postgres
+from standalone.postgres import Postgres
 
 CELLS, RUNS = 36, 10
 COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
@@ -139,8 +139,8 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
 
     With `trained`, its runs also have the losses and spreads that further panels show.
     """
+    from experiments.comparisons.step_summaries import note
     from experiments.models import Job, Measurement, Run, Series, Snapshot
-    from experiments.steady import note
     from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
 
     draw = random.Random(2)

@@ -15,10 +15,10 @@ sys.path.insert(0, str(BASE))
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone import children
-from dashboard.standalone.postgres import Postgres
-from dashboard.standalone.valkey import Valkey
 from lab.client import ensure_lab, stop_lab
+from standalone import children
+from standalone.postgres import Postgres
+from standalone.valkey import Valkey
 
 GOAL_SECONDS = 60
 
@@ -54,10 +54,11 @@ def measure(folder: Path, family: list) -> None:
     django.setup()
     from django.core.management import call_command
 
-    from experiments import demo, lifecycle
+    from experiments import demo
     from experiments.comparisons import compare_experiment
+    from experiments.execution import lifecycle
+    from experiments.execution.tasks import ring
     from experiments.models import Experiment, Job, User, Workload
-    from experiments.tasks import ring
 
     call_command("migrate", verbosity=0)
     owner = User.objects.create(username="bench")

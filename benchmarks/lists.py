@@ -16,7 +16,7 @@ sys.path.insert(0, str(BASE))
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone.postgres import Postgres
+from standalone.postgres import Postgres
 
 EXPERIMENTS, RUNS_EACH = 50, 2000
 ADDRESSES = (

@@ -17,7 +17,7 @@ sys.path.insert(0, str(BASE))
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone.postgres import Postgres
+from standalone.postgres import Postgres
 
 JOBS, BLOCKS, TIMES = 250, 4000, 3
 

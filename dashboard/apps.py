@@ -5,4 +5,4 @@ class DashboardConfig(AppConfig):
     name = "dashboard"
 
     def ready(self) -> None:
-        from dashboard import sessions  # noqa: F401  (listens for log-ins)
+        from dashboard.access import sessions  # noqa: F401  (listens for log-ins)

@@ -55,10 +55,10 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "dashboard.sessions.end_old_sessions",
-    "dashboard.visitors.recognise_visitors",
-    "dashboard.anonymity.hide_names",
-    "dashboard.sessions.lead_to_log_in",
+    "dashboard.access.sessions.end_old_sessions",
+    "dashboard.access.visitors.recognise_visitors",
+    "dashboard.access.hidden_names.hide_names",
+    "dashboard.access.sessions.lead_to_log_in",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -97,7 +97,7 @@ RQ_QUEUES = {
     for name, seconds in (("default", 600), ("bulk", 24 * 3600))
 }
 
-RQ = {"JOB_CLASS": "experiments.task_worker.TaskJob"}
+RQ = {"JOB_CLASS": "experiments.execution.task_worker.TaskJob"}
 
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
 IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
@@ -128,10 +128,10 @@ LOGOUT_REDIRECT_URL = "login"
 # Proxies whose word on where a request comes from counts: addresses and networks. Behind one that
 # is not listed everybody has its address, and ten wrong passwords of one close the name to all.
 TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
-AXES_CLIENT_IP_CALLABLE = "dashboard.log_in.client_address"
+AXES_CLIENT_IP_CALLABLE = "dashboard.access.log_in.client_address"
 AXES_RESET_ON_SUCCESS = True
 AXES_FAILURE_LIMIT = 10
-AXES_LOCKOUT_TEMPLATE = "locked.html"
+AXES_LOCKOUT_TEMPLATE = "access/locked.html"
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 

@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
-from experiments import store
+from experiments.images import store
 from experiments.imports import LIMITS
 from experiments.statistics import numbers
 

@@ -5,7 +5,7 @@ class ExperimentsConfig(AppConfig):
     name = "experiments"
 
     def ready(self) -> None:
-        from experiments import checks  # noqa: F401  (registers the system checks)
-        from experiments.task_worker import refuse_foreign_code
+        from experiments import settings_checks  # noqa: F401  (registers the system checks)
+        from experiments.execution.task_worker import refuse_foreign_code
 
         refuse_foreign_code()

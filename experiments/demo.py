@@ -8,8 +8,9 @@ from typing import Any
 
 from django.db import transaction
 
-from experiments import audit, lifecycle, passports
-from experiments.credentials import fingerprint_of
+from experiments.access import audit
+from experiments.clusters.credentials import fingerprint_of
+from experiments.execution import lifecycle
 from experiments.models import (
     Cluster,
     Credential,
@@ -23,6 +24,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.models.images import ARCHIVE
+from experiments.software import parity_reports
 
 QUESTION = "What does a container cost here?"
 WHY = "the demo sets itself up"
@@ -263,9 +265,9 @@ def launch_demo(
         )
         experiment.workloads.set(workloads)
         experiment.environments.set(rows)
-        for passport in passports.passports(experiment):
+        for passport in parity_reports.passports(experiment):
             names = [row.what for row in passport.unwaived]
-            passports.waive(experiment, passport.environment, names, WAIVED, owner)
+            parity_reports.waive(experiment, passport.environment, names, WAIVED, owner)
         lifecycle.launch(experiment, owner)
     return experiment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments.programs import facts as facts_of_program
+from experiments.program_files import facts as facts_of_program
 
 # What must agree on both sides of the wall for the container to be the only difference.
 # The operating system, libc and PATH may differ: they are what an image is made of.

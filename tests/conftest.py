@@ -14,7 +14,8 @@ from django.db import connection
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
-from experiments import execution, lifecycle
+from experiments import execution
+from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Job, Workload
 from tests.factories import (
     ClusterFactory,

@@ -15,7 +15,7 @@ LAB = PurePosixPath("tests/lab")
 # Each starts labs of its own, beside which the shared one goes on.
 LABS_APART = {"test_demo.py", "test_grid_engine.py", "test_labs.py"}
 # What they share takes as long to make as all their tests.
-TOGETHER = {PurePosixPath("tests/experiments/test_calibration.py")}
+TOGETHER = {PurePosixPath("tests/experiments/statistics/test_calibration.py")}
 
 
 class Together(LoadScopeScheduling):

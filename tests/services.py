@@ -16,8 +16,8 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet
 
-from dashboard.standalone.postgres import Postgres
-from dashboard.standalone.valkey import Valkey, with_database
+from standalone.postgres import Postgres
+from standalone.valkey import Valkey, with_database
 
 
 def start() -> None:

@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from experiments.comparisons import Group, compare_experiment
+from experiments.comparisons.step_summaries import note
 from experiments.models import Environment, Experiment, Measurement
-from experiments.steady import note
 from tests.factories import (
     ContainerFactory,
     EnvironmentFactory,

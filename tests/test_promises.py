@@ -19,7 +19,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from experiments import audit
+from experiments.access import audit
 from experiments.comparisons import compare_experiment
 from experiments.models import Environment, Experiment, Run, Snapshot
 from experiments.statistics import Verdict

@@ -20,7 +20,7 @@ from dashboard.charts.style import (
     with_unit,
 )
 from experiments.statistics import numbers
-from experiments.statistics.steady import Shape, SteadyState
+from experiments.statistics.change_points import Shape, SteadyState
 
 BLOCK = 10
 """Steps whose median is drawn as one level."""

@@ -8,8 +8,8 @@ from django import template
 from django.apps import apps
 from django.db.models import Model
 
-from dashboard.told import KINDS, Told, told_of
-from experiments import permissions
+from dashboard.access.field_changes import KINDS, Told, told_of
+from experiments.access import permissions
 from experiments.models import AuditEntry
 
 register = template.Library()

@@ -9,14 +9,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from experiments.comparisons.accuracies import Spread
+from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Chore, Job, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
-from experiments.statistics.steadiness import Ratio
-from experiments.statistics.training import Alike
-from experiments.statistics.training_words import words
-from experiments.steady import LOSS
+from experiments.statistics.step_spread import Ratio
+from experiments.statistics.training.equivalence import Alike
+from experiments.statistics.training.sentences import words
 
 register = template.Library()
 

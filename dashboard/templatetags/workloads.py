@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from experiments import workloads
+from experiments.planning import workloads
 
 register = template.Library()
 

@@ -8,7 +8,7 @@ from experiments.comparisons.comparison import (
     is_decided,
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
-from experiments.comparisons.experiment import (
+from experiments.comparisons.experiment_comparison import (
     COLLECTED_AFTER,
     TRIED_AGAIN,
     ExperimentComparison,

@@ -12,7 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
-from experiments.statistics.training import Alike
+from experiments.statistics.training.equivalence import Alike
 from experiments.statistics.values import ALPHA
 
 

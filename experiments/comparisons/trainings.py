@@ -9,10 +9,10 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from experiments.comparisons.exclusions import counted
+from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment, Measurement, Series
-from experiments.statistics.training import Alike, Ending, alike, decided
-from experiments.statistics.training_words import reason
-from experiments.steady import LOSS
+from experiments.statistics.training.equivalence import Alike, Ending, alike, decided
+from experiments.statistics.training.sentences import reason
 
 Place = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""

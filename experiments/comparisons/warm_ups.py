@@ -13,7 +13,7 @@ from django.db import models
 from experiments.comparisons.exclusions import counted
 from experiments.models import Experiment, Series, Workload
 from experiments.statistics import Pair, Sample, numbers
-from experiments.statistics.steady import BLOCK, TREND_LEVEL, Shape
+from experiments.statistics.change_points import BLOCK, TREND_LEVEL, Shape
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 Place = tuple[int, str]

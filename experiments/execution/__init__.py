@@ -1,15 +1,15 @@
 """Where rows meet runners: the only package that imports both."""
 
-import experiments.execution.building  # its kinds of chores
-import experiments.execution.environments  # its kinds of chores
-import experiments.execution.staging  # noqa: F401  (its kinds of chores)
-from experiments.execution.connections import test_connection, try_log_in
+import experiments.execution.build_operations  # its kinds of chores
+import experiments.execution.inspect_operations  # its kinds of chores
+import experiments.execution.staging_operations  # noqa: F401  (its kinds of chores)
+from experiments.execution.check_visits import check, fetch_host_key
 from experiments.execution.file_copies import copy_file
+from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
-from experiments.execution.links import connect, partition_problem
-from experiments.execution.preflight import check, fetch_host_key
+from experiments.execution.login_visits import test_connection, try_log_in
+from experiments.execution.specs import connect, partition_problem
 from experiments.execution.tick import tick
-from experiments.execution.transfers import receive, send
 
 __all__ = [
     "LeaseLost",

@@ -10,18 +10,18 @@ from textwrap import shorten
 from django.db import transaction
 from django.utils import timezone
 
-from experiments.execution.chores import NOTHING, keep_chore
+from experiments.comparisons.step_summaries import note
 from experiments.execution.files_left import damaged_files, keep_files, unread_files, wanted_files
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
-from experiments.late_files import plan_next
-from experiments.lifecycle import end_runs, move
-from experiments.lifecycle import record as note_event
+from experiments.execution.late_files import plan_next
+from experiments.execution.lifecycle import end_runs, move
+from experiments.execution.lifecycle import record as note_event
+from experiments.execution.operations import NOTHING, keep_chore
+from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
 from experiments.models.states import NOT_STARTED
-from experiments.repairs import is_taken_back, plan_on_any_node
 from experiments.snapshots import differing
-from experiments.steady import note
 from runners.directories import Fetched
 from runners.errors import Refused
 from runners.exit_codes import describe_exit_code

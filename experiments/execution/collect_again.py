@@ -6,11 +6,11 @@ from django.db import transaction
 
 from experiments.execution.collect import came_to_its_own_end, keep_run, outcome
 from experiments.execution.files_left import wanted_files
+from experiments.execution.further_attempts import MAY_CHANGE
 from experiments.execution.guard import guarded
 from experiments.execution.journals import times
-from experiments.further_attempts import MAY_CHANGE
-from experiments.late_files import note_after_verdict, plan_next, verdict_is_out
-from experiments.lifecycle import move, record
+from experiments.execution.late_files import note_after_verdict, plan_next, verdict_is_out
+from experiments.execution.lifecycle import move, record
 from experiments.models import Job, Run
 from runners.errors import Refused
 from runners.records import Record, RunRecord, read_record

@@ -9,8 +9,8 @@ from pathlib import Path
 from django.db.models import Q
 from django.utils import timezone
 
-from experiments import store
-from experiments.execution.transfers import GivenUp, Meter, attended, connection, in_words
+from experiments.execution.image_transfers import GivenUp, Meter, attended, connection, in_words
+from experiments.images import store
 from experiments.models import RunFile
 from experiments.models.images import SILENCE
 from runners import directories

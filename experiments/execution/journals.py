@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from experiments.lifecycle import move
+from experiments.execution.lifecycle import move
 from experiments.models import Chore, Job, Run
 from runners.records import Record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from experiments.execution.chores import chore_handle
 from experiments.execution.lease import Lease
-from experiments.execution.links import job_spec
+from experiments.execution.operations import chore_handle
+from experiments.execution.specs import job_spec
 from experiments.models import Chore, Job
 from runners.jobs import JobSpec
 

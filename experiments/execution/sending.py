@@ -14,21 +14,21 @@ from functools import partial
 
 from django.utils import timezone
 
-from experiments.execution.chores import (
+from experiments.clusters.pauses import end_pauses, hold, is_held, without_held
+from experiments.execution.guard import guarded, storable
+from experiments.execution.lease import Lease
+from experiments.execution.lifecycle import REFUSED, end_runs, move
+from experiments.execution.operations import (
     NotPossible,
     chore_directory,
     chore_spec,
     end_unsent,
     is_due,
 )
-from experiments.execution.guard import guarded, storable
-from experiments.execution.lease import Lease
-from experiments.execution.links import job_directory, job_spec, partition_problem, sent_files
 from experiments.execution.rows import chores_in, handle_of, jobs_in, rows_in
-from experiments.lifecycle import REFUSED, end_runs, move
+from experiments.execution.senders import why_not_sent
+from experiments.execution.specs import job_directory, job_spec, partition_problem, sent_files
 from experiments.models import Chore, Job, Pause, Run
-from experiments.pauses import end_pauses, hold, is_held, without_held
-from experiments.senders import why_not_sent
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner

@@ -11,7 +11,7 @@ import experiments.models.images
 import experiments.models.cluster
 import experiments.models.experiment
 import experiments.models.run
-import experiments.secrets
+import experiments.encryption
 from django.conf import settings
 from django.db import migrations, models
 
@@ -66,8 +66,8 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('user_name', models.CharField(help_text='The account on the login node.', max_length=100)),
-                ('private_key', experiments.secrets.SecretField(help_text='OpenSSH private key (ed25519, ECDSA or RSA).')),
-                ('passphrase', experiments.secrets.SecretField(blank=True, default='')),
+                ('private_key', experiments.encryption.SecretField(help_text='OpenSSH private key (ed25519, ECDSA or RSA).')),
+                ('passphrase', experiments.encryption.SecretField(blank=True, default='')),
                 ('fingerprint', models.CharField(blank=True, editable=False, max_length=100)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),

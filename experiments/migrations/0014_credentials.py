@@ -4,7 +4,7 @@ import django.core.validators
 import django.db.models.deletion
 import experiments.models.checks
 import experiments.models.cluster
-import experiments.secrets
+import experiments.encryption
 from django.conf import settings
 from django.db import migrations, models
 
@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='credential',
             name='next_private_key',
-            field=experiments.secrets.SecretField(blank=True, default=''),
+            field=experiments.encryption.SecretField(blank=True, default=''),
         ),
         migrations.AddField(
             model_name='credential',

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-# The same as `experiments.steady.note`, without fetching every loss that was ever stored.
+# The same as `experiments.comparisons.step_summaries.note`, without fetching every loss that was ever stored.
 OLD_ROWS = """
 UPDATE experiments_series SET
     first_value = "values"[1],

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import experiments.models.link
-import experiments.secrets
+import experiments.encryption
 from django.conf import settings
 from django.db import migrations, models
 
@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
             name='ShareLink',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('token', experiments.secrets.SecretField()),
+                ('token', experiments.encryption.SecretField()),
                 ('token_hash', models.CharField(editable=False, max_length=64, unique=True)),
                 ('hides_names', models.BooleanField(default=False)),
                 ('made_at', models.DateTimeField(auto_now_add=True)),

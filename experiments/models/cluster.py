@@ -12,12 +12,12 @@ from django.db import models
 from django.urls import reverse
 from django.utils import timezone
 
+from experiments.encryption import SecretField, unopened
 from experiments.models.visibility import (
     SharedInside,
     SharedQuerySet,
     shared_with_groups_of,
 )
-from experiments.secrets import SecretField, unopened
 from runners.gate import HOST
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS

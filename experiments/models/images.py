@@ -10,9 +10,9 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.urls import reverse
 
+from experiments.encryption import SecretField
 from experiments.models.cluster import Cluster
 from experiments.models.visibility import SharedInside, SharedQuerySet
-from experiments.secrets import SecretField
 from runners.runtimes import RUNTIMES
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from django.db import models
 from django.urls import reverse
 from django.utils import timezone
 
+from experiments.encryption import SecretField
 from experiments.models.experiment import Experiment
 from experiments.models.published_table import PublishedTable
 from experiments.models.visibility import Visibility
-from experiments.secrets import SecretField
 
 USUAL_DAYS = 90
 MOST_DAYS = 730

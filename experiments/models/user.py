@@ -11,7 +11,7 @@ from experiments.models.audit import AuditEntry
 
 
 class Role(models.TextChoices):
-    """Each may what those before it may; `experiments.permissions` says what that is."""
+    """Each may what those before it may; `experiments.access.permissions` says what that is."""
 
     VIEWER = "viewer", "viewer"
     RESEARCHER = "researcher", "researcher"

@@ -1,6 +1,6 @@
 """Who may read what a person made: the same rules for everything that is.
 
-Who may change it and who may use it is said in `experiments.permissions`.
+Who may change it and who may use it is said in `experiments.access.permissions`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 
-from experiments import audit, parity, passports, rules
+from experiments.access import audit
 from experiments.design import Scale
 from experiments.models import (
     Cluster,
@@ -18,8 +18,10 @@ from experiments.models import (
     User,
     Workload,
 )
+from experiments.planning import rules
+from experiments.planning.workloads import free_name
 from experiments.presets.base import Preset, Size
-from experiments.workloads import free_name
+from experiments.software import parity, parity_reports
 from runners.workloads import WORKLOADS
 
 ATTEMPTS = 3
@@ -42,14 +44,14 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
     """Return the cluster's environments in their order; four queries."""
     rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
-    sights = passports.sights(environments)
+    sights = parity_reports.sights(environments)
     return [
         Candidate(row, _why_not(row, preset.needs, _packages(row, sights[row.pk])))
         for row in environments
     ]
 
 
-def _packages(environment: Environment, sight: passports.Sight) -> set[str]:
+def _packages(environment: Environment, sight: parity_reports.Sight) -> set[str]:
     """Names of the Python packages that were seen there; empty where nobody has looked."""
     found: set[str] = set()
     if sight.survey:

@@ -1,6 +1,6 @@
 """How environments are compared: pure functions of numbers, without Django."""
 
-from experiments.statistics.comparison import compare, holm
+from experiments.statistics.compare_samples import compare, holm
 from experiments.statistics.curves import equivalence_curve
 from experiments.statistics.points import PointsPair, compare_points
 from experiments.statistics.values import Better, Measured, Pair, Sample, Stamp, Verdict

@@ -13,8 +13,8 @@ from pytest_django.live_server_helper import LiveServer
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.scales import scalings
 from experiments.models import Experiment, Run, Snapshot
+from tests.dashboard.comparisons.test_steps import LOSSES, trained
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
-from tests.dashboard.test_steps import LOSSES, trained
 from tests.factories import (
     ChoreFactory,
     ClusterFactory,

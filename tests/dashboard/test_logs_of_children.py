@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dashboard.standalone import children
+from standalone import children
 
 
 def test_a_log_is_read_by_its_owner_alone(tmp_path: Path) -> None:

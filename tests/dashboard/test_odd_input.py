@@ -17,8 +17,8 @@ from django.urls import reverse
 from django.urls.resolvers import get_resolver
 
 from experiments.models import Role, User
+from tests.dashboard.access.test_roles import RULES, logged_in, mine, person  # noqa: F401 - a fixture
 from tests.dashboard.conftest import Site
-from tests.dashboard.test_roles import RULES, logged_in, mine, person  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.django_db
 

@@ -17,9 +17,9 @@ from django.db import connection, models
 from pytest_django.fixtures import Settings
 
 from experiments import execution
-from experiments.checks import credential_keys_work
+from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, secret_fields
 from experiments.models import Arrival, AuditEntry, Credential, ShareLink
-from experiments.secrets import SEALED, KeyRing, Secret, WrongKey, secret_fields
+from experiments.settings_checks import credential_keys_work
 from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY----- very secret"

@@ -16,7 +16,7 @@ from typing import Any
 from django.urls import reverse
 from django_webtest import DjangoTestApp
 
-from experiments import tasks
+from experiments.execution import tasks
 from experiments.models import (
     Chore,
     Cluster,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from django_webtest import DjangoTestApp
 
-from experiments import demo, tasks
+from experiments import demo
+from experiments.execution import tasks
 from experiments.models import Cluster
 from lab.client import Lab, ensure_lab, stop_lab
 from tests.factories import AdminFactory

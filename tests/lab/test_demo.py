@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.standalone.children import free_port
+from standalone.children import free_port
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,7 @@ class Demo:
         }
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dashboard.standalone.demo"],
+                [sys.executable, "-m", "standalone.demo"],
                 cwd=BASE,
                 env=environment | {"TARE_PORT": str(self.port), "TARE_VAR": str(folder)},
                 stdout=output,
@@ -168,7 +168,7 @@ def test_says_which_port_is_taken(folder: Path) -> None:
     try:
         first.says("^Tare is ready: ")
         done = subprocess.run(
-            [sys.executable, "-m", "dashboard.standalone.demo"],
+            [sys.executable, "-m", "standalone.demo"],
             cwd=BASE,
             env=os.environ | {"TARE_PORT": str(first.port), "TARE_VAR": f"{folder}-2"},
             capture_output=True,

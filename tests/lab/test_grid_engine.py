@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from experiments import demo, lifecycle
+from experiments import demo
 from experiments.comparisons import compare_experiment
+from experiments.execution import lifecycle
 from experiments.models import Cluster
 from lab.client import ensure_lab, stop_lab
 from runners.errors import NotNow, Refused, TryAgain

@@ -10,9 +10,10 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from experiments import execution, lifecycle, repairs
+from experiments import execution
 from experiments.comparisons import compare_experiment
-from experiments.further_attempts import further_attempts
+from experiments.execution import lifecycle, repairs
+from experiments.execution.further_attempts import further_attempts
 from experiments.models import Cluster, Environment, Experiment, Job, Pause, Run
 from experiments.statistics import Stamp
 from lab.client import Lab

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments import building, execution, lifecycle, passports, recipes, staging
+from experiments import execution
+from experiments.execution import lifecycle
+from experiments.images import staging
 from experiments.models import Chore, Cluster, Environment, Image, StagedImage, Waiver
+from experiments.software import building, parity_reports, recipes
 from lab import host
 from lab.client import Lab
 from runners.payload import layers, pack
@@ -96,7 +99,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         python="/opt/tare/bin/python",
         owner=owner,
     )
-    passports.ask(container, owner)
+    parity_reports.ask(container, owner)
     # The same name at another version: what the lock holds for older Pythons.
     other = LOCK.partition("numpy==")[2].partition("numpy==")[0]
     version, hashes = other.split()[0], re.findall(r"--hash=\S+", other)
@@ -130,7 +133,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         repeats=1,
         owner=owner,
     )
-    (passport,) = passports.passports(draft)
+    (passport,) = parity_reports.passports(draft)
     assert passport.answer == "yes", passport.differences
     lifecycle.launch(draft, owner)
     lifecycle.cancel(draft, owner)
@@ -148,11 +151,11 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     )
     with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .*numpy"):
         lifecycle.launch(second, owner)
-    (passport,) = passports.passports(second)
+    (passport,) = parity_reports.passports(second)
     numpy = next(row for row in passport.differences if row.what == "numpy")
     assert (numpy.here, numpy.there) == (version, image.packages["numpy"])
     wanted = [row.what for row in passport.differences]
-    passports.waive(second, container, wanted, "to see what a newer NumPy does", owner)
+    parity_reports.waive(second, container, wanted, "to see what a newer NumPy does", owner)
     lifecycle.launch(second, owner)
     lifecycle.cancel(second, owner)
     assert Waiver.objects.filter(experiment=second).count() == len(wanted)

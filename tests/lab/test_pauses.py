@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 from django.utils import timezone
 
-from experiments import execution, lifecycle
+from experiments import execution
+from experiments.execution import lifecycle
 from experiments.models import Cluster, Experiment, Job, Pause
 from lab.client import Lab
 from tests.conftest import finish

@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from django.urls import reverse
 from django_webtest import DjangoTestApp
 
-from experiments import tasks
+from experiments.execution import tasks
 from experiments.models import Cluster, Experiment, Run
 from tests.conftest import tick_until
 from tests.lab.by_forms import Person, Workers

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from experiments import execution, staging
+from experiments import execution
+from experiments.images import staging
 from experiments.models import Chore, Cluster, Image, StagedImage
 from lab.client import Lab
 from tests.conftest import tick_until

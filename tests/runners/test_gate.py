@@ -43,7 +43,7 @@ IN_JOBS = (
     "runners/images/",
     "runners/recipes.py",
     "runners/software.py",
-    "experiments/execution/staging.py",
+    "experiments/execution/staging_operations.py",
     "runners/gate/",  # the table itself
 )
 

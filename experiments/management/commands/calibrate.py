@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from experiments.statistics.calibration import FULL, QUICK, SEED, Band, calibrate
+from experiments.statistics.calibration.error_rates import FULL, QUICK, SEED, Band, calibrate
 
 
 class Command(BaseCommand):

@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments import execution
+from experiments.clusters.preflights import ask_for_check
 from experiments.models import Cluster
-from experiments.preflights import ask_for_check
 from runners.preflight.checks import Check
 
 

@@ -13,6 +13,15 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from experiments.clusters.preflights import LONGEST
+from experiments.execution.tasks import (
+    bulk_is_free,
+    ring,
+    ring_for,
+    ring_to_copy,
+    ring_to_receive,
+    ring_to_send,
+)
 from experiments.models import (
     Arrival,
     CheckReport,
@@ -26,15 +35,6 @@ from experiments.models import (
 )
 from experiments.models.cluster import IDLE_SECONDS
 from experiments.models.images import SILENCE
-from experiments.preflights import LONGEST
-from experiments.tasks import (
-    bulk_is_free,
-    ring,
-    ring_for,
-    ring_to_copy,
-    ring_to_receive,
-    ring_to_send,
-)
 
 # How long a check or a host key that somebody asked for may wait before the clock asks again.
 WAITING_SECONDS = 10

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments.statistics.columns import ROLES, Reading
-from experiments.statistics.published import compare_table, left_out
-from experiments.statistics.report import as_json, as_text
-from experiments.statistics.sheets import MOST_BYTES
-from experiments.statistics.tables import read_table
+from experiments.statistics.published.columns import ROLES, Reading
+from experiments.statistics.published.compare import compare_table, left_out
+from experiments.statistics.published.report import as_json, as_text
+from experiments.statistics.published.sheets import MOST_BYTES
+from experiments.statistics.published.tables import read_table
 
 
 class Command(BaseCommand):

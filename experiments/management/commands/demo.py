@@ -15,9 +15,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments import demo, passports
+from experiments import demo
+from experiments.execution.tasks import ring
 from experiments.models import Chore, Cluster, Environment, User
-from experiments.tasks import ring
+from experiments.software import parity_reports
 from runners.runtimes import RUNTIMES
 
 IMAGE = "tensorflow"
@@ -86,9 +87,9 @@ class Command(BaseCommand):
     def _look(self, cluster: Cluster, names: Iterable[str], owner: User) -> None:
         """Have the software of each read before the launch; without an answer it is launched so."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
-        unknown = [pk for pk, sight in passports.sights(rows).items() if not sight.is_known]
+        unknown = [pk for pk, sight in parity_reports.sights(rows).items() if not sight.is_known]
         tell(cluster, "Looking into the environments", None)
-        chores = [passports.ask(row, owner).pk for row in rows if row.pk in unknown]
+        chores = [parity_reports.ask(row, owner).pk for row in rows if row.pk in unknown]
         ring(cluster.pk)
         alive = Chore.objects.filter(pk__in=chores).exclude(state__in=Chore.FINAL)
         deadline = time.monotonic() + LONGEST_LOOK_SECONDS

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from experiments.comparisons.step_summaries import TIMES, note_all
 from experiments.models import Series
-from experiments.steady import TIMES, note_all
 
 
 class Command(BaseCommand):

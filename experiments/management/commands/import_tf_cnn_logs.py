@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments.importing import KIND, AlreadyImported, store
+from experiments.access.permissions import may_add
 from experiments.imports import LIMITS, ImportProblem, files, read_logs
+from experiments.imports.imported_runs import KIND, AlreadyImported, store
 from experiments.imports.layout import Position, positions, suggested
 from experiments.models import Experiment, User
-from experiments.permissions import may_add
 from experiments.statistics import numbers
 
 

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from experiments import audit
+from experiments.access import audit
 from experiments.demo import HERE, LAB
 from experiments.models import Cluster, Role, User
 

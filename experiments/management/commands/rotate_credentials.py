@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import models, transaction
 
-from experiments import audit
-from experiments.secrets import Secret, models_with_secrets, secret_fields, unopened
+from experiments.access import audit
+from experiments.encryption import Secret, models_with_secrets, secret_fields, unopened
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ import django_rq
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from experiments.task_worker import TaskWorker
+from experiments.execution.task_worker import TaskWorker
 
 
 class Command(BaseCommand):

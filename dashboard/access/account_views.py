@@ -1,0 +1,31 @@
+"""What people change about themselves: their password."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from dashboard.access.log_in import PasswordForm
+from dashboard.typed_requests import Request
+from experiments.access import audit
+from experiments.models import User
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def password(request: Request) -> HttpResponse:
+    """Change one's own password. This session goes on, all others of the person end."""
+    person = User.objects.get(pk=request.user.pk)
+    form = PasswordForm(person, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        before = audit.state(request.user)
+        form.save()
+        audit.saved(request.user, person, before)
+        update_session_auth_hash(request, person)
+        messages.success(request, "Your password is changed. Other sessions of yours have ended.")
+        return redirect("overview")
+    return render(request, "registration/password.html", {"form": form})

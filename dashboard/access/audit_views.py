@@ -1,0 +1,60 @@
+"""The audit log: who changed what in matters of trust."""
+
+from __future__ import annotations
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.access.field_changes import KINDS, pages_of
+from dashboard.access.rights import require
+from dashboard.lists import Filter, listing
+from dashboard.typed_requests import Request
+from experiments.access.permissions import entries_for, why_not_see_audit
+from experiments.models import AuditEntry
+
+
+class AuditFilter(Filter):
+    """`object` and `on`, a cluster, are keys: pages of objects link here with them."""
+
+    q = forms.CharField(label="Name, change or reason", max_length=300)
+    kind = forms.ChoiceField(choices=[("", "any"), *sorted(KINDS.items())])
+    who = forms.CharField(label="Who", max_length=150)
+    since = forms.DateField(widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(widget=forms.DateInput(attrs={"type": "date"}))
+    object = forms.IntegerField(widget=forms.HiddenInput)
+    on = forms.IntegerField(widget=forms.HiddenInput)
+
+    def apply(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+        if words := self.asked("q"):
+            said = Q(what__icontains=words) | Q(why__icontains=words)
+            rows = rows.filter(Q(name__icontains=words) | said)
+        for name, path in (
+            ("kind", "kind"),
+            ("who", "actor__username__icontains"),
+            ("since", "at__date__gte"),
+            ("until", "at__date__lte"),
+            ("on", "cluster_pk"),
+        ):
+            if self.asked(name):
+                rows = rows.filter(**{path: self.asked(name)})
+        if self.asked("object") is not None:
+            rows = rows.filter(object_pk=str(self.asked("object")))
+        return rows
+
+
+@require_GET
+def audit(request: Request) -> HttpResponse:
+    require(why_not_see_audit(request.user))
+    filters = AuditFilter(request)
+    rows = filters.apply(entries_for(request.user)).select_related("actor")
+    found = listing(request, rows, sorts={"at": "at", "name": "name"}, default="-at")
+    context = {
+        "listing": found,
+        "filter": filters,
+        "entries": found.page.object_list,
+        "pages": pages_of(found.page.object_list, request.user),
+    }
+    return render(request, "access/audit/list.html", context)

@@ -1,0 +1,65 @@
+"""Answers to visitors whose link hides names: none says who it was, or in which directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
+
+from dashboard.access.visitors import Visitor
+from dashboard.middleware import Answer
+from experiments.access.anonymity import Anonymity, anonymity_of
+from experiments.models import ShareLink
+
+TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "image/svg+xml")
+
+
+def hide_names(get_response: Answer) -> Answer:
+    """Hide names and directories in all that a visitor with such a link is sent.
+
+    What is no text is not sent: nobody can say what stands in it.
+    """
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        anonymity = _anonymity_for(request.user) if isinstance(request.user, Visitor) else None
+        if anonymity is None:
+            return response
+        content = _content(response)
+        kind = response.get("Content-Type", "")
+        if content and not kind.startswith(TEXTS):
+            return HttpResponseNotFound()
+        text = content.decode("utf-8", "surrogateescape")
+        hide = anonymity.hide_in_page if kind.startswith("text/html") else anonymity.hide
+        _set_content(response, hide(text).encode("utf-8", "surrogateescape"))
+        if "Content-Disposition" in response:
+            response["Content-Disposition"] = anonymity.hide(response["Content-Disposition"])
+        return response
+
+    return answered
+
+
+def _anonymity_for(visitor: Visitor) -> Anonymity | None:
+    """Return what is to be hidden; None where no link of theirs asks for it."""
+    links = (
+        ShareLink.objects.valid()
+        .filter(pk__in=visitor.links)
+        .select_related("experiment__cluster", "table")
+    )
+    if not any(link.hides_names for link in links):
+        return None
+    experiments = [link.experiment for link in links if link.experiment]
+    return anonymity_of(experiments, [link.table for link in links if link.table])
+
+
+def _content(response: Any) -> bytes:
+    content: bytes
+    content = b"".join(response.streaming_content) if response.streaming else response.content
+    return content
+
+
+def _set_content(response: Any, content: bytes) -> None:
+    if response.streaming:
+        response.streaming_content = [content]
+    else:
+        response.content = content

@@ -1,0 +1,91 @@
+"""Permissions at the door of the pages: each refusal says why, and which role is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import get_object_or_404
+
+from dashboard.typed_requests import OpenRequest
+from experiments.access.permissions import why_not_add, why_not_change
+from experiments.models import Experiment, PublishedTable
+
+View = Callable[..., HttpResponseBase]
+
+
+def require(why_not: str) -> None:
+    """Refuse, in the words that `experiments.access.permissions` has for it; "" lets pass."""
+    if why_not:
+        raise PermissionDenied(why_not)
+
+
+def for_makers_of(model: type[Model]) -> Callable[[View], View]:
+    """Let a view be seen by those alone whose role makes such rows."""
+
+    def decorated(view: View) -> View:
+        @wraps(view)
+        def checked(request: OpenRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            require(why_not_add(request.user, model))
+            return view(request, *args, **kwargs)
+
+        return checked
+
+    return decorated
+
+
+def by_link(view: View) -> View:
+    """Let a referee without an account read what a link has opened to them.
+
+    To somebody who is not logged in, what is private and what does not exist look alike.
+    """
+
+    @wraps(view)
+    def checked(request: OpenRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except Http404:
+            if request.user.is_authenticated:
+                raise
+            return redirect_to_login(request.get_full_path())
+
+    return login_not_required(checked)
+
+
+def readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> set[int]:
+    """Return those of `keys` whose pages `user` may open: a link to another one leads nowhere."""
+    if not user.is_authenticated:
+        return set()
+    return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
+
+
+def readable(request: OpenRequest, pk: int) -> Experiment:
+    rows = Experiment.objects.visible_to(request.user).without_plan()
+    return get_object_or_404(
+        rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
+    )
+
+
+def editable(request: OpenRequest, pk: int) -> Experiment:
+    """Raises Http404 for what the reader may not see, PermissionDenied for what is not theirs."""
+    experiment = readable(request, pk)
+    require(why_not_change(request.user, experiment))
+    return experiment
+
+
+def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
+    rows = PublishedTable.objects.visible_to(request.user)
+    return get_object_or_404(rows.select_related("owner"), pk=pk)
+
+
+def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
+    """Raises as `editable` does."""
+    row = readable_table(request, pk)
+    require(why_not_change(request.user, row))
+    return row

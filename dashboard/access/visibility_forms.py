@@ -1,0 +1,28 @@
+"""The form that says who may read a row, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Model
+
+from dashboard.planning.experiment_forms import Styled
+from experiments.access.sharing import Sharing
+from experiments.models import User
+
+
+class ReadersForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.share_as(user)
+
+
+def readers_form(model: type[Model]) -> Any:
+    """Return it for rows of `model`, which has a `visibility` and `groups`."""
+    return forms.modelform_factory(
+        model,
+        form=ReadersForm,
+        fields=("visibility", "groups"),
+        widgets={"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple},
+    )

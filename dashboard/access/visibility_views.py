@@ -1,0 +1,80 @@
+"""Who may read what somebody made: one page for everything that can be shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from dashboard.access import link_views
+from dashboard.access.rights import require
+from dashboard.access.visibility_forms import readers_form
+from dashboard.typed_requests import Request
+from experiments.access import audit
+from experiments.access.permissions import why_not_change
+from experiments.execution import lifecycle
+from experiments.models import (
+    Cluster,
+    Environment,
+    Experiment,
+    Image,
+    PublishedTable,
+    ShareLink,
+    Workload,
+)
+from experiments.models.visibility import Visibility
+
+KINDS: dict[str, Any] = {
+    "experiment": Experiment,
+    "table": PublishedTable,
+    "cluster": Cluster,
+    "image": Image,
+    "environment": Environment,
+    "workload": Workload,
+}
+
+
+@require_http_methods(["GET", "POST"])
+def readers(request: Request, kind: str, pk: int) -> HttpResponse:
+    """Decide who may read it; of an experiment also after its launch, by a referee's link.
+
+    "Everybody with the link" leads back here, where the link stands.
+    """
+    if kind not in KINDS:
+        raise Http404
+    row = get_object_or_404(KINDS[kind].objects.visible_to(request.user), pk=pk)
+    require(why_not_change(request.user, row))
+    form = readers_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
+    if request.method == "POST" and form.is_valid():
+        _save(request, form)
+        messages.success(request, f"Readers of {row}: {row.readers}.")
+        if row.visibility == Visibility.PUBLIC:
+            if not ShareLink.objects.of(row).valid().exists():
+                link_views.make_link(request, row)
+            return redirect("readers", kind, pk)
+        return redirect(_home(kind, row))
+    context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}
+    context |= link_views.links_of(request, kind, row)
+    return render(request, "access/visibility/form.html", context)
+
+
+def _save(request: Request, form: Any) -> None:
+    with transaction.atomic():
+        row = form.instance
+        before = audit.state(type(row).objects.get(pk=row.pk))
+        form.save()
+        audit.saved(request.user, row, before)
+        if isinstance(row, Experiment):
+            lifecycle.record(row, "readers changed", why=row.readers, by=request.user)
+
+
+def _home(kind: str, row: Any) -> str:
+    """Where the row is looked at."""
+    if kind in ("cluster", "image", "experiment", "table", "workload"):
+        return reverse(kind, args=[row.pk])
+    return f"{reverse('catalogue')}?tab={kind}s"

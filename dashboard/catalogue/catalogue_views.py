@@ -1,0 +1,91 @@
+"""The catalogue: images, workloads and environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Prefetch
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard.access.rights import readable_keys
+from dashboard.images.image_filters import ImageFilter
+from dashboard.lists import WordFilter, listing
+from dashboard.typed_requests import Request
+from experiments.access.permissions import changeable_among, may_add
+from experiments.images.search import packages_found
+from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
+from experiments.planning.workloads import settings
+from runners.workloads import WORKLOADS
+
+TABS = ("images", "workloads", "environments")
+NOT_LISTED = ("packages", "facts", "recipe")
+"""Columns of an image that no list needs; the first two are large."""
+
+
+@require_GET
+def catalogue(request: Request) -> HttpResponse:
+    """One part of the catalogue; its fragment is what is on its way there."""
+    tab = request.GET.get("tab", TABS[0])
+    context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0]}
+    context["preparing"] = Cluster.objects.visible_to(request.user).exclude(preparing="")
+    context["may_add_images"] = may_add(request.user, Image)
+    if context["tab"] == "images":
+        arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
+        builds = Prefetch("chores", Chore.objects.only("state", "doing", "arrival_id"))
+        context["arrivals"] = list(arrivals.defer("lock", "recipe").prefetch_related(builds))
+        keys = (row.image_id for row in context["arrivals"])
+        context["readable_images"] = readable_keys(request.user, Image, keys)
+        context["arriving"] = any(not row.is_over for row in context["arrivals"])
+    if not request.htmx:
+        parts = {"images": _images, "workloads": _workloads, "environments": _environments}
+        context |= parts[context["tab"]](request)
+        context["changeable"] = changeable_among(request.user, context["listing"].page)
+    return render(request, "catalogue/index.html" + ("#arrivals" if request.htmx else ""), context)
+
+
+def _images(request: Request) -> dict[str, Any]:
+    clusters = Cluster.objects.visible_to(request.user)
+    asked = ImageFilter(request, Image.objects.visible_to(request.user), clusters)
+    here = StagedImage.objects.exclude(state=StagedImage.State.REMOVED).filter(cluster__in=clusters)
+    staged = Prefetch("staged", here.select_related("cluster"))
+    rows = asked.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
+    sorts = {
+        "reference": "reference",
+        "python": "python_version",
+        "framework": "framework",
+        "cuda": "cuda_version",
+        "size": "size_bytes",
+        "created": "created_at",
+    }
+    found = listing(request, rows, sorts=sorts, default="reference")
+    packages = packages_found(found.page, asked.words) if asked.words else {}
+    return {"listing": found, "filter": asked, "packages_found": packages}
+
+
+def _workloads(request: Request) -> dict[str, Any]:
+    asked = WordFilter(request)
+    visible = Workload.objects.visible_to(request.user)
+    rows = visible.filter(name__icontains=asked.words).select_related("owner")
+    sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
+    found = listing(request, rows, sorts=sorts, default="name")
+    told = {row.pk: settings(row).differing for row in found.page}
+    return {"listing": found, "filter": asked, "launchable": WORKLOADS, "differing": told}
+
+
+def _environments(request: Request) -> dict[str, Any]:
+    asked = WordFilter(request)
+    rows = Environment.objects.visible_to(request.user).filter(name__icontains=asked.words)
+    sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
+    found = listing(
+        request,
+        rows.select_related("cluster", "runtime", "staged_image__image").defer(
+            *(f"staged_image__image__{name}" for name in NOT_LISTED)
+        ),
+        sorts=sorts,
+        default="name",
+    )
+    keys = (row.staged_image.image_id for row in found.page if row.staged_image)
+    readable = readable_keys(request.user, Image, keys)
+    return {"listing": found, "filter": asked, "readable_images": readable}

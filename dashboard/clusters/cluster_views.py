@@ -1,0 +1,159 @@
+"""Clusters: whether they are reachable, what they have, and what of ours runs there."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access.rights import require
+from dashboard.lists import WordFilter, listing
+from dashboard.typed_requests import Request
+from experiments.access.permissions import why_not_change, why_not_write_setup_lines
+from experiments.clusters import connection_tests, preflights
+from experiments.clusters.pauses import try_now
+from experiments.execution.tasks import ring, ring_for
+from experiments.models import Chore, Cluster, Experiment, HostKey, Job, Pause
+from experiments.models.checks import fingerprint_of
+
+SORTS = {"name": "name", "contact": "last_seen_at"}
+RECENT = 20
+
+
+@require_GET
+def clusters(request: Request) -> HttpResponse:
+    filters = WordFilter(request)
+    live = Count("jobs", filter=Q(jobs__state__in=Job.LIVE))
+    # A subquery, so that jobs are not multiplied by a join.
+    chores = Chore.objects.filter(cluster=OuterRef("pk"), state__in=Chore.LIVE).values("cluster")
+    live_chores = Coalesce(Subquery(chores.annotate(count=Count("pk")).values("count")), 0)
+    waiting = Count("jobs", filter=Q(jobs__state=Job.State.PLANNED))
+    rows = (
+        Cluster.objects.visible_to(request.user)
+        .filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
+        .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
+        .prefetch_related("partitions", "runtimes", "pauses__partition")
+    )
+    found = listing(request, rows, sorts=SORTS, default="name")
+    return render(request, "clusters/list.html", {"listing": found, "filter": filters})
+
+
+@require_GET
+def cluster(request: Request, pk: int) -> HttpResponse:
+    """One cluster; jobs of experiments that the reader may not see are only counted."""
+    clusters = Cluster.objects.visible_to(request.user)
+    row = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
+    visible = Experiment.objects.visible_to(request.user)
+    imported = row.experiments.filter(pk__in=visible.values("pk"), imported_at__isnull=False)
+    alive = row.jobs.filter(state__in=Job.LIVE)
+    context = {
+        "cluster": row,
+        "way": row.way(),
+        "live_jobs": alive.count() + row.chores.filter(state__in=Chore.LIVE).count(),
+        "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
+        "imported": imported.select_related("owner")[:RECENT],
+        "jobs": alive.filter(experiment__in=visible)
+        .select_related("experiment", "workload")
+        .defer("script", "experiment__plan")[:RECENT],
+        "chores": Chore.objects.visible_to(request.user)
+        .filter(cluster=row)
+        .exclude(state__in=Chore.FINAL)
+        .select_related("owner", "staged_image__image", "environment", "arrival", "image")
+        .defer("script", "output_tail", "result")[:RECENT],
+        "findings": preflights.findings(row),
+        "tests": connection_tests.seen(row.credential, row) if row.credential else None,
+        "host_key": preflights.host_key(row),
+        "pinned": fingerprint_of(row.host_key),
+        "pauses": [
+            (pause, pause.jobs.count())
+            for pause in row.pauses.select_related("partition", "experiment", "cluster")
+            if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
+        ],
+        "may_check": not preflights.why_not_check(row, request.user),
+        "may_pin": not why_not_write_setup_lines(request.user, row),
+    }
+    template = "clusters/detail.html" + ("#live" if request.htmx else "")
+    return render(request, template, context)
+
+
+@require_POST
+def check(request: Request, pk: int) -> HttpResponse:
+    """Ask for a check. A worker makes it; the page shows it when it is there."""
+    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
+    require(preflights.why_not_check(row, request.user))
+    ring_for(preflights.ask_for_check(row, request.user))
+    return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
+def take_limits(request: Request, pk: int) -> HttpResponse:
+    """Take over the limits that the last check suggests."""
+    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
+    require(why_not_change(request.user, row))
+    if found := preflights.take_suggested_limits(row, request.user):
+        live, seconds = found["max_live_jobs"], found["poll_seconds"]
+        messages.success(request, f"{row}: {live} live jobs, a status call every {seconds} s.")
+    return redirect(reverse("cluster", args=[pk]) + "#checks")
+
+
+@require_POST
+def try_pause(request: Request, pk: int) -> HttpResponse:
+    """Have the next visit try what a site has not taken, without waiting any longer."""
+    seen = Pause.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
+    row = seen.select_related("cluster").filter(pk=pk).first()
+    if row is None:  # it has ended meanwhile
+        messages.info(request, "It is over: jobs are sent again.")
+        return _back_from_pause(request, None)
+    require(preflights.why_not_check(row.cluster, request.user))
+    try_now(Pause.objects.filter(pk=pk))
+    ring(row.cluster_id)
+    messages.info(request, "Tare tries again at its next visit, in a few seconds.")
+    return _back_from_pause(request, row)
+
+
+def _back_from_pause(request: Request, row: Pause | None) -> HttpResponse:
+    """Return to the page whose button was pressed."""
+    experiment = request.POST.get("experiment", "")
+    if experiment.isdecimal() and len(experiment) < 19:
+        return redirect("experiment", int(experiment))
+    return redirect("cluster", row.cluster_id) if row else redirect("clusters")
+
+
+@require_POST
+def test_connection(request: Request, pk: int) -> HttpResponse:
+    """Ask for a log-in over every jump host, and nothing else."""
+    row = get_object_or_404(
+        Cluster.objects.visible_to(request.user).exclude(credential=None), pk=pk, transport="ssh"
+    )
+    require(preflights.why_not_check(row, request.user))
+    assert row.credential
+    ring_for(connection_tests.ask(row.credential, request.user, cluster=row))
+    return redirect(reverse("cluster", args=[pk]) + "#connection")
+
+
+@require_POST
+def fetch_host_key(request: Request, pk: int) -> HttpResponse:
+    """Ask for the key that the host shows, for a person to compare."""
+    row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
+    require(why_not_change(request.user, row))
+    ring_for(preflights.ask_for_host_key(row, request.user))
+    return redirect(reverse("cluster", args=[pk]) + "#host-key")
+
+
+@require_POST
+def pin_host_key(request: Request, pk: int) -> HttpResponse:
+    """Trust a key that was shown by its fingerprint, and compared."""
+    seen = HostKey.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
+    row = get_object_or_404(seen.select_related("cluster"), pk=pk)
+    require(why_not_write_setup_lines(request.user, row.cluster))
+    try:
+        preflights.pin(row, request.user)
+    except preflights.NotPinned as problem:
+        messages.error(request, str(problem))
+    else:
+        messages.success(request, f"Pinned {row.fingerprint}. Tare talks to no other host now.")
+    return redirect(reverse("cluster", args=[row.cluster_id]) + "#host-key")

@@ -1,0 +1,215 @@
+"""Credentials: made here or handed in, shared, tried, rotated and taken away. Never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard.access.rights import require
+from dashboard.clusters.credential_forms import (
+    CertificateForm,
+    CredentialForm,
+    ImportForm,
+    ShareForm,
+)
+from dashboard.lists import WordFilter, listing
+from dashboard.typed_requests import Request
+from experiments.access import audit
+from experiments.access.permissions import may_change, why_not_add, why_not_change
+from experiments.clusters import authorized_keys, connection_tests
+from experiments.clusters import credentials as keys
+from experiments.execution.tasks import ring_for
+from experiments.models import Credential, Origin
+
+SORTS = {"name": "name", "account": "user_name", "used": "last_used_at"}
+ENTRIES = 20  # of its history
+
+
+@require_GET
+def credentials(request: Request) -> HttpResponse:
+    """Those that the reader may use."""
+    _only_for_makers(request)
+    filters = WordFilter(request)
+    words = Q(name__icontains=filters.words) | Q(user_name__icontains=filters.words)
+    rows = Credential.objects.usable_by(request.user).filter(words)
+    rows = rows.select_related("owner").prefetch_related("clusters", "users", "groups")
+    found = listing(request, rows, sorts=SORTS, default="name")
+    return render(request, "clusters/credentials/list.html", {"listing": found, "filter": filters})
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    """A pair that is made here: the private half never travels."""
+    _only_for_makers(request)
+    form = CredentialForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        row = keys.add(form.instance, keys.new_pair(), Origin.GENERATED, request.user)
+        messages.success(request, f"{row} is made. Install its public half, then test it.")
+        return redirect(row)
+    return render(request, "clusters/credentials/new.html", {"form": form})
+
+
+@sensitive_post_parameters("private_key", "passphrase")
+@require_http_methods(["GET", "POST"])
+def hand_in(request: Request) -> HttpResponse:
+    """A key that somebody has already."""
+    _only_for_makers(request)
+    form = ImportForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid() and form.pair:
+        row = keys.add(form.instance, form.pair, Origin.IMPORTED, request.user)
+        messages.success(request, f"{row} is kept, encrypted: {row.fingerprint}.")
+        return redirect(row)
+    return render(request, "clusters/credentials/import.html", {"form": form})
+
+
+@require_GET
+def credential(request: Request, pk: int) -> HttpResponse:
+    """One credential: what may be known of it."""
+    return _page(request, _readable(request, pk))
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: Request, pk: int) -> HttpResponse:
+    """Its name and account. A key is not edited: it is rotated."""
+    row = _changeable(request, pk)
+    before = audit.state(row)
+    form = CredentialForm(request.POST or None, instance=row)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        audit.saved(request.user, row, before)
+        return redirect(row)
+    return render(request, "clusters/credentials/new.html", {"form": form, "credential": row})
+
+
+@require_GET
+def gate_script(request: Request) -> HttpResponse:
+    """The script of the forced command: no secret, and the same for every key."""
+    answer = HttpResponse(
+        authorized_keys.gate_script(), content_type="text/x-python; charset=utf-8"
+    )
+    answer["Content-Disposition"] = 'inline; filename="tare-gate.py"'
+    return answer
+
+
+@require_POST
+def share(request: Request, pk: int) -> HttpResponse:
+    row = _changeable(request, pk)
+    form = ShareForm(request.POST, instance=row)
+    if not form.is_valid():
+        return _page(request, row, share=form)
+    keys.share(row, form.cleaned_data["users"], form.cleaned_data["groups"], request.user)
+    messages.success(request, "Kept who may use it.")
+    return redirect(row)
+
+
+@require_POST
+def certificate(request: Request, pk: int) -> HttpResponse:
+    """Add or renew a certificate: it must belong to the key, or to the one that is to follow."""
+    row = _changeable(request, pk)
+    form = CertificateForm(request.POST, request.FILES)
+    form.is_valid()  # nothing in it is required
+    try:
+        found = keys.add_certificate(row, form.text(), request.user)
+    except ValidationError as problem:
+        form.add_error("certificate_file", problem)
+    except keys.NotDone as problem:
+        form.add_error("certificate", str(problem))
+    else:
+        messages.success(request, f"The certificate {found.key_id} is kept: {found.dates}.")
+        return redirect(row)
+    return _page(request, row, certificate_form=form)
+
+
+@require_POST
+def test(request: Request, pk: int) -> HttpResponse:
+    """Log in, on every cluster that uses it, with its key or with the one that is to follow."""
+    row = _readable(request, pk)
+    new_key = "new" in request.POST
+    if new_key:
+        require(why_not_change(request.user, row))
+    ring_for(connection_tests.ask(row, request.user, new_key=new_key and row.is_rotating))
+    return redirect(f"{row.get_absolute_url()}#{'rotation' if new_key else 'tests'}")
+
+
+@require_POST
+def rotate(request: Request, pk: int) -> HttpResponse:
+    return _do(
+        request,
+        pk,
+        keys.begin_rotation,
+        "A new pair is made. Install its line beside the old one, then try it.",
+    )
+
+
+@require_POST
+def give_up(request: Request, pk: int) -> HttpResponse:
+    return _do(request, pk, keys.give_up_rotation, "The new key is erased; the old one stays.")
+
+
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    row = _changeable(request, pk)
+    try:
+        keys.delete(row, request.user)
+    except keys.NotDone as problem:
+        messages.error(request, f"Not deleted: {problem}")
+        return redirect(row)
+    messages.success(request, f"{row} is erased. Take its line out of ~/.ssh/authorized_keys.")
+    return redirect("credentials")
+
+
+def _do(
+    request: Request, pk: int, verb: Callable[[Credential, Any], None], words: str
+) -> HttpResponse:
+    row = _changeable(request, pk)
+    try:
+        verb(row, request.user)
+    except keys.NotDone as problem:
+        messages.error(request, str(problem))
+    else:
+        messages.success(request, words)
+    return redirect(f"{row.get_absolute_url()}#rotation")
+
+
+def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
+    context: dict[str, Any] = {
+        "credential": row,
+        "clusters": row.clusters.order_by("name"),
+        "lines": authorized_keys.lines(row, keys.public_of(row)),
+        "next_lines": authorized_keys.lines(row, row.next_public_key) if row.is_rotating else [],
+        "gate_version": authorized_keys.GATE_VERSION,
+        "gate_digest": authorized_keys.gate_digest(),
+        "certificate": keys.certificate_of(row.certificate),
+        "next_certificate": keys.certificate_of(row.next_certificate),
+        "tests": connection_tests.seen(row),
+        "may_change": may_change(request.user, row),
+        "entries": audit.entries_of(row)[:ENTRIES],
+        "share": ShareForm(instance=row),
+        "certificate_form": CertificateForm(),
+    }
+    template = "clusters/credentials/detail.html" + ("#live" if request.htmx else "")
+    return render(request, template, context | forms)
+
+
+def _readable(request: Request, pk: int) -> Credential:
+    rows = Credential.objects.usable_by(request.user).select_related("owner")
+    _only_for_makers(request)
+    return get_object_or_404(rows, pk=pk)
+
+
+def _changeable(request: Request, pk: int) -> Credential:
+    row = _readable(request, pk)
+    require(why_not_change(request.user, row))
+    return row
+
+
+def _only_for_makers(request: Request) -> None:
+    require(why_not_add(request.user, Credential))

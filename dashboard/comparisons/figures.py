@@ -1,0 +1,274 @@
+"""Every figure of a comparison, in the order of the page: what is drawn for which numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.charts import (
+    Figure,
+    Marks,
+    Row,
+    accuracy_curves,
+    bars,
+    efficiency,
+    equivalence,
+    forest,
+    loss_curves,
+    run_order,
+    scaling,
+    slopes,
+    strip,
+    tails,
+)
+from dashboard.comparisons.scaling_table import ScalingTable, scaling_table
+from experiments.comparisons import Comparison, Group
+from experiments.comparisons.scales import Scaling
+from experiments.comparisons.series import Inside
+from experiments.statistics import numbers
+from experiments.statistics.steps import Losses, agreement_words
+
+FOREST = (
+    "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
+    "thick line lies inside it."
+)
+STRIP = "Every run; the tick is the median."
+CLICK = " A click on a point opens its run."
+SLOPES = (
+    "Each line is a block, from the baseline to the environment: parallel lines are one effect."
+)
+ORDER = "The same runs in the order in which they began: drift would show here."
+EQUIVALENCE = (
+    "What another margin would have said: each curve crosses {} at the smallest margin that "
+    "these runs prove, which stands beside its name."
+)
+
+BARS = (
+    "The same ratios as bars. Whiskers are {} intervals: of the ratio, which holds the "
+    "baseline’s own uncertainty, and on the baseline’s bar of its mean alone."
+)
+SCALING = {
+    "strong": "Strong scaling: the work of the whole job stays the same.",
+    "weak": "Weak scaling: the work of each GPU stays the same.",
+    "": "Nobody said whether the batch is that of the whole job (strong scaling) or of each GPU "
+    "(weak): a time has no ideal then.",
+}
+IDEAL = (
+    " Dashed: the ideal from each environment’s smallest scale. Points are geometric means with "
+    "95 % intervals; nothing was measured between them."
+)
+EFFICIENCY = (
+    "The speed-up over the smallest scale as a share of the ideal one, with 95 % intervals that "
+    "hold the uncertainty of that base too."
+)
+TAILS = (
+    "The ECDF from its tail: steps of all runs after their start-up, pooled, to look at rare "
+    "slow ones. Nothing is tested on pooled steps; the verdict comes from whole runs. A curve ends "
+    "at its longest step."
+)
+LOGGED = " The logs have means of several steps, which hide rare slow ones."
+UNKNOWN_SEEDS = "The seeds of these runs are not known: their losses are not compared to the bit."
+LOSSES = "A thin line a run, the thick one the median of an environment."
+ACCURACY = (
+    "Each point is an evaluation on images that were not trained on, against the time in steps "
+    "until then; evaluations themselves do not count."
+)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with what it says; `id` names its element and its files."""
+
+    id: str
+    figure: Figure
+    words: str
+    title: str = ""
+    """The heading of a plot that has a panel of its own."""
+    wide: bool = False
+    """Whether it may scroll inside its box rather than shrink."""
+    folded: bool = False
+    """Whether it says again what another plot says, and is opened by who wants it so."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The plots of one group."""
+
+    group: Group
+    plots: list[Plot]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Plots that belong beside each other."""
+
+    title: str
+    plots: list[Plot]
+    asks: bool = False
+    """Whether the reader has to say whose batch it is: strong or weak scaling."""
+    table: ScalingTable | None = None
+    """The same as papers print it."""
+
+
+def overall(comparison: Comparison) -> list[Plot]:
+    """Return the plots that look at all groups together, each for a panel of its own."""
+    return list(_overall(comparison))
+
+
+def sections(comparison: Comparison) -> list[Section]:
+    """Return the plots of each group."""
+    return [
+        Section(group, list(_of_group(comparison, group, index)))
+        for index, group in enumerate(comparison.groups)
+    ]
+
+
+def _overall(comparison: Comparison) -> Iterator[Plot]:
+    metrics = {group.metric.name for group in comparison.groups}
+    rows = [
+        Row(group.title if len(metrics) > 1 else group.name or group.title, pair)
+        for group in comparison.groups
+        for pair in group.pairs
+    ]
+    if rows:
+        figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
+        words = FOREST.format(*comparison.levels)
+        heading = " · ".join(
+            [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
+        )
+        yield Plot("forest", figure, words, heading, wide=True)
+
+    shown = [row for row in rows if row.pair.ratio is not None]
+    if shown:
+        directions = {group.metric.better for group in comparison.groups if group.pairs}
+        agreed = directions.pop() if len(directions) == 1 else None
+        figure = bars(shown, marks=comparison.marks, better=agreed)
+        yield Plot(
+            "bars",
+            figure,
+            BARS.format(comparison.levels[0]),
+            "The same as bars",
+            wide=True,
+            folded=True,
+        )
+
+
+def scaling_panels(found: list[Scaling], marks: Marks) -> list[Panel]:
+    """Return the value against GPUs of each workload, and beside it the efficiency."""
+    return [
+        Panel(
+            " · ".join(filter(None, (_kind(one), one.name, one.metric.name))),
+            list(_scaling(one, index, marks)),
+            asks=not one.kind,
+            table=scaling_table(one, marks),
+        )
+        for index, one in enumerate(found)
+    ]
+
+
+def _kind(one: Scaling) -> str:
+    return f"{one.kind.capitalize()} scaling" if one.kind else "Scaling"
+
+
+def _scaling(one: Scaling, index: int, marks: Marks) -> Iterator[Plot]:
+    metric = one.metric
+    figure = scaling(
+        one.levels,
+        unit=metric.unit,
+        metric=metric.label.lower(),
+        better=metric.better or "lower",
+        batch=one.batch,
+        marks=marks,
+    )
+    has_ideal = one.kind != "" or metric.better == "higher"
+    yield Plot(f"scaling-{index}", figure, SCALING[one.kind] + IDEAL * has_ideal)
+    if any(gain.efficiency is not None for gain in one.gains):
+        left_out = sorted({gain.flaw for gain in one.gains if gain.efficiency is None})
+        said = EFFICIENCY + "".join(f" Left out: {flaw}." for flaw in left_out)
+        yield Plot(f"efficiency-{index}", efficiency(one.gains, marks=marks), said)
+
+
+def inside_plots(found: Inside, marks: Marks, name: str) -> list[Plot]:
+    """Return what the steps inside a group's runs show; `name` sets their ids apart."""
+    plots = []
+    if found.tails:
+        figure = tails(found.tails, unit="s", metric="step time", marks=marks)
+        said = TAILS + LOGGED * found.is_logged
+        plots.append(Plot(f"tails-{name}", figure, said, "Step times"))
+    if found.losses.curves:
+        figure = loss_curves(
+            found.losses.curves, found.losses.medians, metric="loss", unit="1", marks=marks
+        )
+        said = LOSSES + _thinned(found.losses)
+        plots.append(Plot(f"losses-{name}", figure, said, "Loss"))
+    if found.accuracies:
+        figure = accuracy_curves(
+            found.accuracies, metric="accuracy", marks=marks, target=found.target or None
+        )
+        plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
+    for number, one in enumerate(found.others):
+        figure = loss_curves(
+            one.drawn.curves,
+            one.drawn.medians,
+            metric=one.metric.replace("_", " "),
+            unit=one.unit,
+            marks=marks,
+            log=False,
+        )
+        said = LOSSES + _thinned(one.drawn)
+        plots.append(Plot(f"other-{number}-{name}", figure, said, f"{one.metric}, step by step"))
+    return plots
+
+
+def _thinned(losses: Losses) -> str:
+    drawn, steps = losses.drawn_steps, losses.steps
+    return f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
+
+
+def loss_words(found: Inside, baseline: str) -> list[str]:
+    """Return what the losses of equal seeds say of each environment."""
+    if found.losses.curves and not found.losses.agreements:
+        return [UNKNOWN_SEEDS]
+    return agreement_words(found.losses.agreements, baseline=baseline)
+
+
+def quantile_words(found: Inside) -> list[tuple[str, list[str]]]:
+    """Return each environment with its steps, median, tail and longest step; one unit for all."""
+    factor, unit = numbers.si([one.quantiles[0.95] for one in found.tails], "s")
+    middle = max((one.quantiles[0.5] * factor for one in found.tails), default=1.0)
+    decimals = max(0, 3 - math.floor(math.log10(middle))) if middle > 0 else 3
+    return [
+        (
+            one.environment,
+            [
+                f"{one.steps:,}",
+                str(one.runs),
+                *(f"{numbers.fixed(v * factor, decimals)} {unit}" for v in one.quantiles.values()),
+            ],
+        )
+        for one in found.tails
+    ]
+
+
+def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+    marks = comparison.marks
+    words: dict[str, Any] = {
+        "unit": group.metric.unit,
+        "metric": group.metric.label.lower(),
+        "marks": marks,
+    }
+    # A published figure for each environment is no distribution; a run has a page to be opened.
+    several = len(group.samples) > len({sample.environment for sample in group.samples})
+    if several or (group.samples and comparison.runs_have_pages):
+        said = STRIP + CLICK * comparison.runs_have_pages
+        yield Plot(f"strip-{index}", strip(group.samples, **words), said)
+    if any(pair.n_blocks for pair in group.pairs):
+        yield Plot(f"slopes-{index}", slopes(group.samples, **words), SLOPES)
+    if any(sample.started is not None for sample in group.samples):
+        yield Plot(f"order-{index}", run_order(group.samples, **words), ORDER)
+    if any(pair.smallest_margin is not None for pair in group.pairs):
+        level = numbers.level(comparison.alpha)
+        curve = equivalence(group.pairs, margin=comparison.margin, marks=marks)
+        yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))

@@ -1,0 +1,177 @@
+"""A comparison as LaTeX: a booktabs table and the paragraphs on methods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dashboard.comparisons.methods import methods
+from experiments.comparisons import Comparison, Group
+from experiments.statistics import Measured, Pair, numbers
+from experiments.statistics.everywhere import Everywhere
+from experiments.statistics.verdict_sentences import at_the_look
+
+SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        # A row that begins with one of these would be read as an option of the line break before.
+        "[": "{[}",
+        "]": "{]}",
+        "*": "{*}",
+        "−": r"\ensuremath{-}",
+        "±": r"\ensuremath{\pm}",
+        "µ": r"\ensuremath{\mu}",
+        **{character: f"\\{character}" for character in "{}$&#%_"},
+    }
+)
+COLUMNS = 9
+
+
+def headings(comparison: Comparison) -> tuple[str, ...]:
+    wide, narrow = comparison.levels
+    return (
+        "Environment",
+        "Data",
+        "Mean ± SD",
+        f"Ratio [{wide} CI]",
+        f"{narrow} CI",
+        "p, difference",
+        "p, equivalence",
+        "Provable margin",
+        "Verdict",
+    )
+
+
+def escape(text: str) -> str:
+    """Return the text on one line, every character as itself; control characters are dropped."""
+    visible = "".join(c for c in text if c.isprintable() or c.isspace())
+    one_line = " ".join(visible.split())
+    # Two hyphens would become a dash.
+    return re.sub("-(?=-)", "-{}", one_line.translate(SPECIAL))
+
+
+def comparison_tex(comparison: Comparison) -> str:
+    """Return a table and paragraphs to be put into a paper."""
+    notes: list[str] = []
+    body = [line for group in comparison.groups for line in _group(group, notes)]
+    body += _everywhere(comparison)
+    return "\n".join(
+        [
+            r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later.",
+            r"\begin{table*}",
+            r"  \centering",
+            rf"  \caption{{{escape(comparison.question)}}}",
+            rf"  \label{{tab:tare-{comparison.key}}}",
+            r"  \footnotesize",
+            r"  \setlength{\tabcolsep}{4pt}",
+            r"  \begin{tabular}{llrrrrrrl}",
+            r"    \toprule",
+            f"    {_row(headings(comparison))}",
+            *body,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            *(rf"  \par\raggedright\textsuperscript{{{i}}}~{n}" for i, n in enumerate(notes, 1)),
+            r"\end{table*}",
+            "",
+            r"\paragraph{Methods}",
+            "\n\n".join(map(escape, methods(comparison))),
+            "",
+        ]
+    )
+
+
+def _group(group: Group, notes: list[str]) -> Iterator[str]:
+    """Yield the lines of one workload and scale; reasons of stamps are added to the notes."""
+    title = ": ".join(filter(None, (group.name, group.metric.label.lower())))
+    if group.problem:
+        title += f". {group.problem}"
+    yield r"    \midrule"
+    yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    means = [mean for pair in group.pairs for mean in (pair.baseline_mean, pair.environment_mean)]
+    prefix = numbers.si(means, group.metric.unit)
+    above = None
+    for pair in group.pairs:
+        # Pairs that lack different blocks do not share their baseline's numbers.
+        baseline = (
+            f"{pair.baseline} (baseline)",
+            "",
+            _spread(pair.baseline_mean, pair.baseline_sd, group.metric, prefix),
+        )
+        if baseline != above:
+            yield f"    {_row((*baseline, *[''] * (COLUMNS - len(baseline))))}"
+        above = baseline
+        mark = ""
+        stamps = zip(pair.stamps, pair.reasons, strict=True)
+        said = [f"{stamp}: {reason}" for stamp, reason in stamps]
+        if pair.look:
+            said = [*filter(None, (at_the_look(pair, pair.look), pair.look.later)), *said]
+        if said:
+            notes.append(escape(" ".join(said)))
+            mark = rf"\textsuperscript{{{len(notes)}}}"
+        yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
+
+
+def _everywhere(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines of what all groups say together."""
+    if not comparison.everywhere:
+        return
+    title = (
+        "All configurations: the geometric mean of the ratios, where they do not differ; p, "
+        "equivalence is that of the mean, and in brackets the largest of all"
+    )
+    yield r"    \midrule"
+    yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
+    for one in comparison.everywhere:
+        cells = (
+            one.environment,
+            numbers.count(one.cells, "configuration"),
+            "",
+            _common_ratio(one),
+            numbers.ratio(one.geometric_mean_ratio, one.ci_equivalence).partition(" ")[2],
+            numbers.p_value(one.p_difference),
+            _p(one.p_equivalence, one.largest_p_equivalence),
+            "",
+            "equivalent in all" if one.equivalent_in_all else "not shown in all",
+        )
+        yield f"    {_row(cells)}"
+
+
+def _common_ratio(one: Everywhere) -> str:
+    if one.ratios_differ:
+        return f"{numbers.ratio(one.smallest_ratio)} to {numbers.ratio(one.largest_ratio)}"
+    return numbers.ratio(one.geometric_mean_ratio, one.ci_difference)
+
+
+def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:
+    return (
+        pair.environment,
+        pair.size,
+        _spread(pair.environment_mean, pair.environment_sd, metric, prefix),
+        numbers.ratio(pair.ratio, pair.ci_difference),
+        numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2],
+        _p(pair.p_difference, pair.p_difference_holm),
+        _p(pair.p_equivalence, pair.p_equivalence_holm),
+        numbers.provable(pair.smallest_margin),
+        str(pair.verdict),
+    )
+
+
+def _row(cells: tuple[str, ...], mark: str = "") -> str:
+    return " & ".join(map(escape, cells)) + mark + r" \\"
+
+
+def _spread(
+    mean: float | None, sd: float | None, metric: Measured, prefix: tuple[float, str]
+) -> str:
+    unit = "" if metric.unit == "1" else metric.unit
+    return numbers.spread(mean, sd, 0, unit, prefix=prefix).partition(" (")[0]
+
+
+def _p(p: float | None, holm: float | None) -> str:
+    text = numbers.p_value(p)
+    return text if holm is None else f"{text} ({numbers.p_value(holm)})"

@@ -1,0 +1,219 @@
+"""The form of a published table: its text, what each column is, and what to compare with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from dashboard.planning.experiment_forms import PercentField, Styled
+from experiments.access.sharing import Sharing
+from experiments.comparisons.published_tables import (
+    MOST_BYTES,
+    Preview,
+    as_kept,
+    preview,
+    reading_of,
+)
+from experiments.models import PublishedTable, User
+from experiments.statistics import numbers
+from experiments.statistics.published.columns import ROLES, Reading
+from experiments.statistics.published.printed import TableError
+from experiments.statistics.published.sheets import text_of
+
+ROLE_WORDS = {
+    "environment": "environment",
+    "mean": "mean",
+    "sd": "standard deviation",
+    "se": "standard error",
+    "n": "runs (n)",
+    "steps": "steps of one run",
+    "value": "value of one run",
+    "block": "block of the run",
+    "run": "name of the run",
+    "node": "node of the run",
+    "began": "when the run began",
+    "state": "state: only succeeded counts",
+    "unit": "unit",
+    "direction": "lower or higher is better",
+    "precision": "rounded to",
+    "arm": "numbers of this environment",
+    "label": "label of the cell",
+    "ignore": "ignored",
+}
+HINTS = {
+    "better is not said": "It can be said above, under “What no column says”.",
+    "the unit is hh:mm": "It can be said above, under “What no column says”.",
+    "name it sd or se": "It can be chosen here, below the name of the column.",
+    "has the same labels": "Columns that tell no cells apart can be ignored here.",
+}
+"""By a part of the problem: where in the form to solve it."""
+TOO_LARGE = (
+    f"This is more than the {MOST_BYTES // 10**6} MB that a page takes; nothing was read or kept. "
+    "A table of results has one row a run: steps of a run are one value, their mean. For a larger "
+    "file there is manage.py compare_table."
+)
+
+
+class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """Reads the table as soon as there is a text; `preview` says what came of it."""
+
+    text = forms.CharField(
+        label="The table",
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 9, "spellcheck": "false", "wrap": "off"}),
+        help_text="Pasted from a spreadsheet or a CSV file: the first row names the columns.",
+    )
+    file = forms.FileField(
+        label="or a file", required=False, help_text="CSV with commas, semicolons or tabs."
+    )
+    baseline = forms.CharField(required=False, max_length=200)
+    margin = PercentField(
+        initial=0.02, help_text="The largest difference that you would still call the same."
+    )
+    unit = forms.CharField(
+        required=False, max_length=30, help_text="If no column says it: s, images/s, hh:mm."
+    )
+    better = forms.ChoiceField(
+        label="Better is",
+        required=False,
+        choices=[("", "as the unit tells"), ("lower", "lower"), ("higher", "higher")],
+    )
+    n = forms.IntegerField(
+        label="Runs behind each mean",
+        required=False,
+        min_value=1,
+        max_value=1_000_000,
+        widget=forms.TextInput(attrs={"inputmode": "numeric"}),
+        help_text="If no column says it.",
+    )
+
+    class Meta:
+        model = PublishedTable
+        fields = ("question", "source", "text", "baseline", "margin", "visibility", "groups")
+        widgets: ClassVar = {"groups": forms.CheckboxSelectMultiple}
+        help_texts: ClassVar = {
+            "question": "Empty: it is made from the environments.",
+            "source": "Where it was published: a citation, or a link.",
+        }
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.share_as(user)
+        self.fields["question"].required = False
+        self.fields["text"].validators = []  # what is no text is told better when it is read
+        self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
+        self.unreadable = ""
+        if self.instance.pk and not self.is_bound:
+            said = ("unit", "better", "n")
+            self.initial.update({name: self.instance.reading.get(name) for name in said})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("file"):
+            # The size of the request was looked at before it was read.
+            try:
+                cleaned["text"] = text_of(cleaned["file"].read())
+            except TableError as error:
+                self.unreadable = str(error)
+        if not cleaned.get("text", "").strip() and not self.unreadable:
+            self.add_error("text", ValidationError("Paste a table, or choose a file."))
+        elif self.preview.problem:
+            self.add_error(None, ValidationError(self.preview.problem))
+        if not cleaned.get("question") and not self.preview.problem:
+            cleaned["question"] = self.suggested_question
+        cleaned["baseline"] = self.preview.baseline
+        return cleaned
+
+    @property
+    def table_text(self) -> str:
+        """What was pasted, or what the file held."""
+        if not self.is_bound:
+            return str(self.instance.text)
+        text: str = getattr(self, "cleaned_data", {}).get("text") or ""
+        return text
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What was said in this form; of the columns, what differs from what it showed."""
+        if not self.is_bound:
+            return reading_of(self.instance.reading)
+        cleaned = getattr(self, "cleaned_data", {})
+        return Reading(
+            _roles(self.data),
+            cleaned.get("unit") or "",
+            cleaned.get("better") or None,
+            cleaned.get("n"),
+        )
+
+    @cached_property
+    def preview(self) -> Preview:
+        if self.unreadable:
+            return Preview(problem=self.unreadable)
+        if not self.table_text.strip():
+            return Preview()
+        asked = self.data.get("baseline", "") if self.is_bound else self.instance.baseline
+        margin = getattr(self, "cleaned_data", {}).get("margin") or self.instance.margin
+        return preview(self.table_text, reading=self.reading, baseline=asked, margin=margin)
+
+    @property
+    def hint(self) -> str:
+        """Where in the form to say what the table does not."""
+        return next((hint for asked, hint in HINTS.items() if asked in self.preview.problem), "")
+
+    @property
+    def said(self) -> str:
+        """The columns' roles that a person chose, for the next round."""
+        return json.dumps(dict(self.reading.roles))
+
+    @property
+    def suggested_question(self) -> str:
+        """What the table is about, as far as it can be told from it."""
+        baseline = self.preview.baseline
+        others = [name for name in self.preview.environments if name != baseline]
+        if not others:
+            return "A published table"
+        listed = numbers.listed([*others[:2], "others"] if len(others) > 2 else others)
+        do = "does" if len(others) == 1 else "do"
+        question = f"What {do} {listed} cost compared with {baseline}?"
+        return question if len(question) <= 300 else "A published table"
+
+    @property
+    def role_choices(self) -> list[tuple[str, str]]:
+        return list(ROLE_WORDS.items())
+
+    def save(self, commit: bool = True) -> PublishedTable:
+        self.instance.reading = as_kept(self.reading)
+        row: PublishedTable = super().save(commit)
+        return row
+
+
+def _roles(data: Mapping[str, Any]) -> dict[str, str]:
+    """Column -> role: what was chosen before, and what was chosen now.
+
+    Column k of the page was called `name-k`, showed `shown-k` and has `role-k` now.
+    """
+    try:
+        said = json.loads(data.get("said") or "{}")
+    except (ValueError, RecursionError):
+        said = {}
+    roles = dict(said) if isinstance(said, dict) else {}
+    for key in data:
+        place = key.removeprefix("name-")
+        chosen = data.get(f"role-{place}")
+        if place != key and chosen and chosen != data.get(f"shown-{place}"):
+            roles[data[key]] = chosen
+    metric = data.get("metric")
+    if metric and metric != data.get("shown-metric"):
+        roles = {name: role for name, role in roles.items() if role != "value"} | {metric: "value"}
+    header = {data[key] for key in data if key.startswith("name-") and "\x00" not in data[key]}
+    return {
+        name: role
+        for name, role in roles.items()
+        if isinstance(role, str) and role in ROLES and name in header
+    }

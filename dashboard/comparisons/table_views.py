@@ -1,0 +1,90 @@
+"""Published tables: pasted or uploaded, looked at, kept, changed, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.access.rights import editable_table, for_makers_of
+from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
+from dashboard.typed_requests import Request, whole_number
+from experiments.comparisons.published_tables import MOST_BYTES
+from experiments.models import PublishedTable
+
+MOST_SENT = MOST_BYTES + 400_000
+"""Of a whole request: the table once, and the other fields."""
+MOST_DRAINED = 200_000_000
+CHUNK = 1 << 16
+
+
+# Django's check of the token reads the whole request, so its size is looked at before that.
+@csrf_exempt
+@for_makers_of(PublishedTable)
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    if _too_large(request):
+        return _refused(request)
+    return _form(request, PublishedTable(owner=request.user))
+
+
+@csrf_exempt
+@require_http_methods(["GET", "POST"])
+def edit(request: Request, pk: int) -> HttpResponse:
+    row = editable_table(request, pk)
+    return _refused(request) if _too_large(request) else _form(request, row)
+
+
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    row = editable_table(request, pk)
+    row.delete()
+    messages.info(request, f"Deleted: {row.question}")
+    return redirect(f"{reverse('compare')}?tab=tables")
+
+
+@csrf_protect
+def _form(request: Request, row: PublishedTable) -> HttpResponse:
+    """Show, preview or keep; whoever has not seen what was read is shown it first."""
+    if request.method == "GET":
+        return _page(request, TableForm(instance=row, user=request.user))
+    form = TableForm(request.POST, request.FILES, instance=row, user=request.user)
+    valid = form.is_valid()
+    tried = request.POST.get("action") == "save" and "baseline" in request.POST
+    if valid and tried:
+        return redirect(form.save())
+    refused = "Not compared" if tried or request.POST.get("attempted") else ""
+    return _page(request, form, "#preview" if request.htmx else "", refused)
+
+
+def _page(request: Request, form: TableForm, fragment: str = "", refused: str = "") -> HttpResponse:
+    context: dict[str, Any] = {"form": form, "most_bytes": MOST_BYTES, "too_large": TOO_LARGE}
+    context["refused"] = refused
+    return render(request, f"comparisons/table_form.html{fragment}", context)
+
+
+def _too_large(request: HttpRequest) -> bool:
+    """Whether the request is larger than any table that is taken; it is thrown away, not kept.
+
+    It is still received, up to a limit: a browser that is interrupted shows no answer.
+    """
+    length = whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
+    if length <= MOST_SENT:
+        return False
+    while length <= MOST_DRAINED and request.read(CHUNK):
+        pass
+    return True
+
+
+def _refused(request: Request) -> HttpResponse:
+    form = TableForm(instance=PublishedTable(owner=request.user), user=request.user)
+    form.unreadable = TOO_LARGE
+    # htmx shows nothing of an answer that says 413.
+    answer = _page(request, form, "#preview" if request.htmx else "")
+    answer.status_code = 200 if request.htmx else 413
+    return answer

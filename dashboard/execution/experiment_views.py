@@ -1,0 +1,260 @@
+"""The list of experiments, and one experiment while it runs and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access.rights import by_link, editable, readable
+from dashboard.execution.matrix import matrix
+from dashboard.lists import ExperimentFilter, listing
+from dashboard.software.parity_views import known
+from dashboard.typed_requests import OpenRequest, Request, whole_number
+from experiments.access.permissions import may_change, why_not_use
+from experiments.clusters.pauses import pauses_of
+from experiments.clusters.preflights import last_if_red, why_not_check
+from experiments.comparisons import compare_experiment
+from experiments.execution import lifecycle, repairs, unsent
+from experiments.execution.further_attempts import attempts_of
+from experiments.execution.late_files import ask_to_collect_again
+from experiments.execution.progress import explain_waiting, progress_of
+from experiments.execution.tasks import ring
+from experiments.models import Experiment, Job, Run
+from experiments.planning.interim import stage_of
+from experiments.software.parity_reports import kept, known_before, own_programs
+
+TABS = ("runs", "jobs", "plan", "events")
+IMPORTED_TABS = ("runs", "plan", "events")
+"""Runs that were imported had no jobs of ours."""
+SORTS = {
+    "question": "question",
+    "cluster": "cluster__name",
+    "owner": "owner__username",
+    "created": "created_at",
+    "launched": "since_when",
+}
+RUN_SORTS = {
+    "place": "job__block",
+    "workload": "workload__name",
+    "scale": "scale",
+    "environment": "environment__name",
+    "repeat": "repeat",
+    "state": "state",
+    "node": "node",
+    "began": "began_at",
+}
+FAILURES_SHOWN = 5
+
+
+@require_GET
+def experiments(request: Request) -> HttpResponse:
+    filters = ExperimentFilter(request)
+    visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
+    rows = listing(request, visible, sorts=SORTS, default="-created")
+    # Runs are counted of the rows shown, not of all that the filter found.
+    shown = [row.pk for row in rows.page.object_list]
+    named = Experiment.objects.without_plan().select_related("cluster", "owner").in_bulk(shown)
+    context = {
+        "listing": rows,
+        "filter": filters,
+        "experiments": [named[pk] for pk in shown],
+        "progress": progress_of(named.values()),
+    }
+    return render(request, "execution/list.html", context)
+
+
+@by_link
+@require_GET
+def experiment(request: OpenRequest, pk: int) -> HttpResponse:
+    """One experiment; as a fragment it asks for itself again until all its runs have ended."""
+    row = readable(request, pk)
+    cells = matrix(row)
+    progress = progress_of([row])[row.pk]
+    stage = stage_of(row)
+    tabs = IMPORTED_TABS if row.imported_at else TABS
+    tab = request.GET.get("tab", "runs")
+    context: dict[str, Any] = {
+        "experiment": row,
+        "matrix": cells,
+        "stage": stage,
+        "marks": {row.name: mark for row, mark in cells.environments},
+        "tally": cells.tally,
+        "status": progress.status,
+        "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
+        "seconds_left": cells.seconds_left(
+            at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
+        ),
+        "failed": list(_failed(row)[:FAILURES_SHOWN]) if cells.tally.failed else [],
+        "can_edit": may_change(request.user, row),
+        "tab": tab if tab in tabs else "runs",
+        "tabs": tabs,
+        "red": last_if_red(row.cluster) if row.is_draft else None,
+        "pauses": [(pause, pause.jobs.filter(experiment=row).count()) for pause in pauses_of(row)],
+        "unsent": unsent.unsent_jobs(row, stage).count() if cells.tally.failed else 0,
+    }
+    if context["pauses"]:
+        may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
+        context["may_try"] = may_try
+    context |= _tab(request, row, context["tab"])
+    context |= known(row)
+    if context["can_edit"]:
+        jobs = {run.job_id for run in context["failed"]}
+        if context["tab"] == "jobs":
+            jobs |= {job.pk for job in context["listing"].page}
+        context["attempts"] = attempts_of(jobs, stage) if jobs else {}
+    if cells.tally.succeeded and any(stage.judgements):
+        context["comparison"] = compare_experiment(row)
+    template = "execution/detail.html" + ("#live" if request.htmx else "")
+    return render(request, template, context)
+
+
+def _failed(row: Experiment) -> QuerySet[Run]:
+    failed = row.runs.filter(state=Run.State.FAILED).select_related(
+        "workload", "environment", "job"
+    )
+    failed = failed.defer("job__script", "spec", "command", "output_tail")
+    return failed.order_by("-ended_at", "pk")
+
+
+def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
+    """Return the rows of one tab, a page of them."""
+    if tab == "runs":
+        runs = row.runs.select_related("workload", "environment", "job")
+        return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
+    if tab == "jobs":
+        found = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
+        return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
+    if tab == "plan":
+        jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
+        own = bool(own_programs(row))
+        parity = [
+            (name, found | {"known": known_before(found, own_program=own)})
+            for name, found in kept(row).items()
+        ]
+        planned = listing(request, jobs, sorts={"block": "block"}, default="block")
+        return {"listing": planned, "parity": parity}
+    events = row.events.select_related("actor", "job", "run")
+    return {"listing": listing(request, events, sorts={"at": "at"}, default="-at")}
+
+
+@require_POST
+def cancel(request: Request, pk: int) -> HttpResponse:
+    """End what is alive. Runs that have ended keep their numbers."""
+    row = editable(request, pk)
+    count = lifecycle.cancel(row, request.user)
+    ring(row.cluster_id)
+    plural = "" if count == 1 else "s"
+    messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
+    return redirect(row)
+
+
+@require_POST
+def stop(request: Request, pk: int) -> HttpResponse:
+    """Keep the verdict of the last look, and end what is alive."""
+    row = editable(request, pk)
+    look = whole_number(request.POST.get("look"))
+    if look is not None and lifecycle.stop(row, look, request.user):
+        ring(row.cluster_id)
+        messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
+    else:
+        messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
+    return redirect(row)
+
+
+@require_POST
+def retry_unsent(request: Request, pk: int) -> HttpResponse:
+    """Plan the next attempt of every job that the cluster's scheduler has not taken."""
+    row = editable(request, pk)
+    if why_not := why_not_use(request.user, row.cluster):
+        messages.error(request, f"Not tried again. {why_not}")
+        return redirect(row)
+    count = unsent.retry_unsent(row, request.user)
+    ring(row.cluster_id)
+    plural = "" if count == 1 else "s"
+    messages.success(request, f"{count} job{plural} that had not been sent will be tried again.")
+    return redirect(row)
+
+
+@require_POST
+def collect_again(request: Request, uid: str) -> HttpResponse:
+    """Have the files of an ended job read once more."""
+    job = get_object_or_404(Job, uid=uid)
+    editable(request, job.experiment_id)
+    if ask_to_collect_again(job, request.user):
+        ring(job.cluster_id)
+        messages.success(
+            request, f"The files of block {job.number} are read once more. Events say what is new."
+        )
+    else:
+        messages.error(
+            request, "There is nothing to collect: all runs of this job have given their numbers."
+        )
+    return _back(request, job)
+
+
+@require_POST
+def repair(request: Request, uid: str) -> HttpResponse:
+    """Plan a job for the runs of a block that never began."""
+    job = get_object_or_404(Job.objects.defer("script"), uid=uid)
+    editable(request, job.experiment_id)
+    if why_not := why_not_use(request.user, job.cluster):
+        messages.error(request, f"Nothing is run. {why_not}")
+        return _back(request, job)
+    second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
+    if second:
+        ring(job.cluster_id)
+        where = f", on {second.node}" if second.node else ""
+        messages.success(request, f"The rest of block {job.number} is planned{where}.")
+    else:
+        messages.error(
+            request,
+            "Nothing of this job can be run: every run of it has begun, or a planned look has "
+            "judged without it.",
+        )
+    return _back(request, job)
+
+
+@require_POST
+def allow_any_node(request: Request, uid: str) -> HttpResponse:
+    """Let the rest of a block run on any node, where the one it waits for is gone."""
+    job = get_object_or_404(Job.objects.defer("script"), uid=uid)
+    editable(request, job.experiment_id)
+    if repairs.allow_any_node(job, request.user):
+        ring(job.cluster_id)
+        messages.success(request, f"The rest of block {job.number} may run on any node.")
+    else:
+        why_not = why_not_use(request.user, job.cluster)
+        messages.error(request, why_not or "Not changed: it does not wait for a node any more.")
+    return _back(request, job)
+
+
+@require_POST
+def retry(request: Request, uid: str) -> HttpResponse:
+    """Plan the next attempt of a failed job, if none of its runs gave a number."""
+    job = get_object_or_404(Job, uid=uid)
+    editable(request, job.experiment_id)
+    if why_not := why_not_use(request.user, job.cluster):
+        messages.error(request, f"Not tried again. {why_not}")
+    elif lifecycle.retry(job, request.user):
+        ring(job.cluster_id)
+        messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
+    else:
+        messages.error(
+            request,
+            "This job cannot be tried again: one of its runs has ended well, or a planned look has "
+            "judged without it.",
+        )
+    return _back(request, job)
+
+
+def _back(request: Request, job: Job) -> HttpResponse:
+    """Return to the page whose button was pressed: a run's, or the tab of jobs."""
+    run = job.runs.filter(uid=request.POST.get("run", "")[:32]).first()
+    if run is None:  # a run that never began may have moved to the job that runs it
+        run = Run.objects.filter(job__repairs=job, uid=request.POST.get("run", "")[:32]).first()
+    return redirect(run or f"{job.experiment.get_absolute_url()}?tab=jobs")

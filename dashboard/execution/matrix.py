@@ -1,0 +1,161 @@
+"""How far an experiment is: its cells, with their counts and values, and what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, DurationField, F, Q, Sum
+
+from dashboard.environment_symbols import marks
+from experiments.comparisons import primary_metric
+from experiments.comparisons.warm_ups import warm_ups
+from experiments.execution.progress import Tally
+from experiments.models import Environment, Experiment, Measurement, Run, Workload
+from runners.workloads import Metric
+
+# The strip of a cell is drawn on a canvas this wide.
+STRIP_WIDTH = 240
+STRIP_MARGIN = 6
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One workload, one environment, one scale."""
+
+    environment: Environment
+    mark: int
+    tally: Tally
+    values: Sequence[float]
+    limits: tuple[float, float]
+
+    @property
+    def points(self) -> list[float]:
+        """Where the values stand on the strip; all cells of a row share one scale."""
+        return [self._place(value) for value in self.values]
+
+    @property
+    def mean(self) -> float | None:
+        return self._place(sum(self.values) / len(self.values)) if self.values else None
+
+    def _place(self, value: float) -> float:
+        low, high = self.limits
+        share = (value - low) / (high - low) if high > low else 0.5
+        return round(STRIP_MARGIN + share * (STRIP_WIDTH - 2 * STRIP_MARGIN), 1)
+
+
+@dataclass(frozen=True)
+class Row:
+    workload: Workload
+    scale: str
+    metric: Metric
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long the runs of one cell have taken together, how many those were, and are left."""
+
+    seconds: float
+    ended: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Matrix:
+    environments: list[tuple[Environment, int]]  # with their marks, baseline first
+    rows: list[Row]
+    tally: Tally
+    paces: list[Pace]
+
+    def seconds_left(self, *, at_once: int, cooldown_seconds: float = 0) -> float | None:
+        """Return how long the rest runs, `at_once` runs at a time; None while nothing has ended.
+
+        Waiting in queues is no part of it: how long a run takes is measured by its own clock.
+        """
+        ended = sum(pace.ended for pace in self.paces)
+        left = sum(pace.left for pace in self.paces)
+        if not ended or not left:
+            return None
+        usual = sum(pace.seconds for pace in self.paces) / ended
+        rest = sum(
+            pace.left * (pace.seconds / pace.ended if pace.ended else usual) for pace in self.paces
+        )
+        return (rest + left * cooldown_seconds) / max(at_once, 1)
+
+
+def matrix(experiment: Experiment) -> Matrix:
+    """Count the runs of every cell; at most seven queries, however many runs there are."""
+    index = marks(experiment)
+    environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
+    states, paces = _states(experiment)
+    workloads = [
+        (row, primary_metric(experiment, row)) for row in experiment.workloads.order_by("name")
+    ]
+    values = _values(experiment, workloads, [row.name for row in environments])
+    rows = []
+    for workload, metric in workloads:
+        for scale in experiment.scales:
+            keys = [(workload.pk, scale, row.pk) for row in environments]
+            if experiment.imported_at and not any(key in states for key in keys):
+                continue  # nobody planned it, and nobody ran it
+            found = [values.get(key, []) for key in keys]
+            known = [value for cell in found for value in cell]
+            limits = (min(known), max(known)) if known else (0.0, 0.0)
+            cells = [
+                Cell(row, index[row.name], Tally(states.get(key, Counter())), cell, limits)
+                for row, key, cell in zip(environments, keys, found, strict=True)
+            ]
+            rows.append(Row(workload, scale, metric, cells))
+    total = sum(states.values(), Counter[str]())
+    return Matrix([(row, index[row.name]) for row in environments], rows, Tally(total), paces)
+
+
+def _states(
+    experiment: Experiment,
+) -> tuple[dict[tuple[int, str, int], Counter[str]], list[Pace]]:
+    """Return how many runs of each cell are in which state, and how long they took."""
+    clocked = Q(began_at__isnull=False, ended_at__isnull=False)
+    counted = experiment.runs.order_by().values_list("workload", "scale", "environment", "state")
+    found = counted.annotate(
+        count=Count("pk"),
+        clocked=Count("pk", filter=clocked),
+        took=Sum(F("ended_at") - F("began_at"), output_field=DurationField()),
+    )
+    states: dict[tuple[int, str, int], Counter[str]] = {}
+    paces: dict[tuple[int, str, int], Pace] = {}
+    for workload, scale, environment, state, count, ended, took in found:
+        key = workload, scale, environment
+        states.setdefault(key, Counter())[state] += count
+        pace = paces.get(key, Pace(0.0, 0, 0))
+        seconds = took.total_seconds() if took else 0.0
+        # A run that its journal says has ended is not left, though its job is under way.
+        left = 0 if state in Run.FINAL else count - ended
+        paces[key] = Pace(pace.seconds + seconds, pace.ended + ended, pace.left + left)
+    return states, list(paces.values())
+
+
+def _values(
+    experiment: Experiment, workloads: Sequence[tuple[Workload, Metric]], environments: list[str]
+) -> dict[tuple[int, str, int], list[float]]:
+    """Return the values that are compared, by workload, scale and environment."""
+    metrics = {workload.pk: metric for workload, metric in workloads}
+    starts = {}
+    if experiment.warm_up == Experiment.WarmUp.FOUND:
+        starts = warm_ups(experiment, [row for row, _ in workloads], metrics, environments)
+    measured = Measurement.objects.filter(
+        run__experiment=experiment,
+        run__state=Run.State.SUCCEEDED,
+        metric__in={metric.name for metric in metrics.values()},
+    )
+    values: dict[tuple[int, str, int], list[float]] = {}
+    fields = ("run__workload", "run__scale", "run__environment", "run__uid", "metric", "value")
+    for workload, scale, environment, uid, metric, value in measured.order_by().values_list(
+        *fields
+    ):
+        if metric == metrics[workload].name:
+            group = starts.get((workload, scale))
+            decided = group.value(uid, value) if group else value
+            values.setdefault((workload, scale, environment), []).append(decided)
+    return values

@@ -1,0 +1,47 @@
+"""A chore: what a cluster was asked to do with an image, step by step, with its script and log."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.typed_requests import Request
+from experiments.access import permissions
+from experiments.images import staging
+from experiments.models import Chore
+
+
+@require_GET
+def chore(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    context = {"chore": row, "may_cancel": may_cancel(request, row)}
+    return render(
+        request, "execution/operations/detail.html" + ("#live" if request.htmx else ""), context
+    )
+
+
+@require_POST
+def cancel(request: Request, pk: int) -> HttpResponse:
+    """Ask for its end; the tick brings it about."""
+    row = _seen(request, pk)
+    try:
+        staging.cancel(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, "Asked to end. What is half made is removed.")
+    return redirect("chore", pk=pk)
+
+
+def may_cancel(request: Request, row: Chore) -> bool:
+    theirs = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
+    return theirs and not row.is_final and row.cancel_requested_at is None
+
+
+def _seen(request: Request, pk: int) -> Chore:
+    rows = Chore.objects.visible_to(request.user).select_related(
+        "cluster", "partition", "owner", "image", "staged_image__image", "environment", "arrival"
+    )
+    return get_object_or_404(rows, pk=pk)

@@ -1,0 +1,153 @@
+"""Runs: the list, and everything that is known about one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import FileResponse, Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access.rights import by_link, editable, readable_keys
+from dashboard.environment_symbols import marks
+from dashboard.execution.run_facts import both_sides, measurements, phases, traces
+from dashboard.lists import RunFilter, listing
+from dashboard.typed_requests import OpenRequest, Request, posted_text
+from experiments.access.permissions import may_change
+from experiments.execution import lifecycle
+from experiments.execution.copy_requests import MOST_WANTED, ask_for_copy
+from experiments.execution.further_attempts import MAY_CHANGE, attempts_of
+from experiments.images import store
+from experiments.models import Cluster, Experiment, Run, RunFile
+from experiments.planning.interim import stage_of
+from experiments.planning.workloads import run_with
+
+MOST_TRACES, FIRST_TRACES = 4, 2
+"""Series that are seen at once; of more, the first ones, and the others by who opens them."""
+SORTS = {
+    "began": "began_at",
+    "question": "experiment__question",
+    "workload": "workload__name",
+    "environment": "environment__name",
+    "state": "state",
+    "node": "node",
+}
+FILE_SORTS = {"size": "size_bytes", "path": "path"}
+
+
+@require_GET
+def runs(request: Request) -> HttpResponse:
+    visible = Experiment.objects.visible_to(request.user)
+    rows = Run.objects.filter(experiment__in=visible).select_related(
+        "experiment__cluster", "workload", "environment"
+    )
+    rows = rows.defer("experiment__plan", "spec", "command", "output_tail", "phases")
+    filters = RunFilter(request)
+    found = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
+    return render(request, "execution/runs/list.html", {"listing": found, "filter": filters})
+
+
+MOST_OF_CAUSE = 1000
+"""Characters of a cause for which a run is excluded."""
+
+
+@by_link
+@require_GET
+def run(request: OpenRequest, uid: str) -> HttpResponse:
+    """One run; as a fragment, either what changes while it lives or what its snapshot holds."""
+    row = _visible(request, uid)
+    words = request.GET.get("facts", "").strip()
+    mark = marks(row.experiment)[row.environment.name]
+    drawn = traces(row, mark)
+    seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
+    context = {
+        "run": row,
+        "experiment": row.experiment,
+        "mark": mark,
+        "words": words,
+        "parameters": run_with(row.spec.get("workload", {})),
+        "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
+        "measurements": measurements(row),
+        "phases": phases(row),
+        "traces": drawn[:seen],
+        "more_traces": drawn[seen:],
+        "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
+        "readable_clusters": readable_keys(request.user, Cluster, [row.job.cluster_id]),
+        "can_edit": may_change(request.user, row.experiment),
+    }
+    if context["can_edit"] and row.state in MAY_CHANGE:
+        may = attempts_of([row.job_id], stage_of(row.experiment))
+        context["may"] = may.get(row.job_id)
+    if row.files_count:
+        context |= _files(request, row)
+    if request.htmx and "files" in request.GET:
+        return render(request, "execution/runs/files.html", context)
+    fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
+    return render(request, f"execution/runs/detail.html{fragment}", context)
+
+
+def _files(request: OpenRequest, row: Run) -> dict[str, Any]:
+    """The files that the run has left, a page of them, and whether one is being copied."""
+    return {
+        "files": listing(request, row.files.all(), sorts=FILE_SORTS, default="-size"),
+        "copying": row.files.to_be_copied().exists(),
+        "run_directory": f"{row.job.directory}/{row.folder}",
+    }
+
+
+def _visible(request: OpenRequest, uid: str) -> Run:
+    visible = Experiment.objects.visible_to(request.user)
+    related = ("experiment__baseline", "job__cluster", "workload", "environment", "snapshot")
+    return get_object_or_404(
+        Run.objects.filter(experiment__in=visible)
+        .select_related(*related)
+        .defer("experiment__plan"),
+        uid=uid,
+    )
+
+
+@require_POST
+def exclude(request: Request, uid: str) -> HttpResponse:
+    """Take a run out of the comparison, with a written cause."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    # The cause stands in stamps and papers.
+    why = " ".join(posted_text(request, "why").split())[:MOST_OF_CAUSE]
+    if lifecycle.exclude(row, request.user, why):
+        messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
+    else:
+        messages.error(
+            request, "Not excluded: a run that succeeded and a written cause are needed."
+        )
+    return redirect(row)
+
+
+@require_POST
+def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
+    """Have a file that the run has left copied from its cluster."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    file = get_object_or_404(RunFile, run=row, pk=pk)
+    if ask_for_copy(file, request.user):
+        messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
+    else:
+        why = f"it cannot be fetched, or is on its way, or you wait for {MOST_WANTED} others."
+        messages.error(request, f"{file}: {why}")
+    return redirect(f"{row.get_absolute_url()}#files")
+
+
+@require_GET
+def run_file(request: Request, uid: str, pk: int) -> FileResponse:
+    """The copy of a file that the run has left, to be saved."""
+    row = _visible(request, uid)
+    editable(request, row.experiment_id)
+    file = get_object_or_404(RunFile, run=row, pk=pk)
+    copy = store.copy_of(str(file.pk))
+    if not file.has_copy or not copy.is_file():
+        raise Http404(f"There is no copy of {file} here any more: fetch it again.")
+    name = "".join(one if one.isprintable() else "_" for one in file.path.rpartition("/")[2])
+    return FileResponse(
+        copy.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream"
+    )

@@ -1,0 +1,97 @@
+"""The list of images: what the address asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from django import forms
+from django.db.models import Q, QuerySet
+
+from dashboard.lists import Filter
+from dashboard.typed_requests import OpenRequest
+from experiments.images.search import search
+from experiments.models import Cluster, Image, StagedImage
+
+NOWHERE = "nowhere"
+
+
+class ImageFilter(Filter):
+    """Each choice is an answer that one of `rows`, the images that the reader sees, would give."""
+
+    q = forms.CharField(
+        label="Name, digest, label or package",
+        max_length=300,
+        widget=forms.TextInput(attrs={"placeholder": "such as numpy 2.4"}),
+    )
+    kind = forms.ChoiceField(choices=[("", "any"), *Image.Kind.choices])
+    system = forms.ChoiceField(label="Operating system")
+    python = forms.ChoiceField(label="Python")
+    framework = forms.ChoiceField()
+    cuda = forms.ChoiceField(label="CUDA")
+    staged = forms.ChoiceField()
+    mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
+
+    COLUMNS: ClassVar = {
+        "kind": "kind",
+        "system": "operating_system",
+        "python": "python_version",
+        "framework": "framework",
+        "cuda": "cuda_version",
+    }
+
+    def __init__(
+        self, request: OpenRequest, rows: QuerySet[Image], clusters: QuerySet[Cluster]
+    ) -> None:
+        self.rows, self.clusters = rows, clusters
+        super().__init__(request)
+
+    def furnish(self) -> None:
+        named = [name for name in self.COLUMNS if name != "kind"]
+        columns = [self.COLUMNS[name] for name in named]
+        known = list(self.rows.order_by().values_list(*columns).distinct())
+        for place, name in enumerate(named):
+            told = {row[place] for row in known}
+            if name == "framework":  # an image may have several
+                told = {one for text in told for one in text.split(", ")}
+            values = sorted(told - {""}, key=_natural)
+            self._choose(name, [(value, value) for value in values])
+        places = self.clusters.filter(staged_images__in=_present()).distinct()
+        on = [(str(cluster.pk), f"on {cluster}") for cluster in places]
+        self._choose("staged", [*on, (NOWHERE, "nowhere yet")])
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field: Any = self.fields[name]
+        field.choices = [("", "any"), *choices]
+
+    def apply(self) -> QuerySet[Image]:
+        rows = search(self.rows, self.words)
+        for name, column in self.COLUMNS.items():
+            if self.asked(name):
+                rows = rows.filter(_is(column, self.asked(name)))
+        if place := self.asked("staged"):
+            staged = _present()
+            if place == NOWHERE:
+                rows = rows.exclude(pk__in=staged.values("image"))
+            else:
+                rows = rows.filter(pk__in=staged.filter(cluster=place).values("image"))
+        return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
+
+    @property
+    def words(self) -> str:
+        return self.asked("q") or ""
+
+
+def _is(column: str, value: str) -> Q:
+    if column != "framework":
+        return Q(**{column: value})
+    return Q(framework__regex=rf"(^|, ){re.escape(value)}(,|$)")
+
+
+def _present() -> QuerySet[StagedImage]:
+    return StagedImage.objects.exclude(state=StagedImage.State.REMOVED)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Order 3.9 before 3.11."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]

@@ -1,0 +1,311 @@
+"""The forms of images: three ways into the catalogue, staging, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
+
+from dashboard.planning.experiment_forms import Styled
+from dashboard.uploads import too_large
+from experiments.access import audit
+from experiments.images import image_imports, staging
+from experiments.models import Arrival, Cluster, Image, Partition, StagedImage, User
+
+MOST_LABELS = 100
+LONGEST_LABEL = 1000
+TITLE = "What to call it in the catalogue; left empty, as it is called where it comes from."
+
+
+class WayIn(Styled, forms.Form):
+    """One way into the catalogue; `way` is its name in the address and in the form."""
+
+    way = ""
+    heading = ""
+    button = "Add it"
+    is_useless = ""
+    """Why nobody can fill it in, if so."""
+    refused_at = "title"
+
+    title = forms.CharField(label="Name", max_length=300, required=False, help_text=TITLE)
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        # The forms share a page: each field's id says which one it belongs to.
+        super().__init__(*args, **{"auto_id": f"id_{self.way}_%s", **kwargs})
+        self.user = user
+
+    def ask(self) -> Arrival:
+        """Write down that the image is wanted. Raises NotDone."""
+        raise NotImplementedError
+
+    def asked(self) -> Arrival | None:
+        """Ask, if the form is filled in as it should be; what was refused is said at its field."""
+        if not self.is_valid():
+            return None
+        try:
+            return self.ask()
+        except staging.NotDone as refusal:
+            self.add_error(self.refused_at, str(refusal))
+            return None
+
+
+class ReferenceForm(WayIn):
+    way = "reference"
+    heading = "From a registry"
+    refused_at = "reference"
+
+    reference = forms.CharField(
+        max_length=500,
+        widget=forms.TextInput(
+            attrs={
+                "placeholder": "docker://docker.io/tensorflow/tensorflow:2.21.0-gpu",
+                "spellcheck": "false",
+                "autocomplete": "off",
+            }
+        ),
+        help_text="A tag is resolved now and becomes a label; what counts from then on is the "
+        "digest. With …@sha256:… nothing else than that is taken.",
+    )
+    user_name = forms.CharField(
+        max_length=100,
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="At the registry, where it asks for one.",
+    )
+    password = forms.CharField(
+        label="Password or token",
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Encrypted, and forgotten once the image is here.",
+    )
+
+    field_order = ("reference", "title", "user_name", "password")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if bool(cleaned.get("user_name")) != bool(cleaned.get("password")):
+            missing = "password" if cleaned.get("user_name") else "user_name"
+            self.add_error(missing, "A user name and a password go together.")
+        return cleaned
+
+    def ask(self) -> Arrival:
+        cleaned = self.cleaned_data
+        return image_imports.ask_registry(
+            cleaned["reference"],
+            self.user,
+            title=cleaned["title"],
+            user_name=cleaned["user_name"],
+            password=cleaned["password"],
+        )
+
+
+class UploadForm(WayIn):
+    way = "upload"
+    heading = "Upload a file"
+    button = "Upload it"
+    refused_at = "file"
+
+    file = forms.FileField(
+        help_text="An OCI or Docker archive (docker save), a root file system as tar, tar.gz or "
+        "tar.xz, or a SIF file.",
+    )
+
+    field_order = ("file", "title")
+
+    def __init__(self, *args: Any, refused: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.refused = refused
+        widget = self.fields["file"].widget
+        widget.attrs["data-most-bytes"] = str(settings.IMAGE_UPLOAD_BYTES)
+        widget.attrs["data-too-large"] = too_large()
+        if refused:
+            self.fields["file"].required = False
+
+    def clean_file(self) -> UploadedFile[Any] | None:
+        if self.refused:
+            raise ValidationError(self.refused)
+        found: UploadedFile[Any] | None = self.cleaned_data["file"]
+        return found
+
+    def ask(self) -> Arrival:
+        cleaned = self.cleaned_data
+        return image_imports.ask_upload(cleaned["file"], self.user, title=cleaned["title"])
+
+
+class FileForm(WayIn):
+    way = "file"
+    heading = "A file on a cluster"
+    refused_at = "path"
+
+    cluster = forms.ModelChoiceField(Cluster.objects, help_text="A cluster whose key you may use.")
+    path = forms.CharField(
+        max_length=500,
+        widget=forms.TextInput(
+            attrs={"placeholder": "/projects/images/training.sif", "spellcheck": "false"}
+        ),
+        help_text="Absolute. The same kinds of files as for an upload; Tare fetches a copy.",
+    )
+
+    field_order = ("cluster", "path", "title")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        clusters: Any = self.fields["cluster"]
+        clusters.empty_label = "choose one"
+        clusters.queryset = Cluster.objects.usable_by(self.user)
+        if not clusters.queryset:
+            self.is_useless = "There is no cluster yet whose key you may use."
+
+    def ask(self) -> Arrival:
+        cleaned = self.cleaned_data
+        return image_imports.ask_file(
+            cleaned["cluster"], cleaned["path"], self.user, title=cleaned["title"]
+        )
+
+
+WAYS: dict[str, type[WayIn]] = {form.way: form for form in (ReferenceForm, UploadForm, FileForm)}
+
+
+class StageForm(Styled, forms.Form):
+    """Where to stage an image, and as what: what each cluster's runtimes start."""
+
+    where = forms.ChoiceField(label="Cluster and form")
+    partition = forms.ChoiceField(
+        required=False, help_text="Where the conversion runs: a job, and a minute or some."
+    )
+
+    def __init__(self, *args: Any, image: Image, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.image, self.user = image, user
+        usable = Cluster.objects.usable_by(user).prefetch_related("runtimes", "partitions")
+        self.clusters = {cluster.pk: cluster for cluster in usable}
+        there = set(
+            image.staged.filter(state__in=PRESENT).values_list("cluster_id", "format", "mode")
+        )
+        places = []
+        for cluster in self.clusters.values():
+            found = [
+                (f"{cluster.pk} {form} {mode}", f"{label}, on {cluster}")
+                for form, mode, label in staging.forms_for(cluster)
+                if (cluster.pk, form, mode) not in there
+            ]
+            if found:
+                places.append((str(cluster), found))
+        self.is_empty = not places
+        self.impossible = [
+            (cluster, checks)
+            for cluster in self.clusters.values()
+            if (checks := staging.impossible_forms(cluster))
+        ]
+        rooms = [
+            (str(cluster), [(str(row.pk), row.name) for row in cluster.partitions.all()])
+            for cluster in self.clusters.values()
+            if cluster.partitions.all()
+        ]
+        self._choose("where").choices = places
+        self._choose("partition").choices = [("", "the one with the longest time limit"), *rooms]
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if "where" in cleaned:
+            key, form, mode = cleaned["where"].split(" ", 2)
+            cleaned |= {"cluster": self.clusters[int(key)], "form": form, "mode": mode}
+            if cleaned.get("partition"):
+                row = Partition.objects.get(pk=cleaned["partition"])
+                if row.cluster_id != cleaned["cluster"].pk:
+                    self.add_error("partition", f"This is a partition of {row.cluster}.")
+                cleaned["partition"] = row
+        return cleaned
+
+    def staged(self) -> StagedImage | None:
+        """Ask for it; what was refused is said at its field."""
+        if not self.is_valid():
+            return None
+        cleaned = self.cleaned_data
+        try:
+            return staging.stage(
+                self.image,
+                cleaned["cluster"],
+                cleaned["form"],
+                self.user,
+                mode=cleaned["mode"],
+                partition=cleaned["partition"] or None,
+            )
+        except staging.NotDone as refusal:
+            self.add_error("where", str(refusal))
+            return None
+
+
+PRESENT = (StagedImage.State.READY, StagedImage.State.STAGING, StagedImage.State.REMOVING)
+
+
+class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """An image's labels as lines; a value of several lines is left as it is."""
+
+    lines = forms.CharField(
+        label="Labels",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4, "class": "form-control text"}),
+        help_text="One a line: a word, or name=value. They are for finding and telling images; "
+        "what an image is its digest says.",
+    )
+
+    class Meta:
+        model = Image
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        labels = self.instance.labels
+        self.kept = {name: value for name, value in labels.items() if not _fits(name, value)}
+        lines = [
+            f"{name}={value}" if value else name
+            for name, value in labels.items()
+            if name not in self.kept
+        ]
+        self.initial["lines"] = "\n".join(lines)
+
+    def clean_lines(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in self.cleaned_data["lines"].splitlines():
+            name, _, value = (part.strip() for part in line.partition("="))
+            if not name and not value:
+                continue
+            if not name:
+                raise ValidationError(f"A label has a name: {line!r} has none.")
+            if name in found:
+                raise ValidationError(f"{name} is there twice.")
+            if len(line) > LONGEST_LABEL:
+                raise ValidationError(f"{name[:40]} is longer than {LONGEST_LABEL} characters.")
+            found[name] = value
+        if len(found) > MOST_LABELS:
+            raise ValidationError(f"At most {MOST_LABELS} labels; these are {len(found)}.")
+        return found
+
+    def keep(self, by: User) -> None:
+        """Write the labels alone: a survey may be filling the other columns."""
+        row = self.instance
+        before = audit.state(Image.objects.get(pk=row.pk))
+        row.labels = self.cleaned_data["lines"] | self.kept
+        row.save(update_fields=["labels"])
+        audit.saved(by, row, before)
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a label can be written as a line and read back."""
+    return (
+        isinstance(value, str)
+        and "=" not in name
+        and (
+            len(f"{name}={value}".splitlines()) == 1
+            and name == name.strip()
+            and value == value.strip()
+        )
+    )

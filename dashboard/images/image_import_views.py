@@ -1,0 +1,91 @@
+"""What is on its way into the catalogue: asked for, given up, put away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from dashboard.access.rights import for_makers_of
+from dashboard.images.image_forms import WAYS, UploadForm
+from dashboard.typed_requests import Request, whole_number
+from dashboard.uploads import ImageUpload, image_refusal, no_room_for, too_large
+from experiments.images import image_imports
+from experiments.images.staging import NotDone
+from experiments.models import Arrival, Image
+
+
+# Django's check of the token reads the whole request: first comes where to, and whether it fits.
+@csrf_exempt
+@for_makers_of(Image)
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    """The ways into the catalogue, on one page."""
+    if request.method == "GET":
+        return _page(request)
+    if problem := no_room_for(_length(request)):
+        form = UploadForm({}, user=request.user, refused=problem)
+        form.is_valid()
+        answer = _page(request, form)
+        answer.status_code = 200 if request.htmx else 413  # htmx shows nothing of a 413
+        return answer
+    request.upload_handlers = [ImageUpload(request)]
+    return _ask(request)
+
+
+@csrf_protect
+def _ask(request: Request) -> HttpResponse:
+    way = WAYS.get(request.POST.get("way", ""))
+    if way is None:
+        return _page(request)
+    told = {"refused": image_refusal(request)} if way is UploadForm else {}
+    form = way(request.POST, request.FILES, user=request.user, **told)
+    arrival = form.asked()
+    if arrival is None:
+        return _page(request, form)
+    messages.success(request, f"{arrival} is on its way into the catalogue.")
+    return HttpResponseClientRedirect("/catalogue/") if request.htmx else redirect("catalogue")
+
+
+@require_POST
+def cancel(request: Request, pk: int) -> HttpResponse:
+    row = get_object_or_404(Arrival.objects.told_to(request.user), pk=pk)
+    try:
+        image_imports.cancel(row, request.user)
+    except NotDone as refusal:
+        messages.error(request, str(refusal))
+    return redirect("catalogue")
+
+
+@require_POST
+def dismiss(request: Request, pk: int) -> HttpResponse:
+    """Put away what came of an arrival: it has been read."""
+    row = get_object_or_404(Arrival.objects.told_to(request.user), pk=pk)
+    if row.is_over:
+        Arrival.objects.filter(pk=pk).update(dismissed_at=timezone.now())
+    return redirect("catalogue")
+
+
+def _page(request: Request, form: Any = None) -> HttpResponse:
+    """All ways, one of them with what was wrong; to htmx that one alone."""
+    if request.htmx and form is not None:
+        return render(request, "images/add_form.html", _of(form))
+    ways = {name: kind(user=request.user) for name, kind in WAYS.items()}
+    if form is not None:
+        ways[form.way] = form
+    context = {"ways": [_of(one) for one in ways.values()]}
+    return render(request, "images/new.html", context)
+
+
+def _of(form: Any) -> dict[str, Any]:
+    return {"form": form, "too_large": too_large()}
+
+
+def _length(request: HttpRequest) -> int:
+    return whole_number(request.META.get("CONTENT_LENGTH")) or 0

@@ -1,0 +1,123 @@
+"""Images: an image's passport and its staged forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access.rights import require
+from dashboard.images import inventory_page
+from dashboard.images.image_forms import LabelsForm, StageForm
+from dashboard.images.staged import forms_of, history_of
+from dashboard.typed_requests import Request
+from experiments.access import permissions
+from experiments.images import deleting, staging
+from experiments.models import Image, StagedImage
+from experiments.software.building import twins
+
+
+@require_GET
+def image(request: Request, pk: int) -> HttpResponse:
+    """An image's passport; its fragments are the staged forms and the packages."""
+    row = _seen(request, pk)
+    if request.htmx and "packages" in request.GET:
+        return render(request, "images/detail.html#packages", _packages(request, row))
+    return _page(request, row, "#live" if request.htmx else "")
+
+
+@require_POST
+def stage(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    require(permissions.why_not_add(request.user, StagedImage))
+    form = StageForm(request.POST, image=row, user=request.user)
+    staged = form.staged()
+    if staged is None:
+        return _page(request, row, stage_form=form)
+    messages.success(request, f"Asked for {staged.form} on {staged.cluster}.")
+    return redirect(row)
+
+
+@require_POST
+def labels(request: Request, pk: int) -> HttpResponse:
+    row = _seen(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    form = LabelsForm(request.POST, instance=row)
+    if not form.is_valid():
+        return _page(request, row, labels_form=form)
+    form.keep(request.user)
+    messages.success(request, "The labels are kept.")
+    return redirect(row)
+
+
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    """Take it out of the catalogue, if nothing rests on it."""
+    row = _seen(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    if problem := deleting.why_not_delete(row):
+        messages.error(request, f"Not deleted. {problem}")
+        return redirect(row)
+    deleting.delete(row, request.user)
+    messages.success(request, f"Deleted {row.reference}.")
+    return redirect("catalogue")
+
+
+@require_POST
+def verify(request: Request, pk: int) -> HttpResponse:
+    """Have a staged form looked at again."""
+    row = _staged(request, pk)
+    require(permissions.why_not_add(request.user, StagedImage))
+    try:
+        staging.verify(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    return redirect(row.image)
+
+
+@require_POST
+def unstage(request: Request, pk: int) -> HttpResponse:
+    """Have a staged form removed from its cluster."""
+    row = _staged(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    try:
+        staging.unstage(row, request.user)
+    except staging.NotDone as refusal:
+        messages.error(request, str(refusal))
+    return redirect(row.image)
+
+
+def _seen(request: Request, pk: int) -> Image:
+    rows = Image.objects.visible_to(request.user).select_related("owner")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _staged(request: Request, pk: int) -> StagedImage:
+    seen = Image.objects.visible_to(request.user)
+    rows = StagedImage.objects.filter(image__in=seen.values("pk"))
+    return get_object_or_404(rows.select_related("image", "cluster"), pk=pk)
+
+
+def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
+    found = forms_of(row, request.user)
+    context: dict[str, Any] = {"image": row, "forms": found, **history_of(row, request.user)}
+    context["matches"] = twins(row, request.user)
+    context["alive"] = any(form.is_alive for form in found) or bool(context["chores_alive"])
+    if not fragment:
+        context |= _packages(request, row)
+        context["told"] = list(inventory_page.told(row))
+        context["may_change"] = permissions.may_change(request.user, row)
+        context["why_not_delete"] = deleting.why_not_delete(row)
+        context["may_stage"] = permissions.may_add(request.user, StagedImage)
+        context["stage_form"] = StageForm(image=row, user=request.user)
+        context["labels_form"] = LabelsForm(instance=row)
+        context |= forms
+    return render(request, f"images/detail.html{fragment}", context)
+
+
+def _packages(request: Request, row: Image) -> dict[str, Any]:
+    words = request.GET.get("packages", "")
+    return {"image": row, "packages": inventory_page.packages(row, words), "words": words}

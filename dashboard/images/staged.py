@@ -1,0 +1,98 @@
+"""The staged forms of one image, as its page tells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Prefetch, Q
+
+from dashboard.images.inventory_page import Same, sameness
+from experiments.access import permissions
+from experiments.models import (
+    Chore,
+    Cluster,
+    Environment,
+    Experiment,
+    Image,
+    StagedImage,
+    User,
+)
+from experiments.models.images import ARCHIVE
+
+HISTORY = 20
+CHANGING = (StagedImage.State.STAGING, StagedImage.State.REMOVING)
+LARGE = ("script", "output_tail", "result")
+
+
+@dataclass(frozen=True)
+class Form:
+    """One staged form, who uses it, and what its reader may do with it."""
+
+    row: StagedImage
+    same: Same
+    environments: list[Environment]
+    """Those that the reader sees."""
+    in_use: list[str]
+    """Names of the environments by which an experiment that has not ended uses it."""
+    may_use: bool
+    may_remove: bool
+
+    @property
+    def is_alive(self) -> bool:
+        return self.row.state in CHANGING
+
+    @property
+    def is_archive(self) -> bool:
+        return self.row.format == ARCHIVE
+
+    @property
+    def is_settled(self) -> bool:
+        return self.row.state in (StagedImage.State.READY, StagedImage.State.FAILED)
+
+
+def forms_of(image: Image, reader: User) -> list[Form]:
+    """Return the forms on clusters that `reader` sees, without those that are gone."""
+    seen = Cluster.objects.visible_to(reader)
+    rows = image.staged.filter(cluster__in=seen.values("pk"))
+    named = Environment.objects.visible_to(reader).only("name", "staged_image_id")
+    rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
+    found = list(rows.prefetch_related(Prefetch("environments", named)))
+    # What a form was made from comes after the forms.
+    found.sort(key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode))
+    usable = set(Cluster.objects.usable_by(reader).values_list("pk", flat=True))
+    removable = permissions.changeable_among(reader, found)
+    stages = permissions.may_add(reader, StagedImage)
+    alive = Experiment.objects.alive().values("pk")
+    in_use: dict[int | None, list[str]] = {}
+    used = Environment.objects.filter(staged_image__in=found, experiments__in=alive).distinct()
+    for key, name in used.order_by("name").values_list("staged_image_id", "name"):
+        in_use.setdefault(key, []).append(name)
+    return [
+        Form(
+            row=row,
+            same=sameness(image, row),
+            environments=list(row.environments.all()),
+            in_use=in_use.get(row.pk, []),
+            may_use=stages and row.cluster_id in usable,
+            may_remove=stages and row.cluster_id in usable and row.pk in removable,
+        )
+        for row in found
+    ]
+
+
+def history_of(image: Image, reader: User) -> dict[str, Any]:
+    """Return what was and is being done with an image: alive, and the last that have ended.
+
+    `cancellable` are the keys of those that `reader` may end.
+    """
+    about = Q(image=image) | Q(staged_image__image=image) | Q(arrival__image=image)
+    rows = Chore.objects.filter(about).select_related("cluster", "staged_image", "owner")
+    alive = list(rows.exclude(state__in=Chore.FINAL).defer("script", "result"))
+    ended = list(rows.filter(state__in=Chore.FINAL).defer(*LARGE)[:HISTORY])
+    cancellable = permissions.changeable_among(reader, alive)
+    cancellable |= {chore.pk for chore in alive if chore.owner_id == reader.pk}
+    for chore in (*alive, *ended):
+        if chore.staged_image:
+            chore.staged_image.image = image  # for its name, without another query
+    return {"chores_alive": alive, "chores_ended": ended, "cancellable": cancellable}

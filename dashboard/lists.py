@@ -1,0 +1,168 @@
+"""Lists: what the address asks for, turned into one page of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.core.exceptions import FieldDoesNotExist
+from django.core.paginator import Page, Paginator
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from dashboard.typed_requests import OpenRequest
+from experiments.models import Cluster, PublishedTable, Run
+from experiments.models.experiment import ExperimentQuerySet
+
+PER_PAGE = 50
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One page of rows and the order they are in."""
+
+    page: Page[Any]
+    sort: str
+
+
+def listing(
+    request: OpenRequest,
+    rows: QuerySet[Any],
+    *,
+    sorts: Mapping[str, str],
+    default: str,
+    per_page: int = PER_PAGE,
+) -> Listing:
+    """Order `rows` by the address's `sort` (one of `sorts`, `-` first for descending) and cut.
+
+    Rows without a value come last either way, and the primary key settles what is equal, so that
+    a row never shows on two pages.
+    """
+    asked = request.GET.get("sort", default)
+    sort = asked if asked.removeprefix("-") in sorts else default
+    path = sorts[sort.removeprefix("-")]
+    # Only where there may be none: an index in plain order does not serve NULLS LAST.
+    last = {"nulls_last": True} if _may_be_null(rows.model, path) else {}
+    if sort.startswith("-"):
+        ordered = rows.order_by(F(path).desc(**last), "-pk")
+    else:
+        ordered = rows.order_by(F(path).asc(**last), "pk")
+    return Listing(Paginator(ordered, per_page).get_page(request.GET.get("page")), sort)
+
+
+def _may_be_null(model: Any, path: str) -> bool:
+    """Whether a column that rows of `model` are sorted by may be empty; an annotation may."""
+    for name in path.split("__"):
+        try:
+            field = model._meta.get_field(name)
+        except FieldDoesNotExist:
+            return True
+        if field.null:
+            return True
+        model = field.related_model
+    return False
+
+
+class Filter(forms.Form):
+    """Fields from the address; a value that makes no sense filters nothing."""
+
+    use_required_attribute = False
+
+    def __init__(self, request: OpenRequest, *, leave_out: Sequence[str] = ()) -> None:
+        super().__init__(request.GET, auto_id="filter_%s")
+        self.user = request.user
+        for name in leave_out:
+            del self.fields[name]
+        if "cluster" in self.fields and request.user.is_authenticated:
+            clusters = Cluster.objects.visible_to(request.user)
+            self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
+        self.furnish()
+        for field in self.fields.values():
+            field.required = False
+            field.widget.attrs["class"] = (
+                "form-select" if isinstance(field, forms.ChoiceField) else "form-control"
+            )
+        self.is_valid()
+
+    def furnish(self) -> None:
+        """Give fields the choices that only rows can tell, before the address is judged."""
+
+    @property
+    def is_active(self) -> bool:
+        return any(self.data.get(name) for name in self.fields)
+
+    def asked(self, name: str) -> Any:
+        return self.cleaned_data.get(name)
+
+
+class WordFilter(Filter):
+    q = forms.CharField(label="Name", max_length=300)
+
+    @property
+    def words(self) -> str:
+        return self.asked("q") or ""
+
+
+class TableFilter(Filter):
+    q = forms.CharField(label="Question or source", max_length=300)
+    mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
+
+    def apply(self, rows: QuerySet[PublishedTable]) -> QuerySet[PublishedTable]:
+        if words := self.asked("q"):
+            rows = rows.filter(Q(question__icontains=words) | Q(source__icontains=words))
+        return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
+
+
+class ExperimentFilter(Filter):
+    q = forms.CharField(label="Question", max_length=300)
+    state = forms.ChoiceField(
+        choices=[
+            ("", "any"),
+            ("draft", "draft"),
+            ("alive", "waiting, queued or running"),
+            ("ended", "finished"),
+            ("imported", "imported"),
+        ]
+    )
+    cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
+    mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
+
+    def apply(self, rows: ExperimentQuerySet) -> ExperimentQuerySet:
+        alive = Exists(Run.objects.filter(experiment=OuterRef("pk")).exclude(state__in=Run.FINAL))
+        by_state = {
+            "draft": Q(launched_at=None, imported_at=None),
+            "imported": Q(imported_at__isnull=False),
+            "alive": Q(launched_at__isnull=False) & Q(alive),
+            "ended": Q(launched_at__isnull=False) & ~Q(alive),
+        }
+        if words := self.asked("q"):
+            rows = rows.filter(question__icontains=words)
+        if self.asked("cluster"):
+            rows = rows.filter(cluster=self.asked("cluster"))
+        if self.asked("mine"):
+            rows = rows.filter(owner=self.user.pk)
+        return rows.filter(by_state.get(self.asked("state"), Q()))
+
+
+class RunFilter(Filter):
+    q = forms.CharField(label="Question or uid", max_length=300)
+    state = forms.ChoiceField(choices=[("", "any"), *Run.State.choices])
+    workload = forms.CharField(max_length=100)
+    environment = forms.CharField(max_length=100)
+    cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
+
+    def apply(self, rows: QuerySet[Run]) -> QuerySet[Run]:
+        if words := self.asked("q"):
+            rows = rows.filter(
+                Q(uid__startswith=words.lower()) | Q(experiment__question__icontains=words)
+            )
+        for name, path in (
+            ("state", "state"),
+            ("workload", "workload__name__icontains"),
+            ("environment", "environment__name__icontains"),
+            ("cluster", "experiment__cluster"),
+        ):
+            if self.asked(name):
+                rows = rows.filter(**{path: self.asked(name)})
+        return rows

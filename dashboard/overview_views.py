@@ -1,0 +1,70 @@
+"""The first page, the search and the health check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import connection
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+from django_htmx.http import HttpResponseClientRefresh
+
+from dashboard.typed_requests import OpenRequest, Request
+from experiments.comparisons import compare_experiment
+from experiments.execution.progress import progress_of
+from experiments.models import Cluster, Experiment, PublishedTable, Run
+
+RECENT = 3
+ALIVE = 20
+FOUND = 20
+
+
+@require_GET
+def overview(request: Request) -> HttpResponse:
+    """What the last experiments said, what runs now, and how the clusters are."""
+    visible = Experiment.objects.visible_to(request.user)
+    enabled = Cluster.objects.visible_to(request.user).filter(enabled=True)
+    clusters = list(enabled.prefetch_related("pauses__partition"))
+    alive = visible.alive().without_plan().select_related("cluster").order_by("-launched_at", "-pk")
+    shown = list(alive[:ALIVE])
+    context: dict[str, Any] = {
+        "alive": shown,
+        "progress": progress_of(shown),
+        "clusters": clusters,
+        "preparing": [cluster for cluster in clusters if cluster.preparing],
+        "is_new": not visible.exists(),
+    }
+    context["is_live"] = context["alive"] or context["preparing"] or not clusters
+    if request.htmx:
+        # What was waited for has ended: the whole page has something new to say.
+        fragment = render(request, "overview.html#live", context)
+        return fragment if context["is_live"] else HttpResponseClientRefresh()
+    ended = visible.with_results().newest_first()[:RECENT]
+    context["comparisons"] = [compare_experiment(row) for row in ended]
+    return render(request, "overview.html", context)
+
+
+@require_GET
+def search(request: Request) -> HttpResponse:
+    """Experiments and tables by question, runs by the beginning of their uid."""
+    words = request.GET.get("q", "").strip()
+    visible = Experiment.objects.visible_to(request.user)
+    context: dict[str, Any] = {"search_words": words, "experiments": [], "tables": [], "runs": []}
+    if words:
+        context["experiments"] = visible.filter(question__icontains=words).without_plan()[:FOUND]
+        tables = PublishedTable.objects.visible_to(request.user)
+        context["tables"] = tables.filter(question__icontains=words)[:FOUND]
+        found = Run.objects.filter(uid__startswith=words.lower(), experiment__in=visible)
+        context["runs"] = found.select_related("experiment", "workload", "environment")[:FOUND]
+    return render(request, "search.html", context)
+
+
+@login_not_required
+@require_GET
+def healthz(request: OpenRequest) -> HttpResponse:
+    """Answer `ok` once the database does."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return HttpResponse("ok", content_type="text/plain")

@@ -1,0 +1,288 @@
+"""The form of `command`: a program, its files, and its numbers, tried on a pasted log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
+from django.forms import BoundField
+
+from dashboard.form_problems import Problem, list_problems
+from dashboard.planning.experiment_forms import Styled
+from dashboard.planning.pattern_matches import Tried, tried
+from dashboard.planning.workload_forms import FORMS, WorkloadForm
+from dashboard.typed_requests import Request
+from experiments.models import SentFile, Workload
+from experiments.presets import COMMANDS
+from runners.workloads import patterns
+from runners.workloads.given import (
+    LARGEST_FILE,
+    LARGEST_TOGETHER,
+    MOST_FILES,
+    MOST_METRICS,
+    TAKES,
+    row_refusals,
+    why_no_file_name,
+    why_no_running_rate,
+)
+
+PARTS = ("name", "unit", "better", "find", "take")
+FEWEST_ROWS, SPARE_ROWS = 3, 2
+EMPTY = {"name": "", "unit": "", "better": "lower", "find": "", "take": "last"}
+WRONG = {**EMPTY, "name": "wrong", "unit": "1", "find": "(0)"}
+TAKE_LABELS = ("the last", "the mean", "each, as steps", "the last of means so far")
+STILL_TYPING = ("try", "more", "send")
+"""Buttons that show more of the form and keep nothing of the workload."""
+
+
+class ManyFiles(forms.FileInput):
+    allow_multiple_selected = True
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return files.getlist(name) if hasattr(files, "getlist") else files.get(name)
+
+
+class FilesField(forms.FileField):
+    """Files, by name; what cannot travel is refused by its name."""
+
+    def clean(self, data: Any, initial: Any = None) -> dict[str, bytes]:
+        return {str(file.name): _content(file) for file in data or () if file}
+
+
+def _content(file: UploadedFile[Any]) -> bytes:
+    name, size = str(file.name), file.size or 0
+    if why := why_no_file_name(name):
+        raise ValidationError(why)
+    if size > LARGEST_FILE:
+        raise ValidationError(
+            f"{name} has {size:,} bytes; a file that is sent has at most {LARGEST_FILE:,}. Put it "
+            "on the cluster, and name its place there in the command."
+        )
+    return bytes(file.read())
+
+
+class MetricForm(Styled, forms.Form):
+    """One metric, as a row."""
+
+    name = forms.CharField(required=False)
+    unit = forms.CharField(required=False)
+    better = forms.ChoiceField(choices=[(one, one) for one in ("lower", "higher")], required=False)
+    find = forms.CharField(label="Where it is", required=False, strip=False)
+    take = forms.ChoiceField(
+        label="What is taken",
+        choices=list(zip(TAKES, TAKE_LABELS, strict=True)),
+        required=False,
+    )
+
+    def __init__(self, *args: Any, reads: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.reads = reads
+        for name, size in (("name", 16), ("unit", 8), ("find", 30)):
+            self.fields[name].widget.attrs.update(size=size, spellcheck="false")
+        number = (self.prefix or "").rpartition("-")[2]
+        for name, field in self.fields.items():
+            words = f"Metric {int(number) + 1}" if number.isdecimal() else "New metric"
+            field.widget.attrs["aria-label"] = f"{words}: {str(field.label or name).lower()}"
+
+    @property
+    def row(self) -> dict[str, str] | None:
+        """The metric; None where the row was left empty."""
+        return _row(self.cleaned_data)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not (row := _row(cleaned)):
+            return cleaned
+        for part, why in row_refusals(row):
+            self.add_error(part or None, f"{why[:1].upper()}{why[1:]}.")
+        if self.reads == "patterns" and "find" not in self.errors:
+            try:
+                patterns.check(row["find"])
+                if why := why_no_running_rate(row, self.reads):
+                    self.add_error("find", f"This cannot be used: {why}.")
+            except patterns.PatternError as error:
+                self.add_error("find", f"This cannot be used: {error}.")
+        return cleaned
+
+
+Metrics = forms.formset_factory(MetricForm, extra=0, max_num=MOST_METRICS, validate_max=True)
+
+
+def _row(typed: Mapping[str, Any]) -> dict[str, str] | None:
+    if not (typed.get("name") or typed.get("find")):
+        return None
+    row = {part: str(typed.get(part) or EMPTY[part]) for part in PARTS}
+    return {**row, "unit": row["unit"] or "1"}
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A file that goes with every job."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class CommandForm(WorkloadForm):
+    """The program, what is sent with it, and the numbers it leaves."""
+
+    body = "planning/command_fields.html"
+
+    uploads = FilesField(
+        label="Add files",
+        required=False,
+        widget=ManyFiles,
+        help_text=f"Scripts, settings, small data: each at most {LARGEST_FILE // 10**6} MB, all "
+        f"together {LARGEST_TOGETHER // 10**6} MB. One of the same name takes the other’s place.",
+    )
+    log = forms.CharField(
+        label="Try it on a log",
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "wrap": "off"}),
+        help_text="Paste what the program prints, or the file that is read. It is not kept.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        given = self.instance.parameters
+        reads = {"reads": self.data.get("read", "")}
+        if self.is_bound:
+            self.metrics = Metrics(self.data, prefix="metric", form_kwargs=reads)
+            self.sending = _kept(self.data)
+        else:
+            rows = given.get("metrics", [])
+            spare = max(SPARE_ROWS, FEWEST_ROWS - len(rows))
+            initial = [*rows, *([EMPTY] * spare)][:MOST_METRICS]
+            self.metrics = Metrics(initial=initial, prefix="metric")
+            self.sending = _known(given.get("files", {}))
+
+    @classmethod
+    def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
+        """As it was sent; or, while somebody is still typing, with what was typed and no words."""
+        if request.POST.get("action") not in STILL_TYPING:
+            return super().begin(request, row, kind)
+        row.parameters = typed(request.POST)
+        shown = {name: request.POST.get(name, "") for name in ("name", "time_limit_seconds", "log")}
+        form = cls(initial=shown, instance=row, kind=kind, user=request.user)
+        form.sending = _kept(request.POST)
+        try:
+            new = cls.base_fields["uploads"].clean(request.FILES.getlist("uploads"))
+            form.send(new)
+        except ValidationError as error:
+            form.problem_of_files = " ".join(error.messages)
+        return form
+
+    problem_of_files = ""
+
+    def furnish(self, given: dict[str, Any]) -> None:
+        super().furnish(given)
+        for name in ("files", "metrics"):
+            del self.fields[name]
+        self.fields["argv"].widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+
+    def send(self, new: Mapping[str, bytes]) -> None:
+        """Keep new files, so that nobody has to choose them again. Raises ValidationError."""
+        sending = {one.name: one for one in self.sending}
+        sizes = {name: one.size for name, one in sending.items()}
+        sizes |= {name: len(content) for name, content in new.items()}
+        if len(sizes) > MOST_FILES:
+            raise ValidationError(f"{len(sizes)} files; at most {MOST_FILES} travel with a job.")
+        if sum(sizes.values()) > LARGEST_TOGETHER:
+            raise ValidationError(
+                f"Together the files have {sum(sizes.values()):,} bytes; at most "
+                f"{LARGEST_TOGETHER:,} travel with a job. Larger things belong on the cluster."
+            )
+        for name, content in new.items():
+            row = SentFile.objects.keep(content)
+            sending[name] = Sending(name, row.size, row.sha256)
+        self.sending = [sending[name] for name in sorted(sending)]
+
+    def clean_uploads(self) -> None:
+        self.send(self.cleaned_data["uploads"])
+
+    def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        # What is wrong with a row stands beside it.
+        rows = [form.row if form.is_valid() else WRONG for form in self.metrics]
+        return {
+            **super().given(cleaned),
+            "argv": cleaned.get("argv", "").replace("\r\n", " ").replace("\n", " "),
+            "files": {one.name: one.sha256 for one in self.sending},
+            "metrics": [row for row in rows if row],
+        }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.metrics.is_valid():
+            self.add_error(None, "A metric below cannot be used as it is.")
+        return cleaned
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Those of the fields, then those of each metric's row."""
+        rows = enumerate(self.metrics, start=1) if self.is_bound else ()
+        return super().problems + [
+            replace(one, label=f"Metric {number}{one.label and f', {one.label}'}")
+            for number, row in rows
+            for one in list_problems(row)
+        ]
+
+    ready = COMMANDS
+    """Programs of others that the form can begin with."""
+
+    @property
+    def number_fields(self) -> list[BoundField]:
+        return [self[name] for name in ("read", "file", "primary", "burn_in")]
+
+    @property
+    def tried(self) -> list[Tried]:
+        """What the metrics read in the pasted log; nothing where none was pasted."""
+        source = self.data if self.is_bound else {}
+        log = source.get("log", "") or self.initial.get("log", "")
+        return tried(typed(self.data) if self.is_bound else self.instance.parameters, log)
+
+
+def typed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters as far as they have been typed, right or wrong."""
+    total = data.get("metric-TOTAL_FORMS", "0")
+    count = min(int(total), MOST_METRICS) if total.isdecimal() and len(total) < 5 else 0
+    rows = [
+        _row({part: data.get(f"metric-{number}-{part}", "") for part in PARTS})
+        for number in range(count)
+    ]
+    plain = ("argv", "file", "primary", "batch", "processes")
+    burn_in = data.get("burn_in", "")
+    return {
+        **{name: data[name] for name in plain if name in data},
+        "read": data.get("read") or "recorder",
+        "burn_in": int(burn_in) if re.fullmatch(r"\d{1,6}", burn_in) else 0,
+        "files": {one.name: one.sha256 for one in _kept(data)},
+        "metrics": [row for row in rows if row],
+    }
+
+
+def _kept(data: Any) -> list[Sending]:
+    """The files that the form names as sent before, without those that are to go."""
+    pairs = [text.partition(" ") for text in data.getlist("kept")[: 2 * MOST_FILES]]
+    dropped = set(data.getlist("drop"))
+    files = {name: sha256 for sha256, _, name in pairs if name not in dropped}
+    return _known({name: sha256 for name, sha256 in files.items() if not why_no_file_name(name)})
+
+
+def _known(files: Mapping[str, str]) -> list[Sending]:
+    rows = SentFile.objects.filter(sha256__in=files.values())
+    sizes = dict(rows.values_list("sha256", "size"))
+    return [
+        Sending(name, sizes[sha256], sha256)
+        for name, sha256 in sorted(files.items())
+        if sha256 in sizes
+    ]
+
+
+FORMS["command"] = CommandForm

@@ -1,0 +1,369 @@
+"""Forms. What a cluster cannot run is refused here, at the field, in the words of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.renderers import DjangoTemplates
+from django.http import QueryDict
+
+from dashboard.form_problems import Problem, list_problems
+from dashboard.planning.power import Outlook, outlooks
+from dashboard.typed_requests import whole_number
+from experiments.access.sharing import Sharing
+from experiments.clusters import preflights
+from experiments.design import Scale
+from experiments.models import (
+    CheckReport,
+    Cluster,
+    Environment,
+    Experiment,
+    Partition,
+    User,
+    Workload,
+)
+from experiments.planning import rules
+from experiments.planning.rules import Forecast
+from experiments.planning.scale_rules import suggest_scale
+from experiments.statistics.interim_analyses import MOST_LOOKS
+from runners.workloads import WORKLOADS
+from runners.workloads.results import Metric
+
+
+class Renderer(DjangoTemplates):
+    """Our field template, from the project's own templates; Django's widgets."""
+
+    field_template_name = "forms/field.html"
+
+    @cached_property
+    def engine(self) -> Any:
+        folders = [
+            Path(__file__).parents[2] / "templates",
+            Path(forms.__file__).parent / "templates",
+        ]
+        options = {"APP_DIRS": True, "DIRS": folders, "NAME": "forms", "OPTIONS": {}}
+        return self.backend(options)
+
+
+class Styled(forms.BaseForm):
+    """Gives each widget Bootstrap's class, and leaves checking to the server."""
+
+    default_renderer = Renderer
+    use_required_attribute = False
+    CLASSES: ClassVar = {
+        "select": "form-select",
+        "radio": "form-check-input",
+        "checkbox": "form-check-input",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.dress()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What stands in the summary above the form."""
+        return list_problems(self)
+
+    def dress(self) -> None:
+        for field in self.fields.values():
+            kind = getattr(field.widget, "input_type", "text")
+            field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
+
+
+class ScalesField(forms.CharField):
+    """Scales as text, `1x1, 1x2`, and as the list that the model keeps."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return [_normal(part.strip()) for part in text.split(",") if part.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(initial != self.to_python(data))
+
+
+def _normal(text: str) -> str:
+    """Return a scale's one spelling, or the text itself for the rules to refuse."""
+    try:
+        return str(Scale.parse(text))
+    except ValueError:
+        return text
+
+
+class PercentField(forms.FloatField):
+    """Shown in per cent, kept as a fraction."""
+
+    widget = forms.TextInput(attrs={"inputmode": "decimal"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return f"{value * 100:.10g}" if isinstance(value, float) else value
+
+    def to_python(self, value: Any) -> Any:
+        number = super().to_python(str(value).replace(",", ".").rstrip("% ") if value else value)
+        return None if number is None else number / 100
+
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value is not None and not 0.0001 <= value <= 1:
+            raise ValidationError("A margin is from 0.01 % to 100 %.")
+
+
+def cluster_for(user: User, asked: Any = None) -> Cluster | None:
+    """Return the cluster asked for, if `user` may use it; else the one they used last."""
+    usable = Cluster.objects.usable_by(user)
+    if asked is not None:
+        key = whole_number(asked)
+        return None if key is None else usable.filter(pk=key).first()
+    mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
+    furnished = usable.filter(environments__isnull=False)
+    return mine.first() or furnished.first() or usable.first()
+
+
+Choices = list[tuple[str, Any]]
+
+
+def metric_choices(workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()) -> Choices:
+    """What each kind reports, and what users' own programs among `workloads` do beside that.
+
+    What the `chosen` ones report comes first, in a group of its own.
+    """
+    metrics = {metric.name: metric for kind in WORKLOADS.values() for metric in kind.metrics}
+    for name, metric in _reported_by(workloads).items():
+        metrics.setdefault(name, metric)
+    first = _reported_by(chosen)
+    own = [_named(metric) for metric in first.values()]
+    others = [_named(metric) for name, metric in metrics.items() if name not in first]
+    usual: Choices = [("", "the workload's own")]
+    if not own:
+        return [*usual, *others]
+    return [*usual, ("Of the workloads chosen", own), ("Of other workloads", others)]
+
+
+def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:
+    return {
+        metric.name: metric
+        for row in workloads
+        for metric in WORKLOADS[row.kind].metrics_of(row.parameters)
+    }
+
+
+def _named(metric: Metric) -> tuple[str, str]:
+    return metric.name, f"{metric.name}: {metric.label.lower()}"
+
+
+def look_choices() -> list[tuple[int, str]]:
+    return [(1, "one, at the end"), *((looks, str(looks)) for looks in range(2, MOST_LOOKS + 1))]
+
+
+# What the form itself fills in, and so may change with the cluster.
+UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
+
+
+class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """An experiment's definition. The cluster decides which partitions and environments show."""
+
+    scales = ScalesField(
+        help_text="Nodes x GPUs on each node, with commas between: 1x1, 1x2. No GPU: 1x0. Several "
+        "nodes or processes need a launcher: 2x4 srun, 1x2 mpirun. Packed, four instances at once "
+        "with a GPU each: 1x4x4.",
+        initial=["1x1"],
+    )
+    margin = PercentField(
+        help_text="The largest difference that you would still call the same. "
+        "It is fixed before the data.",
+        initial=0.02,
+    )
+    looks = forms.TypedChoiceField(
+        choices=look_choices,
+        coerce=int,
+        required=False,
+        empty_value=1,  # type: ignore[arg-type]
+        help_text="When the data are judged. Between looks come at least five repeats; the more "
+        "looks, the stricter each of them.",
+    )
+    primary_metric = forms.ChoiceField(
+        label="Metric", choices=metric_choices, required=False, help_text="The one that decides."
+    )
+
+    class Meta:
+        model = Experiment
+        fields = (
+            "question",
+            "cluster",
+            "partition",
+            "workloads",
+            "environments",
+            "baseline",
+            "scales",
+            "repeats",
+            "looks",
+            "margin",
+            "primary_metric",
+            "design",
+            "warm_up",
+            "cooldown_seconds",
+            "visibility",
+            "groups",
+        )
+        widgets: ClassVar = {
+            "groups": forms.CheckboxSelectMultiple,
+            "workloads": forms.CheckboxSelectMultiple,
+            "environments": forms.CheckboxSelectMultiple,
+            "baseline": forms.RadioSelect,
+            "design": forms.RadioSelect,
+            "warm_up": forms.RadioSelect,
+        }
+        labels: ClassVar = {
+            "warm_up": "Warm-up",
+            "cooldown_seconds": "Cool-down between runs",
+        }
+        help_texts: ClassVar = {
+            "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
+            "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
+            "does. A run that never settles still counts, and a stamp beside the verdict says so.",
+            "repeats": "Runs of each cell. With fewer than five, every verdict is provisional.",
+        }
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+        self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.fields["warm_up"].required = False  # the model knows the usual one
+        self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
+        self._choose("cluster").queryset = Cluster.objects.usable_by(user)
+        self.share_as(user)
+        self.chosen_cluster = self._chosen_cluster(user)
+        there = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
+        environments = there.select_related("runtime", "staged_image__image")
+        self._choose("environments").queryset = environments
+        self._choose("baseline").queryset = environments
+        self._choose("baseline").empty_label = None
+        self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
+        workloads = Workload.objects.visible_to(user).launchable()
+        self._choose("workloads").queryset = workloads
+        self._choose("primary_metric").choices = metric_choices(
+            workloads, self._chosen_workloads(workloads)
+        )
+        if not self.is_bound and not self.instance.pk:
+            self._suggest()
+        self.forecast: Forecast | None = None
+        self.waiting: list[str] = []
+
+    def _chosen_workloads(self, workloads: Iterable[Workload]) -> list[Workload]:
+        """Return those that are ticked, of those that there are to choose from."""
+        asked = self["workloads"].value() or []
+        keys = {str(getattr(one, "pk", one)) for one in asked}
+        return [row for row in workloads if str(row.pk) in keys]
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def _chosen_cluster(self, user: User) -> Cluster | None:
+        """Return the cluster asked for, else the draft's, else the one used last."""
+        return cluster_for(user, (self.data if self.is_bound else self.initial).get("cluster"))
+
+    @property
+    def red(self) -> CheckReport | None:
+        """The chosen cluster's last check, if something was red in it."""
+        return preflights.last_if_red(self.chosen_cluster) if self.chosen_cluster else None
+
+    def _suggest(self) -> None:
+        """Fill in what the cluster makes obvious; what was typed for it already stays."""
+        environments = list(self._choose("environments").queryset)
+        bare = [row for row in environments if row.is_bare_metal] or environments
+        known = {str(row.pk) for row in environments}
+        self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
+        if str(self.initial.get("baseline")) not in known and bare:
+            self.initial["baseline"] = bare[0].pk
+            self.initial["environments"] = [bare[0].pk]
+        partitions = list(self._choose("partition").queryset)
+        if str(self.initial.get("partition")) not in {str(row.pk) for row in partitions}:
+            # The one that allows the longest jobs: a debug partition is seldom what is meant.
+            roomiest = max(partitions, key=lambda row: row.time_limit_minutes, default=None)
+            self.initial["partition"] = roomiest and roomiest.pk
+        chosen = {str(row.pk): row for row in partitions}.get(str(self.initial["partition"]))
+        if self._choose("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
+            self.initial["scales"] = [suggest_scale(chosen)]
+
+    def _text_of_scales(self) -> str:
+        """Return the scales as text: a new draft has a list, what was typed is text already."""
+        return str(self._choose("scales").prepare_value(self.initial.get("scales")) or "")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("cluster"):
+            return cleaned
+        asked: dict[str, Any] = {
+            "workloads": list(cleaned.get("workloads") or ()),
+            "environments": list(cleaned.get("environments") or ()),
+            "scales": cleaned.get("scales") or [],
+            "repeats": cleaned.get("repeats") or 1,
+            "paired": cleaned.get("design") != Experiment.Design.INDEPENDENT,
+            "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
+        }
+        self.forecast = rules.forecast(**asked)
+        self.waiting = rules.unready(asked["environments"])
+        problems = rules.refusals(
+            cluster=cleaned["cluster"],
+            partition=cleaned.get("partition"),
+            baseline=cleaned.get("baseline"),
+            primary_metric=cleaned.get("primary_metric") or "",
+            looks=cleaned.get("looks") or 1,
+            find_warm_up=cleaned.get("warm_up") == Experiment.WarmUp.FOUND,
+            **asked,
+        )
+        for name in problems.keys() - self.errors.keys():
+            # What is still being filled in is not wrong yet: the live preview keeps quiet about it.
+            filled_in = len(asked[name]) > 1 if name == "environments" else cleaned.get(name)
+            code = None if filled_in else "required"
+            for message in problems[name]:
+                self.add_error(name, ValidationError(message, code=code))
+        return cleaned
+
+    @cached_property
+    def outlooks(self) -> list[Outlook]:
+        """What the repeats asked for can show; nothing while any part of that is amiss."""
+        asked = getattr(self, "cleaned_data", {})
+        needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
+        if not all(asked.get(name) for name in needed):
+            return []
+        workloads = list(asked["workloads"])
+        return list(
+            outlooks(
+                cluster=asked["cluster"],
+                workloads=workloads,
+                metric=asked.get("primary_metric") or "",
+                repeats=asked["repeats"],
+                looks=asked.get("looks") or 1,
+                margin=asked["margin"],
+                paired=asked["design"] != Experiment.Design.INDEPENDENT,
+                comparisons=len(workloads)
+                * len(asked["scales"])
+                * (len(asked["environments"]) - 1),
+                reader=self.user,
+            )
+        )
+
+    def forgive_what_is_missing(self) -> None:
+        """Keep only the problems of what has been filled in: the rest is being typed."""
+        for errors in self.errors.values():
+            data = errors.as_data()
+            errors.data = [error for error in data if error.code != "required"]
+
+
+def typed(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
+    """Return what was typed so far as initial values, for a form that does not judge it yet."""
+    several = {"workloads", "environments"}
+    return {
+        name: data.getlist(name) if name in several else data[name]
+        for name in form.base_fields
+        if name in data
+    }

@@ -1,0 +1,144 @@
+"""What an experiment's repeats can show, in words, before it is launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from experiments.models import Cluster, User, Workload
+from experiments.planning.past_spread import Spread, history
+from experiments.statistics import numbers
+from experiments.statistics.estimates import Estimate
+from experiments.statistics.interim_analyses import course, level, most_looks, schedule
+from experiments.statistics.planner import (
+    FEWEST_TO_INFER,
+    equivalence_power,
+    planned,
+    provable_margin,
+    repeats_needed,
+    repeats_to_detect,
+    upper_bound_factor,
+)
+from experiments.statistics.values import ALPHA
+from experiments.statistics.verdicts import MOST
+from runners.workloads import WORKLOADS
+
+USUAL_CV = 0.01
+"""From run to run, where a cluster has no history: about the median of published GPU runs."""
+WELL_KNOWN = 20
+"""Degrees of freedom from which on a spread is believed as it was seen."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """`sentence` says what can be proved; `notes` what that rests on and what else it takes.
+
+    `looks` says what several looks save; "" where one is planned, or the repeats are too few.
+    """
+
+    sentence: str
+    notes: str
+    looks: str = ""
+
+
+def outlooks(
+    *,
+    cluster: Cluster,
+    workloads: Sequence[Workload],
+    metric: str,
+    repeats: int,
+    looks: int = 1,
+    margin: float,
+    paired: bool,
+    comparisons: int,
+    reader: User,
+) -> Iterator[Outlook]:
+    """Yield one for each kind of workload that reports `metric`; empty is each kind's own.
+
+    Of programs that users have brought there is one each: they have nothing in common.
+    """
+    asked: dict[tuple[str, str, Workload | None], None] = {}
+    for workload in workloads:
+        declared, given = WORKLOADS[workload.kind], workload.parameters
+        name = metric or declared.primary_of(given)
+        if name in {one.name for one in declared.metrics_of(given)}:
+            asked[workload.kind, name, workload if declared.is_the_users else None] = None
+    for kind, name, only in asked:
+        past = history(kind, cluster, name, reader, only=only)
+        spread = (paired and past.of_ratios) or past.of_runs
+        cv, given, doubt = _believed(spread, only.name if only else kind)
+        basis = "The CV is from run to run."
+        if paired and past.of_ratios:
+            basis = "The CV is that of the ratio, from block to block."
+        elif paired:
+            cv *= math.sqrt(2)
+            basis = "The CV is from run to run, and taken as if runs of one block shared nothing."
+        unit = "block" if paired else "run"
+        sentence = (
+            f"{given}, {repeats} {unit}{'s' * (repeats != 1)}{'' if paired else ' of each'} "
+            f"can prove {_provable(cv, repeats, paired)}; {numbers.margin(margin)} needs "
+            f"{_count(repeats_needed(cv, margin, paired=paired))}."
+        )
+        notes = (
+            f"{doubt}{basis} To find a true difference of {numbers.margin(margin)} takes "
+            f"{_count(repeats_to_detect(cv, margin, paired=paired))}."
+        )
+        if comparisons > 1:
+            corrected = repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
+            notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
+            notes += f"{_count(corrected)}."
+        saved = ""
+        if 1 < looks <= most_looks(repeats):
+            saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, looks)
+        yield Outlook(sentence, notes, saved)
+
+
+def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
+    """Return the CV to plan with, the words that begin the sentence, and what to note about it."""
+    if spread is None:
+        return USUAL_CV, f"No runs of {kind} to go by here yet: with the usual CV of 1 %", ""
+    source = f"({spread.runs} runs of {kind} on this cluster)"
+    if spread.df >= WELL_KNOWN:
+        return spread.sd, f"With CV {_percent(spread.sd)} {source}", ""
+    bound = spread.sd * upper_bound_factor(spread.df)
+    note = (
+        f"{_percent(spread.sd)} was seen, but so few runs tend to underestimate it: "
+        f"{_percent(bound)} is its 80 % upper bound. "
+    )
+    return bound, f"With CV up to {_percent(bound)} {source}", note
+
+
+def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
+    """What looks save, beside the fixed number of repeats; the sentence before is about those."""
+    *first, last = schedule(repeats, looks)
+    found = course(truth, margin, repeats=repeats, looks=looks)
+    once = equivalence_power(truth, margin)
+    after = f"{', '.join(map(str, first))} and {last}"
+    return (
+        f"With looks after {after} repeats, each at {level(looks):g}, it ends after "
+        f"{found.repeats:.1f} on average if there is truly no difference, and proves "
+        f"{numbers.margin(margin)} in {_of_100(found.equivalent)} of 100 such experiments; judged "
+        f"once it takes {last} and proves it in {_of_100(once)}."
+    )
+
+
+def _of_100(share: float) -> str:
+    return "more than 99" if share > 0.995 else f"{100 * share:.0f}"
+
+
+def _provable(cv: float, repeats: int, paired: bool) -> str:
+    """Rounded up: what is printed can be proved."""
+    if repeats < FEWEST_TO_INFER:
+        return "nothing"
+    margin = provable_margin(cv, repeats, paired=paired)
+    unit = 10.0 ** (math.floor(math.log10(margin)) - 1)
+    return numbers.margin(math.ceil(margin / unit) * unit)
+
+
+def _percent(fraction: float) -> str:
+    return f"{float(f'{100 * fraction:.2g}'):g} %"
+
+
+def _count(repeats: int | None) -> str:
+    return f"more than {MOST:,}" if repeats is None else str(repeats)

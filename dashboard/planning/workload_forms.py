@@ -1,0 +1,151 @@
+"""The form of a workload: its fields are those that the workload's own schema declares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django import forms
+from django.forms import BoundField
+
+from dashboard.planning.experiment_forms import Styled
+from dashboard.typed_requests import Request
+from experiments.access.sharing import Sharing
+from experiments.models import User, Workload
+from experiments.planning.workloads import in_words, label, limits
+from runners.workloads import WORKLOADS, Parameter, ParameterError
+from runners.workloads.parameters import joined
+
+REST = "Parameters"
+"""The heading of parameters that name no group."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fields of parameters that stand under one heading."""
+
+    title: str
+    fields: list[BoundField]
+
+
+class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """A workload of one kind: its fields are the kind's own parameters.
+
+    A kind whose parameters need more than a field each has a subclass of this in `FORMS`, with a
+    `body` of its own.
+    """
+
+    body = "planning/workload_fields.html"
+    """The template of what lies between the name and the time limit."""
+
+    class Meta:
+        model = Workload
+        fields = ("name", "time_limit_seconds", "visibility", "groups")
+        widgets: ClassVar = {"groups": forms.CheckboxSelectMultiple}
+        labels: ClassVar = {"time_limit_seconds": "Time limit"}
+
+    def __init__(self, *args: Any, kind: str, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.share_as(user)
+        self.kind = WORKLOADS[kind]
+        self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
+        self.furnish(self.instance.parameters)
+        self.dress()
+
+    @classmethod
+    def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
+        """The form for a request: as it is, or with what was sent."""
+        sent = (request.POST, request.FILES) if request.method == "POST" else ()
+        return cls(*sent, instance=row, kind=kind, user=request.user)
+
+    def furnish(self, given: dict[str, Any]) -> None:
+        """Add a field for each parameter, filled in with what the workload is set to."""
+        for parameter in self.kind.parameters:
+            value = given.get(parameter.name, parameter.default)
+            self.fields[parameter.name] = parameter_field(parameter, value)
+
+    @property
+    def parameter_groups(self) -> list[Group]:
+        """The fields of the parameters, in the order of the schema, by heading."""
+        found: dict[str, list[BoundField]] = {}
+        for parameter in self.kind.parameters:
+            found.setdefault(parameter.group or REST, []).append(self[parameter.name])
+        return [Group(title, fields) for title, fields in found.items()]
+
+    def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        """What the workload's schema is to judge; what was left empty is its default."""
+        names = [parameter.name for parameter in self.kind.parameters]
+        return {name: cleaned[name] for name in names if cleaned.get(name) not in (None, "")}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        try:
+            self.parameters = self.kind.clean(self.given(cleaned))
+        except ParameterError as error:
+            for name, message in error.messages.items():
+                place = name if name in self.fields else None
+                words = f"{self.fields[name].label} {message}." if place else f"{name} {message}."
+                self.add_error(place, words)
+        return cleaned
+
+    def save(self, commit: bool = True) -> Workload:
+        self.instance.kind = self.kind.kind
+        self.instance.parameters = self.parameters
+        workload: Workload = super().save(commit)
+        return workload
+
+
+FORMS: dict[str, type[WorkloadForm]] = {}
+"""The kinds that have a form of their own."""
+
+
+def form_of(kind: str) -> type[WorkloadForm]:
+    return FORMS.get(kind, WorkloadForm)
+
+
+def parameter_field(parameter: Parameter, value: Any) -> forms.Field:
+    """A text field, so that what is wrong is said by the workload and not by the browser."""
+    field = _field(parameter, value)
+    field.unit = parameter.unit  # type: ignore[attr-defined]
+    if parameter.when:
+        other, values = parameter.when
+        field.when = other  # type: ignore[attr-defined]
+        field.when_values = json.dumps(list(values))  # type: ignore[attr-defined]
+    return field
+
+
+def _field(parameter: Parameter, value: Any) -> forms.Field:
+    named: dict[str, Any] = {"label": label(parameter), "required": False}
+    if parameter.type == "choice":
+        choices = [(choice, choice or "none") for choice in parameter.choices]
+        return forms.ChoiceField(choices=choices, initial=value, help_text=parameter.help, **named)
+    if parameter.type == "flag":
+        return forms.BooleanField(initial=value, help_text=parameter.help, **named)
+    if parameter.type in ("text", "words"):
+        shown = joined(value) if isinstance(value, list) else value
+        told = "Words as a shell takes them apart." if parameter.type == "words" else ""
+        words = " ".join(filter(None, (parameter.help, told, _if_empty(parameter))))
+        return forms.CharField(initial=shown, strip=False, help_text=words, **named)
+    said = limits(parameter)
+    bounds = f"{said[:1].upper()}{said[1:]}; " if said else ""
+    return forms.CharField(
+        initial=value,
+        max_length=40,
+        help_text=f"{parameter.help} {bounds}{in_words(parameter.default)} if left empty.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+        **named,
+    )
+
+
+def _if_empty(parameter: Parameter) -> str:
+    """What an empty field means, where that is not simply nothing."""
+    return f"If left empty: {in_words(parameter.default)}." if parameter.default else ""
+
+
+class KindForm(Styled, forms.Form):
+    """The first step of a new workload."""
+
+    kind = forms.ChoiceField(
+        choices=lambda: [(name, f"{name}: {kind.label}") for name, kind in WORKLOADS.items()]
+    )

@@ -1,0 +1,132 @@
+"""Workloads: their kinds, and the rows of the catalogue, made, looked at, changed, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard.access.rights import for_makers_of, require
+from dashboard.planning.command_forms import typed
+from dashboard.planning.pattern_matches import tried
+from dashboard.planning.workload_forms import KindForm, WorkloadForm, form_of
+from dashboard.typed_requests import Request, whole_number
+from experiments.access import audit, permissions
+from experiments.models import Workload
+from experiments.planning import workloads
+from experiments.presets import COMMANDS
+from experiments.software import environments
+from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
+
+LIST = "?tab=workloads"
+
+
+@require_GET
+def kinds(request: Request) -> HttpResponse:
+    """What can be measured: the metrics and the parameters of each kind."""
+    return render(request, "planning/workload_kinds.html", {"kinds": WORKLOADS.values()})
+
+
+@for_makers_of(Workload)
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    """Choose a kind, then fill in that kind's own parameters; or begin with those of another."""
+    copied = _copied(request)
+    kind = copied.kind if copied else request.GET.get("kind", "")
+    kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
+    fresh = Workload(owner=request.user)
+    if copied:
+        fresh.name = workloads.free_name(copied.name)
+        fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
+    elif ready := COMMANDS.get(request.GET.get("ready", "")):
+        kind = ready.piece.kind
+        fresh.name = workloads.free_name(ready.piece.name)
+        fresh.parameters = dict(ready.piece.parameters)
+        fresh.time_limit_seconds = ready.piece.time_limit_seconds
+    form = form_of(kind).begin(request, fresh, kind)
+    if request.method == "POST" and form.is_valid():
+        return _saved(request, form)
+    return _form(request, form, kinds=KindForm(initial={"kind": kind}), copied=copied)
+
+
+@require_GET
+def workload(request: Request, pk: int) -> HttpResponse:
+    """What it is, what it reports, and which experiments use it."""
+    row = _readable(request, pk)
+    kind = KNOWN_WORKLOADS[row.kind]
+    context = {
+        "workload": row,
+        "kind": kind,
+        "settings": workloads.settings(row),
+        "metrics": kind.metrics_of(row.parameters),
+        "primary": kind.primary_of(row.parameters),
+        "uses": environments.uses(row, request.user),
+        "can_change": permissions.may_change(request.user, row),
+        "why_not_edit": workloads.why_not_edit(row),
+        "launchable": row.kind in WORKLOADS,
+    }
+    return render(request, "planning/workload.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: Request, pk: int) -> HttpResponse:
+    row = _readable(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    if problem := workloads.why_not_edit(row):
+        messages.error(request, problem)
+        return redirect("workload", pk=pk)
+    form = form_of(row.kind).begin(request, row, row.kind)
+    if request.method == "POST" and form.is_valid():
+        return _saved(request, form)
+    return _form(request, form, workload=row)
+
+
+@for_makers_of(Workload)
+@require_POST
+def try_numbers(request: Request) -> HttpResponse:
+    """What the metrics that are being typed would read in a pasted log."""
+    found = tried(typed(request.POST), request.POST.get("log", ""))
+    return render(request, "planning/pattern_matches.html", {"tried": found})
+
+
+@require_POST
+def delete(request: Request, pk: int) -> HttpResponse:
+    row = _readable(request, pk)
+    require(permissions.why_not_change(request.user, row))
+    if problem := workloads.why_not_delete(row):
+        messages.error(request, problem)
+        return redirect("workload", pk=pk)
+    audit.deleted(request.user, row)
+    row.delete()
+    messages.success(request, f"Deleted {row.name}.")
+    return redirect(reverse("catalogue") + LIST)
+
+
+def _readable(request: Request, pk: int) -> Workload:
+    rows = Workload.objects.visible_to(request.user).select_related("owner")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _copied(request: Request) -> Workload | None:
+    """The workload to begin with, if the address names one."""
+    asked = whole_number(request.GET.get("copy"))
+    return None if asked is None else _readable(request, asked)
+
+
+def _saved(request: Request, form: WorkloadForm) -> HttpResponse:
+    pk = form.instance.pk
+    with transaction.atomic():
+        before = audit.state(Workload.objects.select_for_update().filter(pk=pk).first())
+        saved = form.save()
+        audit.saved(request.user, saved, before)
+    messages.success(request, f"{saved} is {'changed' if pk else 'in the catalogue'}.")
+    return redirect("workload", pk=saved.pk)
+
+
+def _form(request: Request, form: WorkloadForm, **context: Any) -> HttpResponse:
+    return render(request, "planning/workload_form.html", context | {"form": form})

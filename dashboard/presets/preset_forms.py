@@ -1,0 +1,131 @@
+"""What a preset asks: which cluster, at which size, in which environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from dashboard.planning.experiment_forms import Styled, cluster_for
+from dashboard.typed_requests import whole_number
+from experiments.models import Cluster, Environment, Experiment, User, Workload
+from experiments.presets import LAPTOP, Preset, Size
+from experiments.presets.making import candidates, chosen_at_first, make_draft, refusals
+from runners.workloads import ParameterError
+
+WORDS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
+
+
+class PresetForm(Styled, forms.Form):
+    cluster = forms.ModelChoiceField(Cluster.objects.none(), empty_label=None)
+    size = forms.ChoiceField(widget=forms.RadioSelect)
+    folder = forms.CharField(required=False, max_length=500, label="Folder of the data set")
+    environments = forms.ModelMultipleChoiceField(
+        Environment.objects.none(), widget=forms.CheckboxSelectMultiple
+    )
+    baseline = forms.ModelChoiceField(
+        Environment.objects.none(), widget=forms.RadioSelect, empty_label=None
+    )
+
+    def __init__(
+        self, data: Any = None, *, preset: Preset, user: User, cluster: object = None
+    ) -> None:
+        super().__init__(data)
+        self.preset, self.user = preset, user
+        self.chosen_cluster = cluster_for(user, data.get("cluster") if data else cluster)
+        self._choose("cluster").queryset = Cluster.objects.usable_by(user)
+        self._choose("size").choices = [(name, WORDS[name]) for name in preset.sizes]
+        self._ask_for_data()
+        self.candidates = (
+            candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
+        )
+        known = Environment.objects.filter(pk__in=[one.environment.pk for one in self.candidates])
+        self._choose("environments").queryset = known
+        self._choose("baseline").queryset = known
+        self.at_first, self.bare = chosen_at_first(self.candidates)
+        self.initial = {
+            "cluster": self.chosen_cluster and self.chosen_cluster.pk,
+            "size": LAPTOP,
+            "environments": [row.pk for row in self.at_first],
+            "baseline": self.bare and self.bare.pk,
+        }
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def _ask_for_data(self) -> None:
+        data = {size.data for size in self.preset.sizes.values() if size.data}
+        if not data:
+            del self.fields["folder"]
+            return
+        needed = any(size.needs_data for size in self.preset.sizes.values())
+        self.fields["folder"].help_text = (
+            f"For the full size: {', '.join(data)}, in a folder that the nodes and the "
+            f"environments see. {'' if needed else 'Left empty, the workload makes its own.'}"
+        )
+
+    @property
+    def ticked(self) -> set[int]:
+        """The environments whose boxes are ticked."""
+        return {key for pk in self["environments"].value() or () if (key := whole_number(pk))}
+
+    @property
+    def sizes(self) -> list[dict[str, Any]]:
+        """Each size with what it runs, and what of it the chosen cluster refuses."""
+        chosen = self["size"].value()
+        return [
+            {
+                "name": name,
+                "words": WORDS[name],
+                "size": size,
+                "checked": name == chosen,
+                "refusals": self.refusals(size, self.at_first, self.bare),
+            }
+            for name, size in self.preset.sizes.items()
+        ]
+
+    def refusals(
+        self, size: Size, environments: list[Environment], baseline: Environment | None
+    ) -> list[str]:
+        if not self.chosen_cluster:
+            return []
+        workloads = [
+            Workload(
+                name=piece.name,
+                kind=piece.kind,
+                parameters=dict(piece.parameters),
+                time_limit_seconds=piece.time_limit_seconds,
+            )
+            for piece in size.workloads
+        ]
+        return refusals(self.preset, size, self.chosen_cluster, environments, baseline, workloads)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        size = self.preset.sizes.get(cleaned.get("size", ""))
+        if size and size.needs_data and not cleaned.get("folder"):
+            self.add_error("folder", f"Say where on the cluster {size.data} lies.")
+        baseline = cleaned.get("baseline")
+        if baseline and baseline not in cleaned.get("environments", ()):
+            self.add_error("baseline", "The baseline is one of the environments to be run.")
+        return cleaned
+
+    def save(self) -> Experiment | None:
+        """Make the draft; None, with an error at the form, where a kind refuses its parameters."""
+        asked = self.cleaned_data
+        size = self.preset.sizes[asked["size"]]
+        try:
+            return make_draft(
+                self.preset,
+                size,
+                cluster=asked["cluster"],
+                environments=list(asked["environments"]),
+                baseline=asked["baseline"],
+                owner=self.user,
+                folder=asked.get("folder", "") if size.data else "",
+            )
+        except ParameterError as error:
+            for name, message in error.messages.items():
+                place = "folder" if name == "data_directory" and "folder" in self.fields else None
+                self.add_error(place, f"{name.replace('_', ' ').capitalize()} {message}.")
+            return None

@@ -1,0 +1,42 @@
+"""Presets: the experiments of those who asked first, and a draft made of one of them."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from dashboard.access.rights import for_makers_of
+from dashboard.presets.preset_forms import PresetForm
+from dashboard.typed_requests import Request
+from experiments.models import Experiment
+from experiments.presets import PRESETS
+
+
+@require_GET
+def presets(request: Request) -> HttpResponse:
+    return render(request, "presets/list.html", {"presets": PRESETS.values()})
+
+
+@for_makers_of(Experiment)
+@require_http_methods(["GET", "POST"])
+def preset(request: Request, key: str) -> HttpResponse:
+    """Choose cluster, size and environments; the draft opens in the usual form."""
+    found = PRESETS.get(key)
+    if found is None:
+        raise Http404
+    form = PresetForm(
+        request.POST or None, preset=found, user=request.user, cluster=request.GET.get("cluster")
+    )
+    if request.method == "POST" and form.is_valid() and (draft := form.save()):
+        size, asked = found.sizes[form.cleaned_data["size"]], form.cleaned_data
+        messages.success(
+            request,
+            f"A draft of “{found.title}”. Look it through, and launch it below. What it is made "
+            f"for is on its comparison page: {found.ends_in}.",
+        )
+        for words in form.refusals(size, list(asked["environments"]), asked["baseline"]):
+            messages.warning(request, f"Not launchable here as it is. {words}")
+        return redirect("experiment_edit", pk=draft.pk)
+    return render(request, "presets/detail.html", {"preset": found, "form": form})

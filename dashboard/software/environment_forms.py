@@ -1,0 +1,268 @@
+"""The form of an environment: the cluster decides what runtimes there are, they what they start."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import QueryDict
+
+from dashboard.planning.experiment_forms import Styled
+from dashboard.typed_requests import whole_number
+from experiments.access import permissions
+from experiments.access.sharing import Sharing
+from experiments.images.inventory import interpreter
+from experiments.models import Cluster, Environment, Image, Runtime, StagedImage, User
+from experiments.software import environments
+from runners.runtimes import RUNTIMES
+
+PYTHON = "python3"
+DECIDING = {"cluster", "runtime", "staged_image"}
+"""Choices on which others depend."""
+LOOKS = {"hx-post": "", "hx-trigger": "change", "hx-target": "#parts", "hx-swap": "outerHTML"}
+
+
+class Lines(forms.CharField):
+    """A list of texts, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 3, "class": "form-control text", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.to_python(data))
+
+
+class Variables(Lines):
+    """Names and values, NAME=value, one a line."""
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return "\n".join(f"{name}={text}" for name, text in value.items())
+        return value
+
+    def to_python(self, value: Any) -> Any:
+        pairs = {}
+        for line in super().to_python(value):
+            name, equals, text = line.partition("=")
+            if not equals:
+                raise ValidationError(f"A variable is NAME=value, not {line!r}.")
+            if name in pairs:
+                raise ValidationError(f"{name} is set twice.")
+            pairs[name] = text
+        return pairs
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool((initial or {}) != self.to_python(data))
+        except ValidationError:
+            return True
+
+
+class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """An environment on one cluster; of an existing one the cluster stays."""
+
+    mode = forms.ChoiceField(required=False)
+    binds = Lines(
+        required=False,
+        help_text="Folders to show inside, one a line: /data, or /outside:/inside. The job’s own "
+        "folder is always there.",
+    )
+    variables = Variables(required=False, help_text="NAME=value, one a line.")
+
+    class Meta:
+        model = Environment
+        fields = (
+            "cluster",
+            "runtime",
+            "staged_image",
+            "mode",
+            "name",
+            "python",
+            "binds",
+            "variables",
+            "setup_lines",
+            "visibility",
+            "groups",
+        )
+        labels: ClassVar = {
+            "staged_image": "Image",
+            "python": "Interpreter",
+            "setup_lines": "Set-up lines",
+        }
+        help_texts: ClassVar = {
+            "name": "As it is called in forms and on plots, such as Apptainer or udocker F3.",
+            "setup_lines": "Shell lines before the program starts, outside the container, such as "
+            "module load python.",
+        }
+        widgets: ClassVar = {
+            "setup_lines": forms.Textarea(
+                attrs={"rows": 3, "class": "form-control text", "spellcheck": "false"}
+            ),
+            "groups": forms.CheckboxSelectMultiple,
+            "python": forms.TextInput(
+                attrs={"list": "interpreters", "spellcheck": "false", "autocomplete": "off"}
+            ),
+        }
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+        self.suggested: dict[str, str] = {}
+        for name in DECIDING & self.fields.keys():
+            self.fields[name].widget.attrs.update(LOOKS)
+        self.clusters = Cluster.objects.usable_by(user)
+        self.chosen_cluster = self._chosen_cluster()
+        if self.instance.pk:
+            del self.fields["cluster"]
+        else:
+            self._choose("cluster").queryset = self.clusters
+        runtimes = Runtime.objects.filter(cluster=self.chosen_cluster)
+        self._choose("runtime").queryset = runtimes
+        self._choose("runtime").empty_label = "none: bare metal"
+        self.chosen_runtime: Runtime | None = self._asked("runtime", runtimes) or self._starts()
+        self._choose("staged_image").queryset = self._startable()
+        self._choose("staged_image").label_from_instance = _form_of
+        self._choose("staged_image").error_messages["invalid_choice"] = (
+            "The runtime above does not start this, or it is not there yet: choose what is listed."
+        )
+        self.chosen_image: StagedImage | None = self._asked("staged_image", self._startable())
+        self._modes()
+        self.share_as(user)
+        if permissions.why_not_write_setup_lines(user, self.chosen_cluster or Cluster()):
+            del self.fields["setup_lines"]
+        if not self.is_bound and not self.instance.pk:
+            self._suggest()
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def _asked(self, name: str, rows: QuerySet[Any]) -> Any:
+        """The row that was chosen so far, if it is one of `rows`."""
+        if self.is_bound:
+            asked = self.data.get(name)
+        else:
+            asked = self.initial.get(name) or getattr(self.instance, f"{name}_id")
+        key = getattr(asked, "pk", asked)
+        return rows.filter(pk=whole_number(key)).first()
+
+    def _chosen_cluster(self) -> Cluster | None:
+        if self.instance.pk:
+            there: Cluster = self.instance.cluster
+            return there
+        asked: Cluster | None = self._asked("cluster", self.clusters)
+        return asked or self.clusters.first()
+
+    def _starts(self) -> Runtime | None:
+        """The first runtime that starts the image asked for, where none was asked for."""
+        if self.is_bound or "runtime" in self.initial or self.instance.pk:
+            return None
+        staged = self._asked(
+            "staged_image", StagedImage.objects.filter(cluster=self.chosen_cluster)
+        )
+        runtimes = Runtime.objects.filter(cluster=self.chosen_cluster) if staged else ()
+        return next((one for one in runtimes if staged.format in RUNTIMES[one.kind].formats), None)
+
+    def _startable(self) -> QuerySet[StagedImage]:
+        """The forms there that the chosen runtime starts; the one that is chosen stays."""
+        if self.chosen_runtime is None:
+            return StagedImage.objects.none()
+        formats = RUNTIMES[self.chosen_runtime.kind].formats
+        fits = {"state": StagedImage.State.READY, "format__in": formats}
+        seen = Image.objects.visible_to(self.user)
+        rows = StagedImage.objects.filter(cluster=self.chosen_cluster, image__in=seen.values("pk"))
+        found = rows.filter(**fits) | StagedImage.objects.filter(pk=self.instance.staged_image_id)
+        return found.select_related("image").defer("image__packages")
+
+    def _modes(self) -> None:
+        """The runtime's modes; of a form that belongs to one, that one."""
+        kind = RUNTIMES[self.chosen_runtime.kind if self.chosen_runtime else "bare_metal"]
+        fixed = self.chosen_image.mode if self.chosen_image else ""
+        self.modes = {fixed: kind.modes.get(fixed, "")} if fixed else dict(kind.modes)
+        choices = [(mode, f"{mode}: {words}") for mode, words in self.modes.items()]
+        if not fixed:
+            choices.insert(0, ("", "the runtime’s own"))
+        self._choose("mode").choices = choices
+        self._choose("mode").error_messages["invalid_choice"] = (
+            "This is no mode in which the runtime can start the image: choose one that is listed."
+        )
+
+    @property
+    def interpreters(self) -> list[tuple[str, str]]:
+        """Paths and versions of the Pythons that were found in the image."""
+        facts = self.chosen_image.image.facts if self.chosen_image else {}
+        found = facts.get("pythons") or []
+        return [(f"/{one['path'].lstrip('/')}", str(one.get("version", ""))) for one in found]
+
+    def _suggest(self) -> None:
+        """Fill in what the choices make obvious; what was typed stays."""
+        self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
+        self.initial["runtime"] = self.chosen_runtime and self.chosen_runtime.pk
+        self.initial["staged_image"] = self.chosen_image and self.chosen_image.pk
+        if self.chosen_image and self.chosen_image.mode:
+            self.initial["mode"] = self.chosen_image.mode
+        suggested = self._suggestions()
+        for name, value in suggested.items():
+            # What was suggested for an earlier choice makes room for what fits this one.
+            typed = self.initial.get(name)
+            if not typed or typed == self.initial.get(f"suggested_{name}"):
+                self.initial[name] = value
+        self.suggested = suggested
+
+    def _suggestions(self) -> dict[str, str]:
+        if self.chosen_runtime is None:
+            return {"name": self._free("bare metal"), "python": PYTHON}
+        label = self.chosen_runtime.get_kind_display()
+        if self.chosen_image is None:
+            return {"name": "", "python": PYTHON}
+        image = self.chosen_image.image
+        form = self.chosen_image.form.removeprefix(self.chosen_runtime.kind).strip()
+        short = image.reference.rpartition("/")[2].partition("@")[0]
+        name = " ".join(part for part in (label, form, f"({short})") if part)
+        return {"name": self._free(name[:90]), "python": interpreter(image.facts)}
+
+    def _free(self, name: str) -> str:
+        """The name, or the first with a number that is still free on the cluster."""
+        there = Environment.objects.filter(cluster=self.chosen_cluster, name__startswith=name)
+        taken = set(there.values_list("name", flat=True))
+        numbered = (f"{name} {number}" for number in range(2, len(taken) + 3))
+        return name if name not in taken else next(one for one in numbered if one not in taken)
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        there = Environment.objects.filter(cluster=self.chosen_cluster, name=name)
+        if there.exclude(pk=self.instance.pk).exists():
+            raise ValidationError(f"{self.chosen_cluster} has an environment of this name already.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if "runtime" in self.errors or "staged_image" in self.errors:
+            return cleaned
+        found = environments.refusals(
+            cluster=self.chosen_cluster,
+            runtime=cleaned.get("runtime"),
+            staged=cleaned.get("staged_image"),
+            mode=cleaned.get("mode", ""),
+            binds=cleaned.get("binds") or [],
+        )
+        for name, words in found.items():
+            if name not in self.errors:
+                self.add_error(name, words)
+        return cleaned
+
+
+def _form_of(staged: StagedImage) -> str:
+    return f"{staged.image} as {staged.form}"
+
+
+def typed(data: QueryDict) -> dict[str, Any]:
+    """What was typed so far as initial values, for a form that does not judge it yet."""
+    names = (*EnvironmentForm.base_fields, "suggested_name", "suggested_python")
+    return {name: data[name] for name in names if name in data}

@@ -1,0 +1,111 @@
+"""The parity passport on a draft's page: look into environments, waive differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.access.rights import by_link, editable, readable, require
+from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
+from experiments.access.permissions import may_change, may_use, why_not_use
+from experiments.execution.tasks import ring
+from experiments.models import Environment, Experiment, User
+from experiments.software import parity_reports
+from experiments.software.parity import libraries
+
+
+@by_link
+@require_GET
+def software(request: OpenRequest, pk: int) -> HttpResponse:
+    """The passport alone, which asks for itself again while somebody looks; else the whole page."""
+    row = readable(request, pk)
+    if not request.htmx:
+        return redirect(_there(row))
+    context = {"experiment": row, "can_edit": may_change(request.user, row)}
+    return render(request, "software/parity.html", context | known(row))
+
+
+def known(row: Experiment) -> dict[str, Any]:
+    """Return what the passport's template shows of a draft; nothing of what has been launched."""
+    found = parity_reports.passports(row) if row.is_draft else []
+    unknown = [sight for passport in found for sight in passport.unknown]
+    looking = any(sight.under_way for sight in unknown)
+    return {
+        "passports": found,
+        "own_programs": parity_reports.own_programs(row) if found else [],
+        "looking": looking,
+        "may_look": any(not sight.under_way for sight in unknown),
+    }
+
+
+@require_POST
+def look(request: Request, pk: int) -> HttpResponse:
+    """Have the cluster look into every environment whose software is not known."""
+    row = editable(request, pk)
+    unknown = {
+        sight.environment.pk: sight.environment
+        for passport in parity_reports.passports(row)
+        for sight in passport.unknown
+    }
+    try:
+        for environment in unknown.values():
+            parity_reports.ask(environment, request.user, row.partition)
+    except parity_reports.NotAsked as refusal:
+        messages.error(request, f"Nobody looks. {refusal}")
+    ring(row.cluster_id)
+    return redirect(_there(row))
+
+
+@require_POST
+def look_into(request: Request, pk: int) -> HttpResponse:
+    """Have the cluster look into one environment, from its own page."""
+    row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
+    require(why_not_use(request.user, row))
+    try:
+        parity_reports.ask(row, request.user)
+    except parity_reports.NotAsked as refusal:
+        messages.error(request, f"Nobody looks. {refusal}")
+    ring(row.cluster_id)
+    return redirect(f"{reverse('environment', args=[pk])}#inside")
+
+
+def inside(row: Environment, reader: User) -> dict[str, Any]:
+    """Return what an environment's page says of its software."""
+    sight = parity_reports.sights([row])[row.pk]
+    facts = sight.survey.facts if sight.survey else {}
+    return {
+        "sight": sight,
+        "libraries": list(libraries(facts)),
+        "packages": sorted(facts.get("packages", {}).items()),
+        "may_look": may_use(reader, row) and may_use(reader, row.cluster),
+    }
+
+
+@require_POST
+def waive(request: Request, pk: int) -> HttpResponse:
+    """Let the chosen differences of one environment pass, with a reason; or take that back."""
+    row = editable(request, pk)
+    environment = get_object_or_404(
+        row.environments, pk=whole_number(request.POST.get("environment"))
+    )
+    if request.POST.get("action") == "withdraw":
+        parity_reports.withdraw(row, environment, request.user)
+        return redirect(_there(row))
+    reason, chosen = posted_text(request, "reason"), request.POST.getlist("what")
+    if count := parity_reports.waive(row, environment, chosen, reason, request.user):
+        plural = "" if count == 1 else "s"
+        messages.success(request, f"{count} difference{plural} of {environment} waived.")
+    elif not reason:
+        messages.error(request, "Nothing waived: write down why. The reason follows the verdict.")
+    else:
+        messages.error(request, "Nothing waived: no difference was chosen that is there today.")
+    return redirect(_there(row))
+
+
+def _there(row: Experiment) -> str:
+    return f"{row.get_absolute_url()}#software"

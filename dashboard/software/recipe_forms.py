@@ -1,0 +1,113 @@
+"""The form of a recipe: a base, a lock, and the cluster that builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
+
+from dashboard.planning.experiment_forms import Styled
+from experiments.images.staging import NotDone
+from experiments.models import Arrival, Cluster, Image, Partition, User
+from experiments.software import building
+from experiments.software.lock_files import MOST_CHARACTERS, LockError, read_lock
+
+
+class RecipeForm(Styled, forms.Form):
+    """What to build, of what, and where."""
+
+    title = forms.CharField(
+        label="Name", max_length=300, help_text="What to call the image in the catalogue."
+    )
+    base = forms.ModelChoiceField(
+        Image.objects,
+        empty_label="choose one",
+        help_text="An OCI image or a root file system with Python. It stays as it is: what the "
+        "lock names becomes one more layer, a virtual environment at /opt/tare.",
+    )
+    lock = forms.CharField(
+        label="Lock file",
+        required=False,
+        strip=False,
+        max_length=MOST_CHARACTERS,
+        widget=forms.Textarea(
+            attrs={"rows": 12, "class": "form-control text", "spellcheck": "false"}
+        ),
+        help_text="Every package with == and its hashes, as uv pip compile --generate-hashes "
+        "writes it. Wheels only: to build from source, pip would fetch what no lock holds.",
+    )
+    file = forms.FileField(
+        label="or as a file", required=False, help_text="Such as requirements.lock."
+    )
+    cluster = forms.ModelChoiceField(
+        Cluster.objects,
+        empty_label="choose one",
+        help_text="It needs Apptainer, Singularity or Charliecloud, and a way to an index: its "
+        "set-up lines or pip’s configuration there name one.",
+    )
+    partition = forms.ModelChoiceField(
+        Partition.objects,
+        required=False,
+        empty_label="the one with the longest time limit",
+        help_text="Where the build runs: a job of some minutes.",
+    )
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+        clusters = Cluster.objects.usable_by(user)
+        kinds = (Image.Kind.OCI, Image.Kind.ROOTFS)
+        self._choose("base").queryset = Image.objects.visible_to(user).filter(kind__in=kinds)
+        self._choose("cluster").queryset = clusters
+        self._choose("partition").queryset = Partition.objects.filter(
+            cluster__in=clusters
+        ).select_related("cluster")
+
+    def _choose(self, name: str) -> Any:
+        return self.fields[name]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        file: UploadedFile[Any] | None = cleaned.get("file")
+        where = "lock"
+        if file and (cleaned.get("lock") or "").strip():
+            self.add_error("file", "Paste the lock or choose a file, not both.")
+        elif file:
+            where, cleaned["lock"] = "file", _text(file)
+        try:
+            read_lock(cleaned.get("lock") or "")
+        except LockError as problem:
+            self.add_error(where, str(problem))
+        partition, cluster = cleaned.get("partition"), cleaned.get("cluster")
+        if partition and cluster and partition.cluster_id != cluster.pk:
+            self.add_error("partition", f"This is a partition of {partition.cluster}.")
+        return cleaned
+
+    def asked(self) -> Arrival | None:
+        """Ask for the build; what was refused is said at its field."""
+        if not self.is_valid():
+            return None
+        cleaned = self.cleaned_data
+        try:
+            return building.ask_recipe(
+                cleaned["base"],
+                cleaned["lock"],
+                cleaned["cluster"],
+                self.user,
+                title=cleaned["title"],
+                partition=cleaned["partition"],
+            )
+        except NotDone as refusal:
+            self.add_error(None, str(refusal))
+            return None
+
+
+def _text(file: UploadedFile[Any]) -> str:
+    if (file.size or 0) > MOST_CHARACTERS:
+        raise ValidationError({"file": f"{file.name} is too large to be a lock."})
+    try:
+        return str(file.read().decode())
+    except UnicodeDecodeError:
+        raise ValidationError({"file": f"{file.name} is no text."}) from None

@@ -1,0 +1,52 @@
+"""Images by a recipe, and the bare-metal environments that match them."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.access.rights import require
+from dashboard.software.recipe_forms import RecipeForm
+from dashboard.typed_requests import Request, whole_number
+from experiments.access.permissions import why_not_add
+from experiments.images.staging import NotDone
+from experiments.models import Cluster, Environment, Image
+from experiments.software import building
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: Request) -> HttpResponse:
+    """Ask a cluster to build an image; the catalogue shows how far it is."""
+    require(why_not_add(request.user, Image))
+    initial = {"base": request.GET.get("base")}
+    posted = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = RecipeForm(*posted, user=request.user, initial=initial)
+    arrival = form.asked() if posted else None
+    if arrival is None:
+        return render(request, "software/recipe_form.html", {"form": form})
+    messages.success(
+        request,
+        f"{arrival.cluster} was asked to build {arrival}. When it is done, it is in the catalogue.",
+    )
+    return redirect("chore", pk=arrival.chores.values_list("pk", flat=True).get())
+
+
+@require_POST
+def match(request: Request, pk: int) -> HttpResponse:
+    """Ask a cluster for the bare-metal environment of an image's lock."""
+    require(why_not_add(request.user, Environment))
+    image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
+    clusters = Cluster.objects.usable_by(request.user)
+    cluster = get_object_or_404(clusters, pk=whole_number(request.POST.get("cluster")))
+    try:
+        building.ask_match(image, cluster, request.user)
+        messages.success(
+            request,
+            f"{cluster} was asked for the matching bare-metal environment. It can be chosen for an "
+            "experiment once it is there and was looked into.",
+        )
+    except NotDone as refusal:
+        messages.error(request, f"Not made. {refusal}")
+    return redirect(f"{image.get_absolute_url()}#match")

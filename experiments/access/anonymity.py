@@ -1,0 +1,182 @@
+"""What would tell a reader who made an experiment, and where: found in its rows, hidden in texts.
+
+Each name and each directory gets a number, the same wherever it stands. What is hidden is text that
+equals a name that Tare knows of, or looks like a home or work directory; a name that somebody has
+typed into a question is found only if it is also an account's, a person's or a directory's.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import quote
+
+from django.db import connection
+from django.db.models import Count, Max, Q
+
+from experiments.access.machine_names import NODE_KEYS, machine_pattern, machines_of
+from experiments.models import Credential, Event, Experiment, PublishedTable, User
+
+SHORT = 3
+"""Characters of a name that is hidden only where it stands alone: others stand in longer words."""
+NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
+NOBODY = {"root", "nobody"}
+PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
+NO_PLACE = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
+# Where sites have directories of people: all that begins so, up to the person's own.
+PLACES = re.compile(
+    r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
+)
+
+
+class Anonymity:
+    """Names and directories to hide. `hide(text)` does so in any text, `hide_in_page` in HTML.
+
+    `machines` are names of nodes, hosts, partitions and clusters, and what stands for each.
+    """
+
+    def __init__(
+        self, names: Iterable[str], paths: Iterable[str], machines: Mapping[str, str] | None = None
+    ) -> None:
+        self._hidden: dict[str, str] = {}
+        self._patterns: dict[str, str] = {}
+        for kind, texts in (("directory", paths), ("account", names)):
+            longest_first = sorted(set(texts), key=lambda text: (-len(text), text))
+            for number, text in enumerate(longest_first, start=1):
+                word = f"/{kind}-{number}" if kind == "directory" else f"{kind}-{number}"
+                for spelling in _spellings(text):
+                    self._hidden.setdefault(spelling.casefold(), word)
+        for text in sorted(machines or {}, key=lambda text: (-len(text), text)):
+            for folded in (spelling.casefold() for spelling in _spellings(text)):
+                if folded not in self._hidden:
+                    self._hidden[folded] = (machines or {})[text]
+                    self._patterns[folded] = machine_pattern(folded, self._hidden[folded])
+
+    def hide(self, text: str) -> str:
+        return self._hide(text, self._pattern_for(text))
+
+    def hide_in_page(self, page: str) -> str:
+        """Hide in what is read, and in attributes that are; addresses and classes stay."""
+        pattern = self._pattern_for(page)
+        parts = re.split(r"(<[^>]*>)", page)
+        return "".join(
+            READ.sub(lambda found: found[1] + self._hide(found[2], pattern), part)
+            if part.startswith("<")
+            else self._hide(part, pattern)
+            for part in parts
+        )
+
+    def _pattern_for(self, text: str) -> re.Pattern[str] | None:
+        """Return what finds those that stand in a text at all: few of many, and searched once."""
+        folded = text.casefold()
+        patterns = [
+            self._patterns.get(spelling) or _pattern(spelling)
+            for spelling in self._hidden
+            if spelling in folded
+        ]
+        return re.compile("|".join(patterns), re.IGNORECASE) if patterns else None
+
+    def _hide(self, text: str, pattern: re.Pattern[str] | None) -> str:
+        if pattern:
+            text = pattern.sub(self._word_for, text)
+        return PLACES.sub("/directory", text)
+
+    def _word_for(self, found: re.Match[str]) -> str:
+        # Some letters are equal to two others for `re`, and to one of them for `casefold`.
+        folded = found[0].casefold()
+        name = folded if folded in self._hidden else folded.partition(".")[0]  # a node's domain
+        return self._hidden.get(name, "account")
+
+
+READ = re.compile(r'(\s(?:title|value|alt|content|placeholder|aria-[a-z]+|data-[a-z-]+)=")([^"]*)')
+
+
+def _spellings(text: str) -> list[str]:
+    """Return a text as it stands in plain text, HTML, JSON, addresses and LaTeX."""
+    latex = text.replace("_", r"\_")
+    found = (text, html.escape(text), json.dumps(text)[1:-1], quote(text), quote(text, ""), latex)
+    return list(dict.fromkeys(found))
+
+
+def _pattern(spelling: str) -> str:
+    escaped = re.escape(spelling)
+    if len(spelling) > SHORT and not spelling.isdecimal():
+        return escaped
+    return rf"(?<![\w.]){escaped}(?![\w.])"
+
+
+def anonymity_of(
+    experiments: Sequence[Experiment], tables: Sequence[PublishedTable] = ()
+) -> Anonymity:
+    """Return what hides all that Tare knows of who made these, and where they ran."""
+    names, paths = set[str](), set[str]()
+    machines: dict[str, str] = {}
+    for experiment in experiments:
+        names |= _accounts(experiment)
+        paths |= set(
+            experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
+        )
+        paths.add(experiment.cluster.work_directory)
+        snapshots = experiment.runs.filter(snapshot__isnull=False)
+        size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
+        told, there, hosts = _told_by_snapshots(experiment.pk, size["count"], size["newest"])
+        names, paths = names | told, paths | there
+        machines = machines_of(experiment, sorted(hosts), known=machines)
+    people = _people(experiments, tables)
+    for person in people:
+        names |= {person.username, person.get_full_name(), person.last_name, person.email}
+        names.add(person.first_name)
+    kept = {name for name in names if name and len(name) > 1 and name not in NOBODY}
+    places = {path.rstrip("/") for path in paths} - NO_PLACE - {""}
+    return Anonymity(kept, places, machines)
+
+
+def _people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
+    """Return whoever made, changed or lent something of these."""
+    keys = {row.owner_id for row in experiments} | {row.owner_id for row in tables}
+    for experiment in experiments:
+        rows = Event.objects.filter(experiment=experiment, actor__isnull=False).order_by()
+        keys |= set(rows.values_list("actor", flat=True).distinct())
+        keys |= set(experiment.workloads.values_list("owner", flat=True))
+        for path in ("owner", "staged_image__image__owner", "cluster__owner"):
+            keys |= set(experiment.environments.values_list(path, flat=True))
+        keys |= set(experiment.waivers.values_list("by", flat=True))
+    return list(User.objects.filter(pk__in=keys - {None}))
+
+
+def _accounts(experiment: Experiment) -> set[str]:
+    """Return the accounts on its clusters, and on the hosts before them."""
+    clusters = {cluster.pk for cluster in experiment.cluster.way()}
+    keys = Credential.objects.filter(Q(clusters__in=clusters) | Q(owner=experiment.owner_id))
+    return set(keys.values_list("user_name", flat=True))
+
+
+@lru_cache(maxsize=64)
+def _told_by_snapshots(
+    pk: int, count: int, newest: int | None
+) -> tuple[set[str], set[str], set[str]]:
+    """Return accounts, directories and hosts from the snapshots of all runs of one experiment.
+
+    `count` and `newest` say which runs had ended then.
+    """
+    names, paths, hosts = (
+        _values_in_snapshots(pk, keys) for keys in (NAME_KEYS, PATH_KEYS, NODE_KEYS)
+    )
+    return names, {path for path in paths if path.startswith("/")}, hosts
+
+
+VALUES = """
+SELECT DISTINCT value #>> '{}'
+FROM experiments_snapshot, unnest(%s::jsonpath[]) AS path, jsonb_path_query(content, path) AS value
+WHERE id IN (SELECT snapshot_id FROM experiments_run WHERE experiment_id = %s)
+"""
+
+
+def _values_in_snapshots(pk: int, keys: Sequence[str]) -> set[str]:
+    """Return all texts that stand under one of `keys`, however deep."""
+    with connection.cursor() as cursor:
+        cursor.execute(VALUES, [[f"$.**.{key}" for key in keys], pk])
+        return {text for (text,) in cursor.fetchall() if text}

@@ -1,0 +1,171 @@
+"""The audit log: whoever changes a credential, a cluster, an image or a right writes it here.
+
+    before = audit.state(row)          # nothing yet: {}
+    row.save()
+    audit.saved(user, row, before)     # "added" or "changed", with what changed
+
+No secret gets in: of a `SecretField` or a password it says "changed", and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, TypeVar
+
+from django.contrib.auth.models import AnonymousUser, Group
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+
+from experiments.encryption import Secret, SecretField
+from experiments.models import AuditEntry, Cluster, User
+from experiments.models.checks import fingerprint_of
+
+SECRET = "changed"  # noqa: S105  (all that is said of one)
+MOST_CHARACTERS = 2000  # of one value; of a longer one, its length and its hash
+MOST_OF_A_NAME = 500
+
+# Columns that Tare keeps for itself are not news, these two are.
+TOLD_ALL_THE_SAME = {"fingerprint", "recorded"}
+NO_NEWS = {"last_login", "date_joined", "is_staff", "is_superuser"}  # flags follow from the role
+
+State = dict[str, Any]
+Row = TypeVar("Row", bound=models.Model)
+
+
+def note(
+    by: User | AnonymousUser | None,
+    what: str,
+    row: models.Model,
+    *,
+    changes: dict[str, Any] | None = None,
+    why: str = "",
+) -> AuditEntry:
+    """Write one entry. `by` is None where a command did it; `changes` come from `changes()`."""
+    return AuditEntry.objects.create(
+        actor=by if isinstance(by, User) else None,
+        what=what,
+        kind=kind_of(row),
+        object_pk=str(row.pk),
+        name=str(row)[:MOST_OF_A_NAME],
+        cluster_pk=row.pk if isinstance(row, Cluster) else getattr(row, "cluster_id", None),
+        changes=changes or {},
+        why=why,
+    )
+
+
+def saved(
+    by: User | AnonymousUser | None, row: models.Model, before: State, *, why: str = ""
+) -> AuditEntry | None:
+    """Write what saving `row` has changed since `before`; nothing if that is nothing."""
+    changed = changes(before, state(row))
+    if before and not changed:
+        return None
+    return note(by, "changed" if before else "added", row, changes=changed, why=why)
+
+
+def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> AuditEntry:
+    """Write that `row` goes, with what it was. To be called while it still has its key."""
+    return note(by, "deleted", row, changes=changes(state(row), {}), why=why)
+
+
+def keep(
+    by: User | None,
+    model: type[Row],
+    *,
+    why: str,
+    defaults: dict[str, Any],
+    first: dict[str, Any] | None = None,
+    **known: Any,
+) -> Row:
+    """Update the row that is `known`, or make it; and write down what that has changed.
+
+    Columns in `first` are only given to a row that is made: later they belong to people.
+    """
+    rows = model._default_manager
+    with transaction.atomic():
+        before = state(rows.filter(**known).first())
+        row, _ = rows.update_or_create(
+            defaults=defaults, create_defaults={**defaults, **(first or {})}, **known
+        )
+        saved(by, rows.get(pk=row.pk), before, why=why)
+    return row
+
+
+def going_with(row: models.Model) -> list[models.Model]:
+    """Return what is deleted with `row` and has a history of its own, `row` last."""
+    if isinstance(row, Cluster):
+        return [*row.partitions.all(), *row.runtimes.all(), row]
+    return [row]
+
+
+def kind_of(row: models.Model | type[models.Model]) -> str:
+    """Return what an entry calls the kind of `row`: the model's name in lower case."""
+    return str(row._meta.model_name)
+
+
+def entries_of(row: models.Model) -> models.QuerySet[AuditEntry]:
+    found = AuditEntry.objects.filter(kind=kind_of(row), object_pk=str(row.pk))
+    return found.select_related("actor")
+
+
+def state(row: models.Model | None) -> State:
+    """Return what can be compared of a stored row, by field. It holds secrets: never to be kept.
+
+    {} for None and for a row that has not been stored.
+    """
+    if row is None or row.pk is None or row._state.adding:
+        return {}
+    found: State = {}
+    for field in row._meta.concrete_fields:
+        if field.primary_key or field.name in NO_NEWS:
+            continue
+        if field.editable or field.name in TOLD_ALL_THE_SAME:
+            found[field.name] = _value(row, field)
+    for many in row._meta.many_to_many:
+        found[many.name] = sorted(str(other) for other in getattr(row, many.name).all())
+    if isinstance(row, Group):
+        found["members"] = sorted(row.user_set.values_list("username", flat=True))
+    return found
+
+
+def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
+    if isinstance(field, models.ForeignKey):
+        other = getattr(row, field.name)
+        if other is None or isinstance(other, User):
+            return other and str(other)
+        return f"{other} ({other.pk})"  # names of some are not unique
+    value = field.value_from_object(row)
+    if field.name == "host_key":
+        return fingerprint_of(value)
+    if isinstance(field, SecretField) or field.name == "password":
+        return value if isinstance(value, Secret) else Secret(value or "")
+    return value
+
+
+def changes(before: State, after: State) -> dict[str, Any]:
+    """Return {field: [old, new]} of what differs, and {field: "changed"} for secrets.
+
+    What is empty on both sides, or empty in a row that was just added, is left out.
+    """
+    found: dict[str, Any] = {}
+    for name in before.keys() | after.keys():
+        old, new = before.get(name), after.get(name)
+        if old == new or (not before and _empty(new)) or (not after and _empty(old)):
+            continue
+        secret = isinstance(old, Secret) or isinstance(new, Secret)
+        found[name] = SECRET if secret else [_short(old), _short(new)]
+    return dict(sorted(found.items()))
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == "" or value == [] or value == {} or value == Secret("")
+
+
+def _short(value: Any) -> Any:
+    """Return `value` as JSON can hold it; of a long one its length and its hash."""
+    text = json.dumps(value, cls=DjangoJSONEncoder, sort_keys=True)
+    if len(text) <= MOST_CHARACTERS:
+        return json.loads(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{len(text)} characters, sha256:{digest}"

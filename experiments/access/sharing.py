@@ -1,0 +1,39 @@
+"""Who may read a row, as two fields of any form: a choice, and the groups that it may mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from experiments.access.permissions import groups_to_share_with
+from experiments.models import User
+from experiments.models.visibility import Visibility
+
+MEANT = "Whom “my groups” means. Their people may read it and use it."
+WHICH = "Which groups? Choose one, or other readers."
+
+
+class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
+    """A form with `visibility` and `groups`; what is not said stays as it is."""
+
+    def share_as(self, user: User) -> None:
+        """Offer the groups of `user`; without any there is nothing to choose."""
+        visibility: Any = self.fields["visibility"]
+        groups: Any = self.fields["groups"]
+        visibility.label = "Readers"
+        visibility.required = False  # the model knows the usual ones
+        groups.help_text = MEANT
+        groups.queryset = groups_to_share_with(user, self.instance)
+        if not groups.queryset.exists():
+            del self.fields["groups"]
+            visibility.choices = [one for one in visibility.choices if one[0] != Visibility.GROUPS]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if not cleaned.get("visibility"):
+            cleaned.pop("visibility", None)
+        elif cleaned["visibility"] == Visibility.GROUPS and not cleaned.get("groups"):
+            self.add_error("groups", ValidationError(WHICH, code="required"))
+        return cleaned

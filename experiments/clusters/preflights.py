@@ -1,0 +1,254 @@
+"""Asking for checks and host keys, and what a cluster's page says of them. No network here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TypeVar
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from experiments.access import audit, permissions
+from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
+from experiments.models.checks import fingerprint_of
+from runners.preflight.checks import Change, Check, find_changes
+from runners.preflight.modes import WORKS, mode_name
+from runners.runtimes import RUNTIMES
+
+# A visit that has not ended by then has died with its worker.
+LONGEST = timedelta(minutes=5)
+DIED = Check(
+    "Connection",
+    "Worker",
+    "failed",
+    "The check was asked for, and no worker brought an answer.",
+    "Do Redis and `manage.py worker` run? Then check again.",
+)
+
+REPORTS_WITH_MODES = 10  # the newest reports in which a trial of modes is looked for
+
+APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
+
+Asked = TypeVar("Asked", CheckReport, HostKey)
+
+
+class NotPinned(Exception):
+    """The key was not pinned; the message says why."""
+
+
+def why_not_check(cluster: Cluster, user: User) -> str:
+    """Whoever may change it may, and who may send jobs there; nobody where only logs come from."""
+    if cluster.recorded:
+        return f"{cluster} is known from imported logs: nobody logs in there."
+    if permissions.may_change(user, cluster):
+        return ""
+    return permissions.why_not_use(user, cluster)
+
+
+def ask_for_check(cluster: Cluster, by: User | None) -> CheckReport:
+    """Write down that a check is wanted; the one under way, if there is one."""
+    for dead in _dead(CheckReport, cluster):
+        CheckReport.objects.filter(pk=dead.pk, ended_at=None).update(
+            ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
+        )
+    return _once(CheckReport(cluster=cluster, owner=by))
+
+
+def ask_for_host_key(cluster: Cluster, by: User) -> HostKey:
+    """Write down that the host is to be asked for its key; the one under way, if there is one."""
+    for dead in _dead(HostKey, cluster):
+        HostKey.objects.filter(pk=dead.pk, ended_at=None).update(
+            ended_at=timezone.now(), problem=DIED.found
+        )
+    return _once(HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port))
+
+
+def _dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
+    late = timezone.now() - LONGEST
+    return list(model._default_manager.filter(cluster=cluster, ended_at=None, asked_at__lt=late))
+
+
+def _once(row: Asked) -> Asked:
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:  # somebody was faster, and one at a time is enough
+        return type(row)._default_manager.get(cluster_id=row.cluster_id, ended_at=None)
+    return row
+
+
+def pin(row: HostKey, by: User) -> None:
+    """Trust the key that a person has compared. Raises NotPinned.
+
+    The cluster must still have the address at which the key was shown.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update().get(pk=row.cluster_id)
+        latest = cluster.hostkeys.exclude(key="").first()
+        if not row.key or latest is None or latest.pk != row.pk:
+            raise NotPinned("A newer key was fetched meanwhile: compare that one.")
+        if (cluster.host, cluster.port) != (row.host, row.port):
+            raise NotPinned(
+                "The cluster's host or port was changed meanwhile: fetch the key again."
+            )
+        before = cluster.host_key.strip()
+        Cluster.objects.filter(pk=cluster.pk).update(host_key=row.key, retry_at=None)
+        HostKey.objects.filter(pk=row.pk).update(pinned_at=now, pinned_by=by, replaced=before)
+        pinned = {"host_key": [fingerprint_of(before), row.fingerprint]}
+        audit.note(by, "host key pinned", cluster, changes=pinned)
+
+
+@dataclass(frozen=True)
+class Area:
+    """Checks of one place. A place without anything red or amber is shown folded."""
+
+    name: str
+    checks: list[Check]
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many checks had which outcome, worst first; those that applied."""
+        return counts(self.checks)
+
+    @property
+    def is_bad(self) -> bool:
+        return any(check.is_bad for check in self.checks)
+
+
+def counts(checks: list[Check]) -> list[tuple[str, int]]:
+    outcomes = [check.outcome for check in checks]
+    return [(name, outcomes.count(name)) for name in APPLIED if name in outcomes]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known of a cluster: the last check, and what has changed since earlier ones."""
+
+    under_way: CheckReport | None
+    last: CheckReport | None
+    before: CheckReport | None
+    changed: list[Change]  # since the check before
+    launched_at: datetime | None  # of the last experiment there
+    at_launch: CheckReport | None  # the last check before it; None: there was none
+    changed_since_launch: list[Change]
+
+    @property
+    def areas(self) -> list[Area]:
+        """The places that were looked at, in each what is worst first."""
+        checks = self.last.checks if self.last else []
+        places = groupby(checks, lambda check: check.area)
+        return [Area(name, sorted(rows, key=_worst_first)) for name, rows in places]
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        return counts(self.last.checks) if self.last else []
+
+    @property
+    def suggested(self) -> dict[str, int]:
+        """The limits that the last check suggests, by column; none if the cluster has them."""
+        return suggested_limits(self.last) if self.last else {}
+
+
+def suggested_limits(report: CheckReport) -> dict[str, int]:
+    """Return the limits that a check suggests, by column; none if its cluster has them."""
+    if report.cluster.max_live_jobs == 1:
+        return {}  # so that no run disturbs another: a decision, which no count of nodes can judge
+    texts = (check.limits.split() for check in report.checks if check.limits)
+    for live, seconds in texts:
+        found = {"max_live_jobs": int(live), "poll_seconds": int(seconds)}
+        if any(getattr(report.cluster, name) != value for name, value in found.items()):
+            return found
+    return {}
+
+
+def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
+    """Give the cluster the limits that its last check suggests; return them, none: no news."""
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last = ended.select_related("cluster").first()
+    found = suggested_limits(last) if last else {}
+    if found:
+        before = audit.state(cluster)
+        for name, value in found.items():
+            setattr(cluster, name, value)
+        with transaction.atomic():
+            Cluster.objects.filter(pk=cluster.pk).update(**found)
+            audit.saved(by, cluster, before)
+    return found
+
+
+def last_if_red(cluster: Cluster) -> CheckReport | None:
+    """The cluster's last check, if something was red in it."""
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last = ended.first()
+    return last if last and last.outcome == "failed" else None
+
+
+def modes_tried(cluster: Cluster) -> dict[str, Check]:
+    """Return the newest check of each runtime's mode, by `mode_name`; no entry: never tried.
+
+    A check beside runs that are measured leaves modes out, so earlier ones count too.
+    """
+    names = {
+        mode_name(kind.label, mode)
+        for runtime in cluster.runtimes.all()
+        for kind in [RUNTIMES[runtime.kind]]
+        for mode in kind.modes
+    }
+    tried: dict[str, Check] = {}
+    if names:
+        ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+        for report in ended[:REPORTS_WITH_MODES]:
+            for check in report.checks:
+                if check.name in names and (check.name not in tried or check.value == WORKS):
+                    tried[check.name] = check
+            if tried:
+                break
+    return tried
+
+
+def why_modes_are_untried(cluster: Cluster) -> str:
+    """Return why no check has tried a mode, and what to do, for modes that none has tried."""
+    if cluster.checkreports.exclude(ended_at=None).exists():
+        return "the last check left it out, as it does beside runs: check again when none are live"
+    return "not tried yet: check the cluster"
+
+
+def _worst_first(check: Check) -> int:
+    return APPLIED.index(check.outcome) if check.is_bad else len(APPLIED)
+
+
+def findings(cluster: Cluster) -> Findings:
+    under_way = cluster.checkreports.filter(
+        ended_at=None, asked_at__gte=timezone.now() - LONGEST
+    ).first()
+    ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
+    last, before = [*ended.select_related("owner", "cluster")[:2], None, None][:2]
+    launched = Experiment.objects.filter(cluster=cluster, launched_at__isnull=False)
+    launched_at = launched.order_by("-launched_at").values_list("launched_at", flat=True).first()
+    at_launch = ended.filter(ended_at__lte=launched_at).first() if launched_at else None
+    return Findings(
+        under_way=under_way,
+        last=last,
+        before=before,
+        changed=_changed(before, last),
+        launched_at=launched_at,
+        at_launch=at_launch,
+        changed_since_launch=_changed(at_launch, last),
+    )
+
+
+def _changed(before: CheckReport | None, after: CheckReport | None) -> list[Change]:
+    if before is None or after is None or before.pk == after.pk:
+        return []
+    return find_changes(before.checks, after.checks)
+
+
+def host_key(cluster: Cluster) -> HostKey | None:
+    """The last key that was asked for, while it is under way or can still be pinned."""
+    row = cluster.hostkeys.select_related("owner", "pinned_by").first()
+    if row and (row.host, row.port) != (cluster.host, cluster.port):
+        return None
+    return row

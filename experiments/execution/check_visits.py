@@ -1,0 +1,170 @@
+"""Preflights and host keys: a worker's visits to a cluster that a person has asked for."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from experiments.execution.guard import ended_anyway, storable
+from experiments.execution.login_visits import entry_check
+from experiments.execution.specs import (
+    Link,
+    environment,
+    lines_of,
+    on_partition,
+    ssh_address,
+)
+from experiments.models import (
+    CheckReport,
+    Cluster,
+    Environment,
+    HostKey,
+    Job,
+    Partition,
+    Runtime,
+    StagedImage,
+)
+from experiments.planning.freeze import environment_spec
+from runners.errors import TryAgain
+from runners.jobs import EnvironmentSpec, Resources
+from runners.preflight import (
+    Check,
+    PartitionSpec,
+    RuntimeSpec,
+    Site,
+    check_cluster,
+    find_worst_outcome,
+)
+from runners.runtimes import RUNTIMES
+from runners.schedulers import SCHEDULERS
+from runners.transports import Local, scan_host_key
+
+PLACES = ("cluster__credential", "cluster__jump_host")
+
+
+def check(pk: int) -> str:
+    """Make the check that was asked for, once, and return its outcome.
+
+    A connection of its own: one kept from earlier would hide a key that was changed since.
+    """
+    if not CheckReport.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    with ended_anyway(lambda problem: _end(pk, [problem])):
+        report = CheckReport.objects.select_related(*PLACES).get(pk=pk)
+        cluster = report.cluster
+        checks = look(cluster)
+        _end(pk, checks)
+    if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
+        # The way is open: whatever made the ticks back off is over.
+        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
+    return find_worst_outcome(checks)
+
+
+def _end(pk: int, checks: list[Check]) -> None:
+    CheckReport.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(),
+        outcome=find_worst_outcome(checks),
+        rows=[check.as_json() for check in checks],
+    )
+
+
+def is_about_the_way(check: Check) -> bool:
+    return check.area.startswith("Connection")
+
+
+def look(cluster: Cluster) -> list[Check]:
+    """All checks of a cluster as the catalogue has it now. Never raises TryAgain."""
+    scheduler = SCHEDULERS[cluster.scheduler]()
+    if cluster.transport == "local":
+        return check_cluster(Local(), scheduler, site(cluster))
+    try:
+        transport = Link(ssh_address(cluster))
+    except TryAgain as problem:
+        return [entry_check(cluster, problem)]
+    with transport:
+        return check_cluster(transport, scheduler, site(cluster))
+
+
+def site(cluster: Cluster) -> Site:
+    """Return what the catalogue says of a cluster."""
+    return Site(
+        work_directory=cluster.work_directory,
+        setup_lines=lines_of(cluster.setup_lines),
+        partitions=tuple(_partition(row) for row in cluster.partitions.all()),
+        runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
+        environments=tuple(_to_start(cluster)),
+        is_measuring=cluster.jobs.filter(state__in=Job.LIVE).exists(),
+    )
+
+
+def _partition(row: Partition) -> PartitionSpec:
+    most = Resources(row.time_limit_minutes * 60, gpus_per_node=row.gpus_per_node)
+    return PartitionSpec(row.nodes, on_partition(most, row))
+
+
+def _runtime(row: Runtime) -> RuntimeSpec:
+    return RuntimeSpec(
+        label=row.get_kind_display(),
+        kind=row.kind,
+        executable=row.executable,
+        version=row.version,
+        setup_lines=lines_of(row.setup_lines),
+    )
+
+
+def _to_start(cluster: Cluster) -> list[EnvironmentSpec]:
+    """One environment for each interpreter on bare metal, and each runtime, format and mode.
+
+    A runtime that no environment uses yet starts a staged image all the same.
+    """
+    chosen: dict[tuple[object, ...], EnvironmentSpec] = {}
+    rows = Environment.objects.filter(cluster=cluster).select_related(
+        "runtime", "staged_image__image"
+    )
+    for row in rows.order_by("pk"):
+        staged = row.staged_image
+        if staged is None:
+            key: tuple[object, ...] = (row.python, row.setup_lines)
+        elif staged.state == StagedImage.State.READY:
+            key = (row.runtime_id, staged.format, row.mode)
+        else:
+            continue
+        chosen.setdefault(key, environment(environment_spec(row)))
+    started = {key[:2] for key in chosen}
+    images = list(cluster.staged_images.filter(state=StagedImage.State.READY).order_by("pk"))
+    for runtime in cluster.runtimes.all():
+        for image in images:
+            key = (runtime.pk, image.format)
+            if image.format in RUNTIMES[runtime.kind].formats and key not in started:
+                started.add(key)
+                chosen[key] = EnvironmentSpec(
+                    label=f"{runtime.get_kind_display()}, {image.format}",
+                    runtime=runtime.kind,
+                    executable=runtime.executable,
+                    options=tuple(runtime.options),
+                    image_format=image.format,
+                    image_path=image.path,
+                    setup_lines=lines_of(runtime.setup_lines),
+                )
+    return list(chosen.values())
+
+
+def fetch_host_key(pk: int) -> str:
+    """Ask a host for its key, once: for a person to compare, never to be pinned by itself."""
+    if not HostKey.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
+        return "begun already"
+    with ended_anyway(lambda problem: _end_host_key(pk, problem=problem.found)):
+        row = HostKey.objects.select_related(*PLACES).get(pk=pk)
+        jump = row.cluster.jump_host
+        try:
+            way = Link(ssh_address(jump)) if jump else None
+            key, problem = scan_host_key(row.host, row.port, jump=way), ""
+        except TryAgain as error:
+            key, problem = "", str(error)
+        _end_host_key(pk, key=key, problem=problem)
+    return problem or "fetched"
+
+
+def _end_host_key(pk: int, *, key: str = "", problem: str) -> None:
+    HostKey.objects.filter(pk=pk, ended_at=None).update(
+        ended_at=timezone.now(), key=key, problem=storable(problem)
+    )

@@ -1,0 +1,28 @@
+"""Asking for copies of files that runs have left on their clusters."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from experiments.execution import tasks
+from experiments.images import store
+from experiments.models import RunFile, User
+
+MOST_WANTED = 20
+"""Copies that one person may wait for at a time: each takes the queue's one worker for a while."""
+
+
+def ask_for_copy(row: RunFile, by: User) -> bool:
+    """Have a worker fetch the file; False if it cannot be fetched, is on its way, or too many."""
+    if not row.can_be_fetched or row.is_wanted:
+        return False
+    if RunFile.objects.to_be_copied().filter(asked_by=by).count() >= MOST_WANTED:
+        return False
+    row.asked_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
+    row.copied_at, row.problem = None, ""
+    row.save(
+        update_fields=["asked_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem"]
+    )
+    store.copy_of(str(row.pk)).unlink(missing_ok=True)
+    tasks.ring_to_copy(row)
+    return True

@@ -1,0 +1,355 @@
+"""The life of an experiment, its jobs and its runs. No network here: rows and rules only.
+
+One function moves a state, by compare-and-swap, and writes the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Model, Q, QuerySet
+from django.utils import timezone
+
+from experiments.access.permissions import why_not_use
+from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
+from experiments.design import content_hash, draw_seed
+from experiments.execution.further_attempts import further_attempts
+from experiments.images import store
+from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, RunFile, User
+from experiments.planning import rules
+from experiments.planning.freeze import definition, of_repeat
+from experiments.planning.interim import stage_of
+from experiments.software import parity_reports
+
+REFUSED = "refused"
+"""The reason of a job that no scheduler has taken."""
+NEVER_STARTED = (REFUSED, "cancelled outside", "node failure")
+"""Reasons of failed jobs that, without a start, have shown nothing of their runs."""
+
+# What a next attempt forgets of the one before; its events remember.
+JOB_ANEW: dict[str, Any] = {
+    **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
+    **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
+    **dict.fromkeys(("journal_offset", "collect_tries", "collecting_attempts"), 0),
+    **dict.fromkeys(("collect_at", "collect_asked_by", "collecting_tried_at")),
+}
+RUN_ANEW: dict[str, Any] = {
+    **dict.fromkeys(("reason", "message"), ""),
+    **dict.fromkeys(("exit_code", "began_at", "ended_at", "files_count", "files_bytes")),
+}
+
+
+class NotLaunchable(Exception):
+    """The experiment cannot be launched; `messages` says why, by field."""
+
+    def __init__(self, messages: dict[str, list[str]]) -> None:
+        super().__init__(" ".join(text for texts in messages.values() for text in texts))
+        self.messages = messages
+
+
+def record(
+    experiment: Experiment,
+    what: str,
+    *,
+    job: Job | None = None,
+    run: Run | None = None,
+    why: str = "",
+    by: User | None = None,
+) -> None:
+    """Append an event. `by` is None when Tare itself acted."""
+    Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
+
+
+def move(
+    row: Job | Run | Chore, to: str, *, why: str = "", by: User | None = None, **columns: Any
+) -> bool:
+    """Move `row` to the state `to` and write the event; False: somebody was faster, stop.
+
+    `columns` change in the same statement. A way that NEXT does not know is a ValueError.
+    Chores have no events: each is asked for once, and its own columns tell all of it.
+    """
+    if to not in row.NEXT[row.state]:
+        raise ValueError(f"{row} cannot go from {row.state} to {to}.")
+    before = row.state
+    with transaction.atomic():
+        rows = type(row)._default_manager.filter(pk=row.pk, state=before)
+        if not rows.update(state=to, **columns):
+            return False
+        if not isinstance(row, Chore):
+            # By their keys: an experiment's plan is large, and nobody reads it here.
+            Event.objects.create(
+                experiment_id=row.experiment_id,
+                job_id=row.pk if isinstance(row, Job) else row.job_id,
+                run_id=row.pk if isinstance(row, Run) else None,
+                what=f"{before} → {to}",
+                why=why,
+                actor=by,
+            )
+    for name, value in {"state": to, **columns}.items():
+        setattr(row, name, value)
+    return True
+
+
+def move_all(
+    rows: QuerySet[Job] | QuerySet[Run],
+    before: str,
+    to: str,
+    *,
+    why: str = "",
+    by: User | None = None,
+    **columns: Any,
+) -> int:
+    """Move those of `rows` that are in the state `before`, in four statements; how many moved.
+
+    Each gets its event, as from `move`.
+    """
+    if to not in rows.model.NEXT[before]:
+        raise ValueError(f"No {rows.model.__name__} can go from {before} to {to}.")
+    is_job = rows.model is Job
+    with transaction.atomic():
+        locked = rows.filter(state=before).select_for_update(of=("self",)).order_by("pk")
+        found = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
+        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in found])
+        moved.update(state=to, **columns)
+        Event.objects.bulk_create(
+            (
+                Event(
+                    experiment_id=experiment_pk,
+                    job_id=job_pk,
+                    run_id=None if is_job else pk,
+                    what=f"{before} → {to}",
+                    why=why,
+                    actor=by,
+                )
+                for pk, experiment_pk, job_pk in found
+            ),
+            batch_size=1000,
+        )
+    return len(found)
+
+
+def launch(experiment: Experiment, by: User) -> None:
+    """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable."""
+    problems = rules.refusals(
+        cluster=experiment.cluster,
+        partition=experiment.partition,
+        workloads=list(experiment.workloads.all()),
+        environments=list(experiment.environments.all()),
+        baseline=experiment.baseline,
+        scales=experiment.scales,
+        repeats=experiment.repeats,
+        paired=experiment.is_paired,
+        cooldown_seconds=experiment.cooldown_seconds,
+        primary_metric=experiment.primary_metric,
+        looks=experiment.looks,
+        find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
+    )
+    if waiting := rules.unready(
+        list(experiment.environments.select_related("staged_image__image__owner"))
+    ):
+        problems.setdefault("environments", []).extend(waiting)
+    parity = parity_reports.passports(experiment)
+    if unwaived := parity_reports.refusals(parity):
+        problems.setdefault("environments", []).extend(unwaived)
+    for name, rows in _needed(experiment).items():
+        for row in rows:
+            if why_not := why_not_use(by, row):
+                problems.setdefault(name, []).append(why_not)
+    if problems:
+        raise NotLaunchable(problems)
+    seed = draw_seed()
+    plan = definition(experiment, seed) | {"parity": parity_reports.frozen(parity)}
+    frozen: dict[str, Any] = {
+        "order_seed": seed,
+        "plan": plan,
+        "plan_hash": content_hash(plan),
+        "launched_at": timezone.now(),
+    }
+    with transaction.atomic():
+        drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None, imported_at=None)
+        if not drafts.update(**frozen):
+            raise NotLaunchable({"": ["This experiment has been launched already."]})
+        for name, value in frozen.items():
+            setattr(experiment, name, value)
+        _create_jobs(experiment, plan)
+        record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+
+
+def _needed(experiment: Experiment) -> dict[str, list[Model]]:
+    """What whoever launches must be allowed to use, by the field that names it."""
+    return {
+        "cluster": [experiment.cluster],
+        "workloads": [*experiment.workloads.all()],
+        "environments": [*experiment.environments.all()],
+    }
+
+
+def discard(experiment: Experiment) -> bool:
+    """Delete a draft; False if it has been launched, for then it is a record."""
+    with transaction.atomic():
+        rows = Experiment.objects.select_for_update().filter(pk=experiment.pk)
+        draft = rows.filter(launched_at=None, imported_at=None).first()
+        if draft:
+            draft.delete()
+    return draft is not None
+
+
+def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
+    """Make the rows that the frozen plan names, and nothing that it does not."""
+    jobs = Job.objects.bulk_create(
+        Job(
+            experiment=experiment,
+            cluster_id=experiment.cluster_id,
+            workload_id=int(block["workload"]),
+            scale=block["scale"],
+            repeat=block["repeat"],
+            block=index,
+            payload_hash=plan["payload"],
+        )
+        for index, block in enumerate(plan["blocks"])
+    )
+    Run.objects.bulk_create(
+        (
+            Run(
+                experiment=experiment,
+                job=job,
+                workload_id=job.workload_id,
+                environment_id=int(environment),
+                scale=job.scale,
+                repeat=job.repeat,
+                position=position,
+                spec={
+                    "workload": of_repeat(plan["workloads"][block["workload"]], job.repeat),
+                    "environment": plan["environments"][environment],
+                },
+            )
+            for job, block in zip(jobs, plan["blocks"], strict=True)
+            for position, environment in enumerate(block["environments"])
+        ),
+        batch_size=1000,
+    )
+
+
+def cancel(experiment: Experiment, by: User) -> int:
+    """End what is alive: planned jobs at once, sent ones at the next tick. Returns how many."""
+    return _end(experiment, by, "cancelled") or 0
+
+
+def stop(experiment: Experiment, look: int, by: User) -> bool:
+    """Keep the verdict of `look`, the last one taken, and end what is alive.
+
+    False if that look is not the last one any more, decided nothing, or nothing is to come.
+    """
+    found = compare_experiment(experiment)
+    if not found.may_stop or found.stage.taken != look:
+        return False
+    what = f"stopped at look {look} of {experiment.looks}"
+    said = [pair.claim for pair in found.pairs]
+    return _end(experiment, by, what, why="; ".join(said), stopped_at_look=look) is not None
+
+
+def _end(
+    experiment: Experiment, by: User, what: str, *, why: str = "", **columns: Any
+) -> int | None:
+    """Mark the experiment and end its jobs; None if that has been done or it is a draft.
+
+    All of it or nothing: nobody can ask a second time for what is left.
+    """
+    now = timezone.now()
+    alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
+    to, reason = Job.State.CANCELLED, "cancelled"
+    with transaction.atomic():
+        if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
+            return None
+        record(experiment, what, why=why, by=by)
+        planned = experiment.jobs.filter(state=Job.State.PLANNED).select_for_update()
+        pks = list(planned.order_by("pk").values_list("pk", flat=True))
+        jobs, runs = Job.objects.filter(pk__in=pks), Run.objects.filter(job__in=pks)
+        why = f"{what} by a person"
+        count = move_all(jobs, Job.State.PLANNED, to, why=why, by=by, ended_at=now)
+        move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
+        live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
+        return count + live.update(cancel_requested_at=now)
+
+
+def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:
+    """Move the runs of an ended job that never gave a word of their own."""
+    runs = job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING))
+    for run in runs.only(*Run.MOVED):
+        move(run, to, why=message or reason, by=by, reason=reason, message=message)
+
+
+def retry(job: Job, by: User) -> bool:
+    """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
+    if not further_attempts(job).can_retry or why_not_use(by, job.cluster):
+        return False
+    stage = stage_of(job.experiment)
+    seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
+    with transaction.atomic():
+        moved = move(
+            job,
+            Job.State.PLANNED,
+            why=f"attempt {job.attempt} failed: {job.reason}",
+            by=by,
+            attempt=job.attempt + 1,
+            **JOB_ANEW,
+        )
+        if moved:
+            if seen:
+                record(job.experiment, TRIED_AGAIN, job=job, by=by)
+            for run in job.runs.filter(state=Run.State.FAILED):
+                move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
+            RunFile.objects.filter(run__job=job).delete()
+    return moved
+
+
+def _never_started(job: Job) -> bool:
+    """Return whether nothing can be known of how the job would have ended: nobody chose."""
+    return job.started_at is None and job.reason in NEVER_STARTED
+
+
+def exclude(run: Run, by: User, why: str) -> bool:
+    """Take a succeeded run out of the comparison, with a written cause. It stays visible."""
+    if run.state != Run.State.SUCCEEDED or not why.strip():
+        return False
+    verdicts = _readable_verdicts(run)
+    with transaction.atomic():
+        moved = move(
+            run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
+        )
+        if moved and verdicts:
+            said = "; ".join(verdicts)
+            record(run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=said, by=by)
+    return moved
+
+
+def _readable_verdicts(run: Run) -> list[str]:
+    """Return the verdicts that rest on a run and can be read now, or could be read earlier."""
+    verdicts = [
+        f"{pair.environment}: {pair.verdict}"
+        for group in compare_experiment(run.experiment).groups
+        if group.cell == {"workload": run.workload.name, "scale": run.scale}
+        for pair in group.pairs
+        if run.environment.name in (pair.environment, pair.baseline)
+    ]
+    tried_again = Q(what=TRIED_AGAIN, job__workload=run.workload_id, job__scale=run.scale)
+    if not verdicts and run.experiment.events.filter(tried_again).exists():
+        verdicts = ["a verdict that could be read before a job was tried again"]
+    return verdicts
+
+
+def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
+    """End an arrival, once; what was received of one that failed is removed."""
+    open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
+    ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
+        state=Arrival.State.FAILED if problem else Arrival.State.DONE,
+        problem=problem,
+        image=image,
+        ended_at=timezone.now(),
+        password="",
+        doing="",
+    )
+    if ended and row.incoming:
+        store.incoming(row.incoming).unlink(missing_ok=True)
+    return bool(ended)

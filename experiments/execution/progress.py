@@ -1,0 +1,180 @@
+"""How far experiments are: their runs and jobs counted by state, and that in words.
+
+Everything here counts in SQL: neither a plan nor a script is loaded, however many jobs there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from experiments.clusters.pauses import paused_pks
+from experiments.models import Experiment, Job, Run
+from runners.schedulers.reasons import explain_reason
+
+ACTIVE = (Job.State.RUNNING, Job.State.COLLECTING)
+REASONS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many runs are in which state."""
+
+    states: Counter[str]
+
+    @property
+    def total(self) -> int:
+        return self.states.total()
+
+    @property
+    def ended(self) -> int:
+        return sum(self.states[state] for state in Run.FINAL)
+
+    @property
+    def succeeded(self) -> int:
+        return self.states[Run.State.SUCCEEDED]
+
+    @property
+    def failed(self) -> int:
+        return self.states[Run.State.FAILED]
+
+    @property
+    def alive(self) -> bool:
+        return self.ended < self.total
+
+    @property
+    def parts(self) -> list[tuple[str, int]]:
+        """States other than planned with their counts, for a bar."""
+        order = ("succeeded", "excluded", "failed", "cancelled", "running")
+        return [(state, self.states[state]) for state in order if self.states[state]]
+
+
+@dataclass(frozen=True)
+class Status:
+    """An experiment's state: `mark` is the state whose shape and colour it has on pages."""
+
+    mark: str
+    words: str
+
+
+def status_of(
+    runs: Mapping[str, int],
+    jobs: Mapping[str, int],
+    *,
+    is_draft: bool = False,
+    is_imported: bool = False,
+    is_cancelled: bool = False,
+    is_paused: bool = False,
+) -> Status:
+    """Return the state that runs and jobs, counted by their states, add up to.
+
+    *Waiting* is in Tare's own queue, *queued* in the scheduler's; *running* has a job under way.
+    """
+    tally = Tally(Counter(runs))
+    if is_draft:
+        return Status("draft", "draft")
+    if tally.alive:
+        if is_cancelled:
+            return Status("cancelled", "being cancelled")
+        if runs.get(Run.State.RUNNING) or any(jobs.get(state) for state in ACTIVE):
+            return Status("running", "running")
+        if jobs.get(Job.State.QUEUED) or jobs.get(Job.State.SUBMITTING):
+            return Status("queued", "queued")
+        return Status("paused", "paused") if is_paused else Status("planned", "waiting")
+    if is_cancelled:
+        return Status("cancelled", "cancelled")
+    return _end_of(tally, "imported" if is_imported else "finished")
+
+
+def _end_of(tally: Tally, words: str) -> Status:
+    """Return the state of what has ended by itself: without a result it has failed."""
+    missing = [state for state in (Run.State.FAILED, Run.State.CANCELLED) if tally.states[state]]
+    if not missing:
+        return Status("done", words)
+    if sum(tally.states[state] for state in missing) == tally.total:
+        return Status(missing[0], str(missing[0]))
+    counts = [f"{tally.states[state]} of {tally.total} runs {state}" for state in missing]
+    return Status("incomplete", f"{words}, {', '.join(counts)}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An experiment's runs, and its jobs by state."""
+
+    tally: Tally
+    jobs: Counter[str]
+    status: Status
+
+
+def progress_of(experiments: Iterable[Experiment]) -> dict[int, Progress]:
+    """Return the progress of each experiment, by its key, with three queries for all of them."""
+    rows = list(experiments)
+    paused = paused_pks(rows)
+    runs, jobs = (_count_states(model, rows) for model in (Run, Job))
+    return {
+        row.pk: Progress(
+            Tally(runs.get(row.pk, Counter())),
+            jobs.get(row.pk, Counter()),
+            status_of(
+                runs.get(row.pk, Counter()),
+                jobs.get(row.pk, Counter()),
+                is_draft=row.is_draft,
+                is_imported=row.imported_at is not None,
+                is_cancelled=row.cancelled_at is not None,
+                is_paused=row.pk in paused,
+            ),
+        )
+        for row in rows
+    }
+
+
+def _count_states(model: type[Run | Job], experiments: list[Experiment]) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    rows = model._default_manager.filter(experiment__in=[row.pk for row in experiments])
+    counted = rows.order_by().values_list("experiment", "state").annotate(count=Count("pk"))
+    for experiment, state, count in counted:
+        found.setdefault(experiment, Counter())[state] = count
+    return found
+
+
+def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str]:
+    """Return why jobs of a launched experiment have not started, a sentence for each queue."""
+    sentences = []
+    if planned := jobs.get(Job.State.PLANNED, 0):
+        sentences.append(_describe_own_queue(experiment, planned))
+    if jobs.get(Job.State.QUEUED):
+        queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()
+        counted = queued.values_list("scheduler_state").annotate(count=Count("pk"))
+        label = experiment.cluster.get_scheduler_display()
+        for state, count in sorted(counted, key=lambda row: -row[1])[:REASONS_SHOWN]:
+            why = explain_reason(state) or "it has not said why yet"
+            sentences.append(f"{_jobs(count)} in {label}’s queue: {why}.")
+    return sentences
+
+
+def _describe_own_queue(experiment: Experiment, planned: int) -> str:
+    """Say how many jobs go first, and what keeps all of them from being sent."""
+    cluster = experiment.cluster
+    earlier = cluster.jobs.filter(
+        state=Job.State.PLANNED, experiment__launched_at__lt=experiment.launched_at
+    ).count()
+    live = sum(rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.chores))
+    behind = f", behind {_jobs(earlier)} of other experiments" if earlier else ""
+    words = f"{_jobs(planned)} in Tare’s own queue{behind}"
+    if not cluster.enabled:
+        return f"{words}: {cluster} is switched off, and nothing is sent to it."
+    if cluster.last_error:
+        return f"{words}: {cluster} could not be reached ({cluster.last_error_kind})."
+    if paused_pks([experiment]):
+        return f"{words}: paused, until the site takes jobs again."
+    limit = cluster.max_live_jobs
+    if live >= limit:
+        return f"{words}: {cluster} takes at most {_jobs(limit)} of Tare’s at once."
+    return f"{words}, to be sent at the next visit to {cluster}."
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'s' * (count != 1)}"

@@ -1,0 +1,121 @@
+"""Blocks of which some runs never began: a new job runs those, and nothing that has begun."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from experiments.access.permissions import why_not_use
+from experiments.comparisons import TRIED_AGAIN
+from experiments.execution.further_attempts import further_attempts
+from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs, move, record
+from experiments.execution.senders import REPAIRED
+from experiments.models import Job, Pause, Run, User
+from experiments.models.states import NOT_STARTED
+from experiments.planning.interim import stage_of
+
+ANY_NODE = "any node allowed"
+
+
+def missing_runs(job: Job) -> QuerySet[Run]:
+    """Return the runs of a job that ended before they began."""
+    return job.runs.filter(state=Run.State.FAILED, reason=NOT_STARTED)
+
+
+def node_of(job: Job) -> str:
+    """Return the node on which the runs of a job ran; empty if none of them has named it."""
+    named = job.runs.exclude(node="").order_by("position")
+    return named.values_list("node", flat=True).first() or ""
+
+
+def repair(job: Job, by: User, *, same_node: bool) -> Job | None:
+    """Plan a job for what is missing of a block, in the order of the first; None if it may not be.
+
+    Runs that have begun stay with the first job, whatever they gave. A verdict that could be read
+    before is stamped, as when a job is tried again.
+    """
+    with transaction.atomic():
+        first = Job.objects.select_for_update().defer("script").get(pk=job.pk)
+        if not further_attempts(first).missing or why_not_use(by, first.cluster):
+            return None
+        stage = stage_of(first.experiment)
+        node = node_of(first) if same_node else ""
+        runs = list(missing_runs(first).order_by("position"))
+        second = Job.objects.create(
+            experiment_id=first.experiment_id,
+            cluster_id=first.cluster_id,
+            workload_id=first.workload_id,
+            scale=first.scale,
+            repeat=first.repeat,
+            block=first.block,
+            payload_hash=first.payload_hash,
+            repairs=first,
+            node=node,
+        )
+        where = f"on {node}" if node else "on any node"
+        names = ", ".join(str(run.environment) for run in runs)
+        record(
+            first.experiment,
+            REPAIRED,
+            job=second,
+            why=f"{names}: never began in {first} and will be run {where}, in this order",
+            by=by,
+        )
+        if not stage.alive and stage.states[Run.State.SUCCEEDED]:
+            record(first.experiment, TRIED_AGAIN, job=second, by=by)
+        for run in runs:
+            move(run, Run.State.PLANNED, why=f"in {second}", by=by, job=second, **RUN_ANEW)
+    return second
+
+
+def can_allow_any_node(job: Job) -> bool:
+    """Return whether a job waits that must run on one node, which may be gone or drained."""
+    return (
+        bool(job.node)
+        and job.state in (Job.State.PLANNED, Job.State.QUEUED)
+        and job.cancel_requested_at is None
+        and job.experiment.cancelled_at is None
+    )
+
+
+def allow_any_node(job: Job, by: User) -> bool:
+    """Let a job that waits for its node run anywhere; False if it waits for none, or may not.
+
+    What the scheduler has taken already is taken back first, by the next visit, and sent again.
+    """
+    if why_not_use(by, job.cluster):
+        return False
+    with transaction.atomic():
+        row = Job.objects.select_for_update(of=("self",)).defer("script").get(pk=job.pk)
+        if not can_allow_any_node(row):
+            return False
+        columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": timezone.now()}
+        Job.objects.filter(pk=row.pk).update(node="", **columns)
+        Pause.objects.holding(row.experiment).update(retry_at=timezone.now())
+        record(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
+    return True
+
+
+def is_taken_back(job: Job) -> bool:
+    """Return whether a job was only cancelled to be sent again, for any node."""
+    return bool(
+        job.cancel_requested_at
+        and job.repairs_id
+        and not job.node
+        and job.experiment.cancelled_at is None
+    )
+
+
+def plan_on_any_node(job: Job) -> None:
+    """Plan the next attempt of a job that was taken back before any of its runs had begun."""
+    why = "taken back from the queue before it began, to run on any node"
+    now = timezone.now()
+    with transaction.atomic():
+        if not move(job, Job.State.FAILED, why=why, reason="cancelled", message=why, ended_at=now):
+            return
+        end_runs(job, Run.State.FAILED, reason=NOT_STARTED, message=why)
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1, "cancel_requested_at": None}
+        move(job, Job.State.PLANNED, why=why, **anew)
+        for run in missing_runs(job):
+            move(run, Run.State.PLANNED, why=why, **RUN_ANEW)

@@ -1,0 +1,213 @@
+"""From rows to what runners take: connections and job specifications."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from django.utils import timezone
+
+from experiments.design import Scale
+from experiments.encryption import WrongKey
+from experiments.models import Chore, Cluster, Credential, Job, Partition, SentFile
+from experiments.planning import rules
+from experiments.planning.scale_rules import processes_on_a_node
+from runners.errors import TryAgain
+from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
+from runners.runner import Runner
+from runners.schedulers import SCHEDULERS
+from runners.transports import SSH, Local, SSHAddress, Transport
+
+# This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
+# to log in anew every few seconds would cost both sides more than the question asked.
+_kept: dict[int, tuple[SSHAddress, SSH]] = {}
+
+
+@contextmanager
+def connect(cluster: Cluster) -> Iterator[Runner]:
+    """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
+    transport = _transport_to(cluster)
+    try:
+        _greet(transport)
+        yield Runner(transport, SCHEDULERS[cluster.scheduler]())
+    except TryAgain:
+        transport.close()
+        raise
+    finally:
+        live = {"cluster": cluster, "state__in": Job.LIVE}
+        if not (Job.objects.filter(**live).exists() or Chore.objects.filter(**live).exists()):
+            transport.close()
+
+
+def _greet(transport: Transport) -> None:
+    """Ask, before any state moves, whether anybody is there."""
+    if transport.is_open:
+        with suppress(TryAgain):
+            transport.run(["true"])
+            return
+        transport.close()  # what was kept has broken meanwhile; only a new one's word counts
+    transport.run(["true"])
+
+
+def _transport_to(cluster: Cluster) -> Transport:
+    if cluster.transport == "local":
+        return Local()
+    address = ssh_address(cluster)
+    known, transport = _kept.get(cluster.pk, (None, None))
+    if transport is None or known != address:
+        if transport:
+            transport.close()
+        transport = Link(address)
+        _kept[cluster.pk] = address, transport
+    return transport
+
+
+def ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> SSHAddress:
+    """Return where and as whom to log in. The only place where secrets leave their column.
+
+    `trying`: the credential whose next key is taken instead of the one in use.
+    """
+    address: SSHAddress | None = None
+    for hop in cluster.way():
+        address = _hop(hop, address, trying)
+    assert address  # a way has at least one machine
+    return address
+
+
+def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -> SSHAddress:
+    credential = cluster.credential
+    if credential is None or not cluster.host_key:
+        missing = "credential" if credential is None else "pinned host key"
+        raise TryAgain(f"{cluster} has no {missing} yet.", kind="set-up")
+    is_tried = trying is not None and credential.pk == trying.pk
+    try:
+        key = (credential.next_private_key if is_tried else credential.private_key).reveal()
+        passphrase = "" if is_tried else credential.passphrase.reveal()
+    except WrongKey as problem:
+        raise TryAgain(f"The key {credential} cannot be used. {problem}", kind="set-up") from None
+    return SSHAddress(
+        host=cluster.host,
+        port=cluster.port,
+        user=credential.user_name,
+        host_key=cluster.host_key,
+        private_key=key,
+        passphrase=passphrase,
+        certificate=credential.next_certificate if is_tried else credential.certificate,
+        gated=credential.forced_command,
+        owner=credential.pk,
+        jump=jump,
+    )
+
+
+class Link(SSH):
+    """A connection with a key of ours, which remembers when it was last used."""
+
+    def logged_in(self) -> None:
+        used = Credential.objects.filter(pk__in=[self.address.owner])
+        used.update(last_used_at=timezone.now())
+
+
+def job_directory(job: Job) -> str:
+    return f"{job.cluster.work_directory.rstrip('/')}/jobs/{job.uid}-{job.attempt}"
+
+
+def job_spec(job: Job) -> JobSpec:
+    """Return what is sent: from the plan that launch froze, never from today's catalogue."""
+    runs = tuple(
+        RunSpec(
+            uid=run.uid,
+            position=run.position,
+            workload=run.spec["workload"]["kind"],
+            parameters=run.spec["workload"]["parameters"],
+            environment=environment(run.spec["environment"]),
+            time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
+        )
+        for run in job.runs.order_by("position")
+    )
+    return JobSpec(
+        uid=job.uid,
+        name=job.name,
+        directory=job.directory or job_directory(job),
+        runs=runs,
+        resources=_resources(job, len(runs)),
+        launch=_launch(job, runs),
+        setup_lines=lines_of(job.cluster.setup_lines),
+        cooldown_seconds=job.experiment.cooldown_seconds,
+    )
+
+
+def sent_files(job: Job) -> dict[str, bytes]:
+    """Return what the job's workload sends along, by name. KeyError for what is not kept."""
+    spec = job.runs.values_list("spec", flat=True)[:1].get()
+    files = spec["workload"]["parameters"].get("files")
+    return SentFile.objects.contents(files) if files else {}
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if line.strip())
+
+
+def environment(spec: dict[str, Any]) -> EnvironmentSpec:
+    """What `freeze.environment_spec` wrote down, as runners take it."""
+    tuples = {name: tuple(spec[name]) for name in ("options", "binds", "setup_lines")}
+    variables = tuple((name, value) for name, value in spec["variables"])
+    return EnvironmentSpec(**{**spec, **tuples, "variables": variables})
+
+
+def _resources(job: Job, runs: int) -> Resources:
+    scale, partition = Scale.parse(job.scale), job.experiment.partition
+    seconds = rules.job_seconds(
+        job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
+    )
+    asked = Resources(
+        nodes=scale.nodes,
+        gpus_per_node=scale.gpus_per_node,
+        time_limit_seconds=math.ceil(seconds / 60) * 60,
+        node=job.node,
+    )
+    return on_partition(asked, partition) if partition else asked
+
+
+def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
+    """How the runs' processes are started: all runs of a job are of one workload and scale."""
+    if not runs:
+        return Launch()
+    scale, partition = Scale.parse(job.scale), job.experiment.partition
+    options = getattr(partition, f"{scale.launcher}_options", []) if scale.launcher else []
+    return Launch(
+        launcher=scale.launcher,
+        nodes=scale.nodes,
+        processes_per_node=processes_on_a_node(scale, runs[0].workload, runs[0].parameters),
+        instances=scale.instances_per_node,
+        options=tuple(options),
+    )
+
+
+def on_partition(wanted: Resources, partition: Partition) -> Resources:
+    """The same, as this partition's jobs ask for it."""
+    return replace(
+        wanted,
+        cpus_per_node=partition.cpus_per_run,
+        memory_mb=partition.memory_mb,
+        partition=partition.name,
+        account=partition.account,
+        qos=partition.qos,
+        directives=tuple(partition.directives),
+        gres=partition.gres,
+        gpus_on_node=partition.gpus_per_node,
+        side_by_side=partition.side_by_side,
+    )
+
+
+def partition_problem(partition: Partition, scheduler: str) -> str:
+    """Why no job script could ask for this partition; empty if one can."""
+    everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
+    job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), on_partition(everything, partition))
+    try:
+        SCHEDULERS[scheduler]().header(job)
+    except ValueError as problem:
+        return str(problem)
+    return ""

@@ -1,0 +1,34 @@
+"""Taking an image out of the catalogue: only what nothing rests on."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from experiments.access import audit
+from experiments.models import Arrival, Environment, Image, StagedImage, User
+
+
+def why_not_delete(image: Image) -> str:
+    """What stands against deleting it; empty if nothing does."""
+    staged = image.staged.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
+    names = sorted({str(row.cluster) for row in staged})
+    if names:
+        return f"It is staged on {', '.join(names)}: remove those forms first."
+    used = Environment.objects.filter(staged_image__image=image).order_by("name")
+    names = list(dict.fromkeys(used.values_list("name", flat=True)))
+    if names:
+        return f"It is named by the environment{'s' * (len(names) > 1)} {', '.join(names)}."
+    if Arrival.objects.filter(base=image).exists():
+        return "A recipe begins with it."
+    return ""
+
+
+def delete(image: Image, by: User) -> None:
+    """Delete what `why_not_delete` allows, with what is told of forms that are gone.
+
+    Its bytes in the store stay until `manage.py unstage_unused` sweeps.
+    """
+    with transaction.atomic():
+        audit.deleted(by, image)
+        image.staged.filter(state=StagedImage.State.REMOVED).delete()
+        image.delete()

@@ -1,0 +1,102 @@
+"""Asking for images to be added to the catalogue. A worker of the queue `bulk` fetches them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+
+from experiments.access import audit, permissions
+from experiments.execution.lifecycle import end_arrival
+from experiments.execution.tasks import ring_to_receive
+from experiments.images import staging, store
+from experiments.images.staging import NotDone
+from experiments.models import Arrival, Chore, Cluster, Image, User
+from runners.errors import Refused
+from runners.images.registry import parse
+
+
+def ask_registry(
+    reference: str, by: User, *, title: str = "", user_name: str = "", password: str = ""
+) -> Arrival:
+    """Ask for an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
+    _may(by)
+    try:
+        parsed = parse(reference)
+    except Refused as problem:
+        raise NotDone(str(problem)) from None
+    allowed = settings.IMAGE_REGISTRIES
+    if allowed and parsed.host not in allowed:
+        raise NotDone(
+            f"This site fetches images from {', '.join(allowed)} only, not from {parsed.host}."
+        )
+    row = Arrival(kind=Arrival.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
+    row.user_name, row.password = user_name, password
+    return _asked(row)
+
+
+def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:
+    """Take an uploaded archive, tarball or SIF file. Raises NotDone."""
+    _may(by)
+    path = store.incoming()
+    try:
+        _keep(file, path)
+    except OSError as problem:
+        path.unlink(missing_ok=True)
+        raise NotDone(
+            f"The file could not be kept: {problem.strerror}. Is the disk full?"
+        ) from None
+    name = str(file.name or "upload")[:500]
+    row = Arrival(kind=Arrival.Kind.UPLOAD, reference=name, title=title, owner=by)
+    row.incoming, row.total_bytes = path.name, path.stat().st_size
+    return _asked(row)
+
+
+def _keep(file: UploadedFile[Any], path: Path) -> None:
+    """Write an upload into the store; one that lies there already gets a second name only."""
+    if isinstance(file, TemporaryUploadedFile):
+        with suppress(OSError):
+            os.link(file.temporary_file_path(), path)
+            return
+    with path.open("wb") as kept:
+        for chunk in file.chunks():
+            kept.write(chunk)
+
+
+def ask_file(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:
+    """Ask for a file that lies on a cluster. Raises NotDone."""
+    _may(by)
+    problem = permissions.why_not_use(by, cluster)
+    if problem:
+        raise NotDone(problem)
+    if not path.startswith("/") or "\0" in path:
+        raise NotDone("The path on the cluster is absolute: it begins with a slash.")
+    kind = Arrival.Kind.CLUSTER
+    return _asked(Arrival(kind=kind, cluster=cluster, reference=path, title=title, owner=by))
+
+
+def cancel(row: Arrival, by: User) -> None:
+    """Give up what is under way; the worker notices. Raises NotDone."""
+    if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
+        raise NotDone("This was asked for by somebody else.")
+    for chore in row.chores.exclude(state__in=Chore.FINAL):  # of a recipe
+        staging.cancel(chore, by)
+    if not end_arrival(row, problem=f"Given up by {by}."):
+        raise NotDone("This has ended already.")
+
+
+def _may(by: User) -> None:
+    problem = permissions.why_not_add(by, Image)
+    if problem:
+        raise NotDone(problem)
+
+
+def _asked(row: Arrival) -> Arrival:
+    row.save()
+    audit.note(row.owner, "asked for an image", row)
+    ring_to_receive(row)
+    return row

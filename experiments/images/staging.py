@@ -1,0 +1,246 @@
+"""Asking for images on clusters: stage, verify, remove. Rows and rules; the tick does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from experiments.access import audit, permissions
+from experiments.clusters import preflights
+from experiments.execution.tasks import ring, ring_to_send
+from experiments.images import store
+from experiments.models import (
+    Chore,
+    Cluster,
+    Environment,
+    Experiment,
+    Image,
+    Partition,
+    StagedImage,
+    User,
+)
+from experiments.models.images import ARCHIVE
+from runners.errors import Refused
+from runners.images.formats import FORMATS, Source
+from runners.preflight.checks import Check
+from runners.preflight.modes import WORKS, mode_name
+from runners.runtimes import RUNTIMES
+
+State = StagedImage.State
+
+
+class NotDone(Exception):
+    """What was asked for is not done; the message says why."""
+
+
+def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """Return (format, mode, label) of all that this cluster's runtimes start and Tare can make.
+
+    The mode is empty except where each mode has a form of its own. Modes of which a check of the
+    cluster has found that they do not work are left out; `why_not_form` says why.
+    """
+    tried = preflights.modes_tried(cluster)
+    why_untried = preflights.why_modes_are_untried(cluster)
+    found: dict[tuple[str, str], str] = {}
+    for runtime in cluster.runtimes.all():
+        kind = RUNTIMES[runtime.kind]
+        for name in kind.formats:
+            if name in FORMATS and not FORMATS[name].by_site:
+                for mode in kind.modes if FORMATS[name].by_mode else ("",):
+                    check = tried.get(mode_name(kind.label, mode))
+                    if check and check.value != WORKS:
+                        continue
+                    label = f"{name} {mode}".strip()
+                    untried = f" ({why_untried})" if mode and not check else ""
+                    found.setdefault((name, mode), f"{label}, for {kind.label}{untried}")
+    return [(name, mode, label) for (name, mode), label in found.items()]
+
+
+def impossible_forms(cluster: Cluster) -> list[Check]:
+    """Return the checks of modes that do not work on this cluster, which `forms_for` leaves out."""
+    return [check for check in preflights.modes_tried(cluster).values() if check.value != WORKS]
+
+
+def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
+    """Return why an image cannot be staged so; empty if it can."""
+    if (form, mode) in {known[:2] for known in forms_for(cluster)}:
+        return ""
+    kinds = (RUNTIMES[runtime.kind] for runtime in cluster.runtimes.all())
+    names = {mode_name(kind.label, mode) for kind in kinds if form in kind.formats}
+    for check in impossible_forms(cluster):
+        if mode and check.name in names:
+            return f"{check.name}: {check.found} If that is mended, check {cluster} again."
+    return f"No runtime of {cluster} starts {form} {mode}".strip() + "."
+
+
+def stage(
+    image: Image,
+    cluster: Cluster,
+    form: str,
+    by: User,
+    *,
+    mode: str = "",
+    partition: Partition | None = None,
+) -> StagedImage:
+    """Ask for a form of `image` on `cluster`. Raises NotDone."""
+    _may(by, cluster)
+    if problem := why_not_form(cluster, form, mode):
+        raise NotDone(problem)
+    source = Source(image.kind, archive_path(image, cluster), image.digest)
+    try:
+        path = FORMATS[form].stage(source, cluster.images_folder, cluster.executables, mode).place
+    except Refused as refusal:
+        raise NotDone(str(refusal)) from None
+    with transaction.atomic():
+        archive = archive_for(image, cluster)
+        row, made = StagedImage.objects.select_for_update().get_or_create(
+            image=image,
+            cluster=cluster,
+            path=path,
+            defaults={"format": form, "mode": mode, "state": State.STAGING, "made_here": True},
+        )
+        if not made:
+            if row.state in (State.READY, State.STAGING, State.REMOVING):
+                raise NotDone(f"{row} is {row.state} already.")
+            row.state, row.message, row.made_here = State.STAGING, "", True
+            row.save(update_fields=["state", "message", "made_here"])
+        _chore(Chore.Kind.STAGE, row, by, partition)
+        audit.note(by, "asked to stage", row)
+    if archive.state == State.STAGING:
+        ring_to_send(archive)
+    ring(cluster.pk)
+    return row
+
+
+def verify(row: StagedImage, by: User, *, partition: Partition | None = None) -> Chore:
+    """Ask whether the files are still those of the image. Raises NotDone."""
+    _may(by, row.cluster)
+    if row.state not in (State.READY, State.FAILED):
+        raise NotDone(f"{row} is {row.state}; there is nothing to verify.")
+    chore = _chore(Chore.Kind.VERIFY, row, by, partition)
+    ring(row.cluster_id)
+    return chore
+
+
+def unstage(row: StagedImage, by: User) -> Chore:
+    """Ask to remove a form from its cluster. Raises NotDone."""
+    _may(by, row.cluster)
+    why = permissions.why_not_change(by, row) or why_not_unstage(row)
+    if why:
+        raise NotDone(why)
+    with transaction.atomic():
+        chore = _chore(Chore.Kind.UNSTAGE, row, by, None)
+        StagedImage.objects.filter(pk=row.pk).update(state=State.REMOVING, message="")
+        audit.note(by, "asked to remove", row)
+    ring(row.cluster_id)
+    return chore
+
+
+def why_not_unstage(row: StagedImage) -> str:
+    """What stands against removing a form; empty if nothing does."""
+    if not row.made_here:
+        return f"{row} was registered by hand: whoever put it there removes it."
+    if row.state in (State.REMOVING, State.REMOVED):
+        return f"{row} is {row.state} already."
+    if row.format == ARCHIVE:
+        if _making(row.image, row.cluster).exists():
+            return f"Another form is being made from {row}."
+        return "" if _is_kept_elsewhere(row) else f"{row} is the only copy that Tare knows of."
+    alive = Experiment.objects.alive()
+    names = sorted({str(one) for one in row.environments.filter(experiments__in=alive)})
+    if names:
+        return f"An experiment that has not ended uses {row}, by {', '.join(names)}."
+    return ""
+
+
+def cancel(chore: Chore, by: User) -> None:
+    """End a chore: at once if nothing was sent, else with the next tick. Raises NotDone."""
+    if not (chore.owner_id == by.pk or permissions.may_change(by, chore.cluster)):
+        raise NotDone("This was asked for by somebody else.")
+    now = timezone.now()
+    waiting = Chore.objects.exclude(state__in=Chore.FINAL)
+    if not waiting.filter(pk=chore.pk).update(cancel_requested_at=now):
+        raise NotDone(f"{chore} has ended already.")
+    ring(chore.cluster_id)
+
+
+def garbage(cluster: Cluster | None = None) -> list[StagedImage]:
+    """What Tare has made and no environment uses; archives that are kept elsewhere too.
+
+    An environment that an experiment has used protects its image for ever.
+    """
+    rows = StagedImage.objects.filter(made_here=True, state__in=(State.READY, State.FAILED))
+    used = Environment.objects.filter(staged_image=OuterRef("pk"))
+    unused = rows.filter(~Exists(used))
+    if cluster:
+        unused = unused.filter(cluster=cluster)
+    found: list[StagedImage] = []
+    for row in unused.select_related("image", "cluster"):
+        # Two archives that are each other's only copy do not both go.
+        going = [one.pk for one in found if one.format == ARCHIVE]
+        if not why_not_unstage(row) and (row.format != ARCHIVE or _is_kept_elsewhere(row, going)):
+            found.append(row)
+    return found
+
+
+def is_available(image: Image) -> bool:
+    """Whether Tare can lay hands on the image's own bytes."""
+    archives = image.staged.filter(format=ARCHIVE, state=State.READY)
+    return store.has(image.content_sha256) or archives.exists()
+
+
+def archive_path(image: Image, cluster: Cluster) -> str:
+    return f"{cluster.images_folder}/{image.digest.removeprefix('sha256:')}.{ARCHIVE}"
+
+
+def _may(by: User, cluster: Cluster) -> None:
+    problem = permissions.why_not_add(by, StagedImage) or permissions.why_not_use(by, cluster)
+    if problem:
+        raise NotDone(problem)
+
+
+def archive_for(image: Image, cluster: Cluster) -> StagedImage:
+    """The archive on the cluster, or the row that asks for it."""
+    row = image.archive_on(cluster)
+    if row and row.state in (State.READY, State.STAGING):
+        return row
+    if not is_available(image):
+        raise NotDone(
+            f"Tare has no copy of {image} to make this from. Add the image again, from its "
+            "registry or its file: the digest tells that it is the same one."
+        )
+    size = None
+    if store.has(image.content_sha256):
+        size = store.path_of(image.content_sha256).stat().st_size
+    columns = {"state": State.STAGING, "message": "", "sent_bytes": None, "sending_at": None}
+    return StagedImage.objects.update_or_create(
+        image=image,
+        cluster=cluster,
+        path=archive_path(image, cluster),
+        defaults={"format": ARCHIVE, "made_here": True, "size_bytes": size, **columns},
+    )[0]
+
+
+def _chore(kind: str, row: StagedImage, by: User, partition: Partition | None) -> Chore:
+    chore = Chore(kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by)
+    try:
+        with transaction.atomic():
+            chore.save()
+    except IntegrityError:
+        raise NotDone(f"Something is being done with {row} already: wait for its end.") from None
+    return chore
+
+
+def _making(image: Image, cluster: Cluster) -> QuerySet[Chore]:
+    live = Chore.objects.exclude(state__in=Chore.FINAL)
+    return live.filter(kind=Chore.Kind.STAGE, staged_image__image=image, cluster=cluster)
+
+
+def _is_kept_elsewhere(row: StagedImage, going: Sequence[int] = ()) -> bool:
+    """Whether there is another copy of an archive, besides those that are `going`."""
+    archives = row.image.staged.filter(format=ARCHIVE, state=State.READY)
+    others = archives.exclude(pk__in=[row.pk, *going])
+    return store.has(row.image.content_sha256) or others.exists()

@@ -1,0 +1,98 @@
+"""What exactly will run: catalogue rows turned into the values that a launch freezes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.design import PlannedBlock, Scale, plan
+from experiments.models import Environment, Experiment, Workload
+from experiments.statistics.interim_analyses import level, schedule
+from runners.payload import payload_hash
+from runners.workloads import WORKLOADS, in_repeat
+
+
+def environment_spec(environment: Environment) -> dict[str, Any]:
+    """Return the arguments of `runners.jobs.EnvironmentSpec`, as JSON keeps them."""
+    runtime, staged = environment.runtime, environment.staged_image
+    lines = [runtime.setup_lines if runtime else "", environment.setup_lines]
+    return {
+        "label": environment.name,
+        "runtime": environment.kind,
+        "executable": runtime.executable if runtime else "",
+        "options": list(runtime.options) if runtime else [],
+        "mode": environment.mode,
+        "image_format": staged.format if staged else "",
+        "image_path": staged.path if staged else "",
+        "image_digest": staged.image.digest if staged else "",
+        "python": environment.python,
+        "binds": list(environment.binds),
+        "variables": sorted([name, value] for name, value in environment.variables.items()),
+        "setup_lines": [line for text in lines for line in text.splitlines() if line.strip()],
+    }
+
+
+def workload_spec(workload: Workload) -> dict[str, Any]:
+    return {
+        "name": workload.name,
+        "kind": workload.kind,
+        "parameters": WORKLOADS[workload.kind].clean(workload.parameters),
+        "time_limit_seconds": workload.time_limit_seconds,
+    }
+
+
+def of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+    """Return what one repeat runs of a workload that `workload_spec` wrote down."""
+    return {**workload, "parameters": in_repeat(workload["parameters"], repeat)}
+
+
+def planned_blocks(experiment: Experiment, seed: int) -> list[PlannedBlock[Workload, Environment]]:
+    """Return the experiment's blocks in the order that `seed` gives."""
+    return plan(
+        list(experiment.workloads.order_by("pk")),
+        list(
+            experiment.environments.select_related("runtime", "staged_image__image").order_by("pk")
+        ),
+        [Scale.parse(text) for text in experiment.scales],
+        experiment.repeats,
+        seed,
+        paired=experiment.is_paired,
+    )
+
+
+def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """Return all that defines the experiment, as plain JSON: the plan that is hashed."""
+    partition = experiment.partition
+    return {
+        "question": experiment.question,
+        "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
+        "partition": partition.name if partition else None,
+        "workloads": {str(row.pk): workload_spec(row) for row in experiment.workloads.all()},
+        "environments": {
+            str(row.pk): environment_spec(row)
+            for row in experiment.environments.select_related("runtime", "staged_image__image")
+        },
+        "baseline": str(experiment.baseline_id),
+        "scales": list(experiment.scales),
+        "repeats": experiment.repeats,
+        "looks": {
+            "after_repeats": list(schedule(experiment.repeats, experiment.looks)),
+            "level": level(experiment.looks),
+        },
+        "design": experiment.design,
+        "margin": experiment.margin,
+        "primary_metric": experiment.primary_metric,
+        "warm_up": experiment.warm_up,
+        "cooldown_seconds": experiment.cooldown_seconds,
+        "payload": payload_hash(),
+        "order_seed": seed,
+        "blocks": [
+            {
+                "workload": str(block.workload.pk),
+                "scale": str(block.scale),
+                "repeat": block.repeat,
+                "environments": [str(environment.pk) for environment in block.environments],
+            }
+            for block in planned_blocks(experiment, seed)
+        ],
+    }

@@ -1,0 +1,213 @@
+"""What a cluster can run: asked by the form before anything is saved, and again by launch."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.design import Scale
+from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
+from experiments.planning import scale_rules
+from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
+from experiments.statistics.interim_analyses import most_looks
+from experiments.statistics.verdicts import FEWEST
+from runners.schedulers import SCHEDULERS
+from runners.workloads import WORKLOADS
+
+# What a job needs beside its runs: start, snapshots, check sums.
+JOB_OVERHEAD_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What an experiment will ask of the cluster, at most."""
+
+    cells: int
+    blocks: int
+    jobs: int
+    runs: int
+    longest_job_seconds: int
+    gpu_hours_at_most: float
+
+
+def job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
+    """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
+    return runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds + JOB_OVERHEAD_SECONDS
+
+
+def forecast(
+    *,
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    scales: Sequence[str],
+    repeats: int,
+    paired: bool,
+    cooldown_seconds: int = 0,
+) -> Forecast:
+    """Count the runs and jobs of an experiment; scales that cannot be read count nothing."""
+    sizes = [scale for scale in map(_read_scale, scales) if scale]
+    blocks = len(workloads) * len(sizes) * repeats
+    runs_a_job = len(environments) if paired else 1
+    seconds = sum(workload.time_limit_seconds for workload in workloads)
+    gpus = sum(scale.gpus for scale in sizes)
+    return Forecast(
+        cells=len(workloads) * len(environments) * len(sizes),
+        blocks=blocks,
+        jobs=blocks if paired else blocks * len(environments),
+        runs=blocks * len(environments),
+        longest_job_seconds=max(
+            (
+                job_seconds(workload, runs=runs_a_job, cooldown_seconds=cooldown_seconds)
+                for workload in workloads
+            ),
+            default=0,
+        ),
+        gpu_hours_at_most=seconds * gpus * repeats * len(environments) / 3600,
+    )
+
+
+def refusals(
+    *,
+    cluster: Cluster,
+    partition: Partition | None,
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    baseline: Environment | None,
+    scales: Sequence[str],
+    repeats: int,
+    paired: bool,
+    cooldown_seconds: int = 0,
+    primary_metric: str = "",
+    looks: int = 1,
+    find_warm_up: bool = False,
+) -> dict[str, list[str]]:
+    """Return why this cannot run, by the field to mend: nothing means that it can."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    _check_places(found, cluster, partition, environments, baseline)
+    for workload in [row for row in workloads if row.kind not in WORKLOADS]:
+        found["workloads"].append(f"{workload} is only known from imported logs.")
+    workloads = [row for row in workloads if row.kind in WORKLOADS]
+    _check_scales(found, cluster, partition, workloads, environments, scales)
+    _check_metric(found, workloads, primary_metric)
+    if looks > most_looks(repeats):
+        found["looks"].append(
+            f"{looks} looks need at least {looks * FEWEST} repeats: between one and the next come "
+            f"{FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
+            f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
+        )
+    if find_warm_up:
+        _check_steps(found, workloads, scales)
+    if not workloads:
+        found["workloads"].append("Choose at least one workload.")
+    if partition and workloads and environments:
+        limit = partition.time_limit_minutes
+        needed = forecast(
+            workloads=workloads,
+            environments=environments,
+            scales=scales,
+            repeats=repeats,
+            paired=paired,
+            cooldown_seconds=cooldown_seconds,
+        ).longest_job_seconds
+        if math.ceil(needed / 60) > limit:
+            found["partition"].append(
+                f"The longest job may take {math.ceil(needed / 60)} min; {partition.name} ends "
+                f"jobs after {limit} min. Shorten a workload's time limit, or choose fewer "
+                "environments or the independent design."
+            )
+    return dict(found)
+
+
+def unready(environments: Sequence[Environment]) -> list[str]:
+    """Return which images are not yet in place, in words."""
+    return [
+        f"{environment}: {environment.staged_image} is {environment.staged_image.state}."
+        for environment in environments
+        if environment.staged_image and environment.staged_image.state != StagedImage.State.READY
+    ]
+
+
+def _check_places(
+    found: defaultdict[str, list[str]],
+    cluster: Cluster,
+    partition: Partition | None,
+    environments: Sequence[Environment],
+    baseline: Environment | None,
+) -> None:
+    if partition is None and SCHEDULERS[cluster.scheduler].has_partitions:
+        found["partition"].append(f"Choose a partition of {cluster}.")
+    if partition and partition.cluster_id != cluster.pk:
+        found["partition"].append(f"{partition.name} is no partition of {cluster}.")
+    for environment in environments:
+        if environment.cluster_id != cluster.pk:
+            found["environments"].append(f"{environment} is not an environment of {cluster}.")
+    if len(environments) < 2:
+        found["environments"].append("Choose the baseline and at least one environment more.")
+    if baseline is not None and baseline not in environments:
+        found["baseline"].append("The baseline is one of the environments to be run.")
+
+
+def _check_scales(
+    found: defaultdict[str, list[str]],
+    cluster: Cluster,
+    partition: Partition | None,
+    workloads: Sequence[Workload],
+    environments: Sequence[Environment],
+    scales: Sequence[str],
+) -> None:
+    if not scales:
+        found["scales"].append("Choose at least one scale, such as 1x1: one node, one GPU.")
+    if len({str(_read_scale(scale) or scale) for scale in scales}) != len(scales):
+        found["scales"].append("Each scale is named once.")
+    for text in scales:
+        try:
+            scale = Scale.parse(text)
+        except ValueError as error:
+            found["scales"].append(str(error))
+            continue
+        found["scales"] += scale_rules.refusals(scale, cluster, partition, workloads, environments)
+    if not found["scales"]:
+        del found["scales"]
+
+
+def _check_metric(
+    found: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
+) -> None:
+    for workload in workloads:
+        known = [one.name for one in WORKLOADS[workload.kind].metrics_of(workload.parameters)]
+        if metric and metric not in known:
+            found["primary_metric"].append(
+                f"{workload} does not report {metric}. It reports {', '.join(known)}."
+            )
+
+
+def _check_steps(
+    found: defaultdict[str, list[str]], workloads: Sequence[Workload], scales: Sequence[str]
+) -> None:
+    for scale in filter(None, map(_read_scale, scales)):
+        if scale.is_packed:
+            found["warm_up"].append(
+                f"{scale} packs {scale.instances_per_node} instances into a run, and each settles "
+                "at a step of its own: choose the burn-in."
+            )
+    needed = BLOCK * FEWEST_BLOCKS
+    for workload in workloads:
+        declared = {each.name: each.default for each in WORKLOADS[workload.kind].parameters}
+        steps = (declared | workload.parameters).get("steps")
+        if steps is not None and int(steps) < needed:
+            found["warm_up"].append(
+                f"{workload} has {steps} steps; where it settles can be found from {needed} on."
+            )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _read_scale(text: str) -> Scale | None:
+    try:
+        return Scale.parse(text)
+    except ValueError:
+        return None

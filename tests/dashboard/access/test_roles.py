@@ -1,0 +1,381 @@
+"""Every role meets every address and every administration page: one table says what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import URLPattern, reverse
+from django.urls.resolvers import get_resolver
+from django.utils import timezone
+
+from experiments.access import permissions
+from experiments.access.permissions import MAKERS
+from experiments.models import (
+    Arrival,
+    Cluster,
+    Environment,
+    Experiment,
+    HostKey,
+    Image,
+    Pause,
+    PublishedTable,
+    Role,
+    RunFile,
+    ShareLink,
+    User,
+    Workload,
+)
+from tests.dashboard.conftest import Site, measured
+from tests.factories import (
+    ChoreFactory,
+    ClusterFactory,
+    CredentialFactory,
+    EnvironmentFactory,
+    ExperimentFactory,
+    ImageFactory,
+    PublishedTableFactory,
+    StagedImageFactory,
+    UserFactory,
+    WorkloadFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+NOBODY = "nobody"
+
+# The least role for which an address opens, when what it names is one's own. POST: an action.
+GET, POST = "get", "post"
+RULES: dict[str, tuple[str, str, Role | str]] = {
+    # address: method, what it names, least role
+    "healthz": (GET, "", NOBODY),
+    "login": (GET, "", NOBODY),
+    "logout": (POST, "", Role.VIEWER),
+    "password_change": (GET, "", Role.VIEWER),
+    "overview": (GET, "", Role.VIEWER),
+    "search": (GET, "", Role.VIEWER),
+    "experiments": (GET, "", Role.VIEWER),
+    "compare": (GET, "", Role.VIEWER),
+    "runs": (GET, "", Role.VIEWER),
+    "catalogue": (GET, "", Role.VIEWER),
+    "clusters": (GET, "", Role.VIEWER),
+    "experiment": (GET, "results", Role.VIEWER),
+    "comparison": (GET, "results", Role.VIEWER),
+    "comparison_steps": (GET, "results", Role.VIEWER),
+    "robustness": (GET, "results", Role.VIEWER),
+    "comparison_csv": (GET, "results", Role.VIEWER),
+    "comparison_json": (GET, "results", Role.VIEWER),
+    "comparison_tex": (GET, "results", Role.VIEWER),
+    "runs_csv": (GET, "results", Role.VIEWER),
+    "runs_json": (GET, "results", Role.VIEWER),
+    "table": (GET, "table", Role.VIEWER),
+    "table_robustness": (GET, "table", Role.VIEWER),
+    "table_csv": (GET, "table", Role.VIEWER),
+    "table_json": (GET, "table", Role.VIEWER),
+    "table_tex": (GET, "table", Role.VIEWER),
+    "table_text": (GET, "table", Role.VIEWER),
+    "run": (GET, "run", Role.VIEWER),
+    "image": (GET, "image", Role.VIEWER),
+    "cluster": (GET, "cluster", Role.VIEWER),
+    "environment": (GET, "environment", Role.VIEWER),
+    "chore": (GET, "chore", Role.VIEWER),
+    "chore_cancel": (POST, "chore", Role.VIEWER),
+    "arrival_cancel": (POST, "arrival", Role.VIEWER),
+    "arrival_dismiss": (POST, "arrival", Role.VIEWER),
+    "experiment_software": (GET, "draft", Role.VIEWER),
+    "experiment_new": (GET, "", Role.RESEARCHER),
+    "experiment_import": (GET, "", Role.RESEARCHER),
+    "experiment_edit": (GET, "draft", Role.RESEARCHER),
+    "environment_look": (POST, "environment", Role.RESEARCHER),
+    "experiment_look": (POST, "draft", Role.RESEARCHER),
+    "experiment_waive": (POST, "draft", Role.RESEARCHER),
+    "experiment_clone": (POST, "results", Role.RESEARCHER),
+    "experiment_launch": (POST, "draft", Role.RESEARCHER),
+    "experiment_cancel": (POST, "results", Role.RESEARCHER),
+    "experiment_stop": (POST, "results", Role.RESEARCHER),
+    "experiment_delete": (POST, "draft", Role.RESEARCHER),
+    "job_retry": (POST, "job", Role.RESEARCHER),
+    "job_repair": (POST, "job", Role.RESEARCHER),
+    "job_any_node": (POST, "job", Role.RESEARCHER),
+    "job_collect": (POST, "job", Role.RESEARCHER),
+    "run_exclude": (POST, "run", Role.RESEARCHER),
+    "run_file": (GET, "file", Role.RESEARCHER),
+    "run_file_fetch": (POST, "file", Role.RESEARCHER),
+    "experiment_retry_unsent": (POST, "results", Role.RESEARCHER),
+    "pause_try": (POST, "pause", Role.RESEARCHER),
+    "table_new": (GET, "", Role.RESEARCHER),
+    "table_edit": (GET, "table", Role.RESEARCHER),
+    "table_delete": (POST, "table", Role.RESEARCHER),
+    "presets": (GET, "", Role.VIEWER),
+    "preset": (GET, "preset", Role.RESEARCHER),
+    "workload_kinds": (GET, "", Role.VIEWER),
+    "workload": (GET, "workload", Role.VIEWER),
+    "workload_new": (GET, "", Role.RESEARCHER),
+    "workload_try": (POST, "", Role.RESEARCHER),
+    "workload_edit": (GET, "workload", Role.RESEARCHER),
+    "workload_delete": (POST, "workload", Role.RESEARCHER),
+    "recipe_new": (GET, "", Role.RESEARCHER),
+    "image_match": (POST, "image", Role.RESEARCHER),
+    "readers": (GET, "readers", Role.RESEARCHER),
+    "link": (GET, "link", NOBODY),
+    "link_make": (POST, "readers", Role.RESEARCHER),
+    "link_withdraw": (POST, "link of", Role.RESEARCHER),
+    "image_new": (GET, "", Role.RESEARCHER),
+    "image_stage": (POST, "image", Role.RESEARCHER),
+    "image_labels": (POST, "image", Role.RESEARCHER),
+    "image_delete": (POST, "image", Role.RESEARCHER),
+    "staged_verify": (POST, "staged", Role.RESEARCHER),
+    "staged_remove": (POST, "staged", Role.RESEARCHER),
+    "environment_new": (GET, "", Role.RESEARCHER),
+    "environment_delete": (POST, "environment", Role.RESEARCHER),
+    "cluster_check": (POST, "cluster", Role.RESEARCHER),
+    "credentials": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "credential_new": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "credential_import": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "credential": (GET, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_edit": (GET, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_share": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "certificate_add": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_test": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_rotate": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_give_up": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "credential_delete": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_connection": (POST, "cluster", Role.RESEARCHER),
+    "audit": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "gate_script": (GET, "", Role.VIEWER),
+    "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "cluster_limits": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
+    "host_key_pin": (POST, "host key", Role.CLUSTER_ADMINISTRATOR),
+}
+
+# Models of others in the administration pages, and rows that Tare alone writes.
+FOR_SITE_ADMINISTRATORS = {
+    "axes.accessattempt",
+    "axes.accessfailurelog",
+    "axes.accesslog",
+    "django_rq.dashboard",
+    "experiments.checkreport",
+    "experiments.credential",
+    "experiments.event",
+    "experiments.hostkey",
+    "experiments.job",
+    "experiments.run",
+}
+
+
+def logged_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def person(role: Role) -> User:
+    user: User = UserFactory(role=role)
+    return user
+
+
+@pytest.fixture
+def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
+    """Make what one person owns, as the arguments of an address."""
+
+    def make(owner: User) -> dict[str, list[Any]]:
+        results = measured(site, owner, blocks=2, visibility="public")
+        link = ShareLink.objects.make(results)
+        run = results.runs.all()[0]
+        key = CredentialFactory(owner=owner)
+        there = {"host": "login.example", "transport": "ssh"}
+        cluster = ClusterFactory(owner=owner, credential=key, **there)
+        image = ImageFactory(owner=owner)
+        file = RunFile.objects.create(run=run, path="model.bin", size_bytes=1)
+        now = timezone.now()
+        pause = Pause.objects.create(cluster=cluster, kind="partition", since=now, retry_at=now)
+        shown = HostKey.objects.create(cluster=cluster, host="login.example", port=22, key="key")
+        return {
+            "": [],
+            "results": [results.pk],
+            "draft": [ExperimentFactory(owner=owner).pk],
+            "table": [PublishedTableFactory(owner=owner).pk],
+            "run": [run.uid],
+            "file": [run.uid, file.pk],
+            "pause": [pause.pk],
+            "job": [run.job.uid],
+            "image": [image.pk],
+            "staged": [StagedImageFactory(image=image, cluster=site.cluster).pk],
+            "environment": [EnvironmentFactory(owner=owner).pk],
+            "preset": ["numpy-on-tuned-blas"],
+            "workload": [WorkloadFactory(owner=owner).pk],
+            "chore": [ChoreFactory(owner=owner).pk],
+            "arrival": [Arrival.objects.create(owner=owner, kind="upload", reference="it").pk],
+            "cluster": [cluster.pk],
+            "host key": [shown.pk],
+            "credential": [key.pk],
+            "readers": ["experiment", results.pk],
+            "link": [link.token.reveal()],
+            "link of": ["experiment", results.pk, link.pk],
+        }
+
+    return make
+
+
+def test_every_address_has_a_rule() -> None:
+    names = {
+        pattern.name for pattern in get_resolver().url_patterns if isinstance(pattern, URLPattern)
+    }
+    assert names == set(RULES)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_an_address_opens_from_its_least_role_on(role: Role, mine: Any) -> None:
+    user = person(role)
+    own = mine(user)
+    client = logged_in(user)
+    for name, (method, what, least) in RULES.items():
+        answer = getattr(client, method)(reverse(name, args=own[what]))
+        refused = least != NOBODY and not user.is_at_least(Role(least))
+        assert (answer.status_code == 403) == refused, (name, answer.status_code)
+        if refused:
+            words = answer.content.decode()
+            assert f"you must be a {Role(least).label}; you are a {role.label}" in words, name
+        if name.endswith("_delete") or name in ("experiment_launch", "logout"):
+            own = mine(user)
+            client = logged_in(user)
+
+
+def test_without_logging_in_only_links_to_what_is_public_open(mine: Any) -> None:
+    own = mine(person(Role.RESEARCHER))
+    for name, (method, what, least) in RULES.items():
+        answer = getattr(Client(), method)(reverse(name, args=own[what]))
+        if name == "link":
+            assert answer["Location"].startswith("/experiments/")
+        elif least == NOBODY:
+            assert answer.status_code == 200, name
+        else:
+            assert answer.status_code == 302, name
+            assert answer["Location"].startswith("/login/"), name
+
+
+# Pages and administration agree
+
+SHARED: dict[str, tuple[type[Any], Any]] = {
+    "cluster": (Cluster, ClusterFactory),
+    "image": (Image, ImageFactory),
+    "environment": (Environment, EnvironmentFactory),
+    "workload": (Workload, WorkloadFactory),
+    "experiment": (Experiment, ExperimentFactory),
+    "table": (PublishedTable, PublishedTableFactory),
+}
+OWN, GROUP, STRANGE = "own", "group", "strange"
+WHOSE = (OWN, GROUP, STRANGE)
+
+
+def made(factory: Any, whose: str, user: User) -> Any:
+    far = {"transport": "ssh"} if factory is ClusterFactory else {}
+    row = factory(owner=user, **far) if whose == OWN else factory(**far)
+    if whose == GROUP:
+        group, _ = Group.objects.get_or_create(name="neurophysics")
+        user.groups.add(group)
+        row.groups.add(group)
+    return row
+
+
+def may_change(role: Role, kind: str, whose: str) -> bool:
+    """What the pages say in words, once more in code of the test's own."""
+    if role == Role.SITE_ADMINISTRATOR:
+        return True
+    least = Role.CLUSTER_ADMINISTRATOR if kind in ("cluster", "credential") else Role.RESEARCHER
+    shared = whose == GROUP and kind in ("cluster", "credential")
+    return role.rank >= least.rank and (whose == OWN or shared)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_pages_and_administration_let_the_same_people_change(role: Role) -> None:
+    for kind, (model, factory) in SHARED.items():
+        for whose in WHOSE:
+            user = person(role)
+            row = made(factory, whose, user)
+            allowed = may_change(role, kind, whose)
+            assert permissions.may_change(user, row) == allowed, (kind, whose)
+            client = logged_in(user)
+            page = client.get(reverse("readers", args=[kind, row.pk]))
+            assert page.status_code == (200 if allowed else 403), (kind, whose)
+            if model in admin.site._registry:
+                inside = administered(client, model, row)
+                assert inside == (allowed and permissions.may_administer(user)), (kind, whose)
+
+
+def administered(client: Client, model: type[Any], row: Any) -> bool:
+    """Whether the administration pages show `row`, let it be changed, and let it be deleted."""
+    base = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+    opened = [
+        client.get(reverse(f"{base}_{name}", args=[row.pk])).status_code == 200
+        for name in ("change", "delete")
+    ]
+    listed = client.get(reverse(f"{base}_changelist"))
+    found = listed.status_code == 200 and str(row) in listed.content.decode()
+    assert opened == [found, found], (model, row)
+    return found
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("whose", WHOSE)
+def test_keys_are_changed_by_whom_they_are_shared_with(role: Role, whose: str) -> None:
+    user = person(role)
+    row = made(CredentialFactory, whose, user)
+    assert permissions.may_change(user, row) == may_change(role, "credential", whose)
+    page = logged_in(user).get(reverse("credential_edit", args=[row.pk]))
+    assert (page.status_code == 200) == may_change(role, "credential", whose)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_every_model_of_the_administration_has_a_rule(role: Role) -> None:
+    user = person(role)
+    client = logged_in(user)
+    for model in admin.site._registry:
+        meta = model._meta
+        listed = client.get(reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist"))
+        if meta.label_lower in FOR_SITE_ADMINISTRATORS:
+            allowed = role == Role.SITE_ADMINISTRATOR
+        else:
+            assert model in MAKERS, f"{meta.label} has no rule in experiments.access.permissions"
+            allowed = permissions.may_administer(user) and role.rank >= MAKERS[model].rank
+            add = client.get(reverse(f"admin:{meta.app_label}_{meta.model_name}_add"))
+            assert (add.status_code == 200) == allowed, model
+        assert (listed.status_code == 200) == allowed, model
+
+
+def test_a_cluster_administrator_finds_no_queues() -> None:
+    client = logged_in(person(Role.CLUSTER_ADMINISTRATOR))
+    for name in ("django_rq_home", "django_rq_jobs", "django_rq_home_json"):
+        args = [0] if name.endswith("jobs") else []
+        answer = client.get(reverse(f"admin:{name}", args=args))
+        assert answer.status_code == 403, name
+    index = client.get("/admin/").content.decode()
+    assert "/cluster/" in index
+    for word in ("django_rq", "/user/", "/group/", "/job/", "axes"):
+        assert word not in index
+
+
+@pytest.mark.parametrize("role", Role)
+def test_buttons_that_one_may_not_press_are_not_shown(role: Role, mine: Any, site: Site) -> None:
+    user = person(role)
+    own = mine(user)
+    client = logged_in(user)
+    pages = ["overview", "experiments", "compare", "runs", "catalogue", "clusters"]
+    addresses = [reverse(name) for name in pages]
+    addresses += [reverse("catalogue") + f"?tab={tab}" for tab in ("workloads", "environments")]
+    addresses += [
+        reverse(name, args=own[what])
+        for name, what in (("experiment", "results"), ("experiment", "draft"), ("table", "table"))
+    ]
+    addresses += [reverse(name, args=own[name]) for name in ("cluster", "image", "run")]
+    seen = "".join(client.get(address).content.decode() for address in addresses)
+    for name, (_, what, least) in RULES.items():
+        if least in (NOBODY, Role.VIEWER) or name == "host_key_pin":
+            continue
+        if not user.is_at_least(Role(least)):
+            assert f'"{reverse(name, args=own[what])}"' not in seen, name
+    assert ('href="/admin/' in seen) == permissions.may_administer(user)

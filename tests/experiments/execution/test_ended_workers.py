@@ -1,0 +1,230 @@
+"""Files over which Tare's own worker ends stop nobody: that row is given up, the others go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connection
+from django.utils import timezone
+from rq.timeouts import JobTimeoutException
+
+from experiments import execution
+from experiments.execution.attempts import MOST_ATTEMPTS
+from experiments.execution.late_files import ask_to_collect_again
+from experiments.execution.lifecycle import retry
+from experiments.models import Chore, Cluster, Experiment, Job
+from runners.errors import TryAgain
+from tests.conftest import finish, tick_until
+from tests.experiments.execution.test_odd_records import beside
+
+# `experiments.execution.tick` is the function too.
+tick = sys.modules["experiments.execution.tick"]
+Make = Callable[..., Experiment]
+
+VISIT = """
+import os, signal, sys
+import django
+django.setup()
+from experiments import execution
+from experiments.execution import collect
+read = collect.Runner.collect
+
+def read_and_die(self, directory, **options):
+    if directory == sys.argv[2]:
+        read(self, directory, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read(self, directory, **options)
+
+collect.Runner.collect = read_and_die
+print(execution.tick(int(sys.argv[1])))
+"""
+
+
+def visit(job: Job) -> subprocess.CompletedProcess[str]:
+    """Visit its cluster from a process of its own, which is killed while it reads `job`'s files."""
+    database = connection.settings_dict
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
+        "DATABASE_URL": f"postgresql://{database['USER']}:{database['PASSWORD']}"
+        f"@{database['HOST']}:{database['PORT']}/{database['NAME']}",
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", VISIT, str(job.cluster_id), job.directory],
+        env=environment,
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def wait_to_be_collected(*made: Experiment) -> None:
+    """Visit until the jobs have ended and only their files are to be fetched."""
+    collecting = Job.objects.filter(state=Job.State.COLLECTING)
+    with mock.patch.object(tick, "collect"):
+        tick_until(made[0].cluster, lambda: collecting.count() == len(made))
+    Job.objects.update(collecting_tried_at=None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_is_killed_over_one_jobs_files_stops_no_other(experiment: Make) -> None:
+    culprit = experiment()
+    innocent = [beside(culprit), beside(culprit, "third")]
+    wait_to_be_collected(culprit, *innocent)
+    job = culprit.jobs.get()
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        assert visit(job).returncode == -signal.SIGKILL
+        job.refresh_from_db()
+        assert (job.state, job.collecting_attempts) == ("collecting", attempt)
+        if attempt == 2:  # the others came first, and have come home
+            assert {row.jobs.get().state for row in innocent} == {"done"}
+    last = visit(job)
+    assert last.stdout == "done\n", last.stderr
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("failed", "damaged")
+    assert "Tare's worker ended 3 times while it read this job's files" in job.message
+    assert job.directory in job.message
+    culprit.cluster.refresh_from_db()
+    assert str(job) in culprit.cluster.recent_failure
+    for row in innocent:
+        assert set(row.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+@pytest.mark.django_db
+class TestAttempts:
+    def given_up(self, made: Experiment) -> Job:
+        wait_to_be_collected(made)
+        Job.objects.update(collecting_attempts=MOST_ATTEMPTS)
+        assert execution.tick(made.cluster_id) == "done"
+        job = made.jobs.get()
+        assert (job.state, job.reason) == ("failed", "damaged")
+        return job
+
+    def test_a_time_out_of_the_worker_counts(self, experiment: Make) -> None:
+        made = experiment()
+        wait_to_be_collected(made)
+        for _ in range(MOST_ATTEMPTS):
+            Cluster.objects.update(retry_at=None)
+            with (
+                mock.patch.object(tick, "collect", side_effect=JobTimeoutException("600 s")),
+                pytest.raises(JobTimeoutException),
+            ):
+                execution.tick(made.cluster_id)
+        Cluster.objects.update(retry_at=None)
+        assert execution.tick(made.cluster_id) == "done"
+        assert made.jobs.get().reason == "damaged"
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            TryAgain("nobody answers", kind="unreachable"),
+            TryAgain("no answer in 300 s", kind="time-out"),
+            OperationalError("gone"),
+            KeyboardInterrupt(),
+        ],
+    )
+    def test_what_tare_sees_never_counts(self, experiment: Make, error: BaseException) -> None:
+        made = experiment()
+        wait_to_be_collected(made)
+        for _ in range(MOST_ATTEMPTS + 2):
+            Cluster.objects.update(retry_at=None)
+            with (
+                mock.patch.object(tick, "collect", side_effect=error),
+                suppress(OperationalError, KeyboardInterrupt),
+            ):
+                execution.tick(made.cluster_id)
+            assert made.jobs.get().collecting_attempts == 0
+        Cluster.objects.update(retry_at=None)
+        finish(made)
+        assert made.jobs.get().state == "done"
+
+    def test_whoever_was_tried_in_vain_comes_last(self, experiment: Make) -> None:
+        first = experiment()
+        second = beside(first)
+        wait_to_be_collected(first, second)
+        order: list[int] = []
+
+        def note(row: Job, runner: object) -> None:
+            order.append(row.experiment_id)
+            if row.experiment_id == first.pk:
+                raise TryAgain("no answer in 300 s", kind="time-out")
+
+        with mock.patch.object(tick, "collect", note):
+            execution.tick(first.cluster_id)
+            third = beside(first, "third")
+            third.jobs.update(state="collecting", scheduler_id="1-1", directory="/nowhere")
+            execution.tick(first.cluster_id)
+        assert order == [first.pk, second.pk, third.pk, first.pk, second.pk]
+
+    def test_a_visit_that_has_read_for_long_sends_before_it_reads_more(
+        self, experiment: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = experiment()
+        wait_to_be_collected(made)
+        other = beside(made)
+        monkeypatch.setattr(tick, "COLLECTING_SECONDS", -1)
+        execution.tick(made.cluster_id)
+        assert made.jobs.get().state == "collecting"
+        assert other.jobs.get().state == "queued"
+        monkeypatch.undo()
+        finish(made)
+        finish(other)
+
+    def test_nothing_reads_them_again_unless_a_person_asks(self, experiment: Make) -> None:
+        job = self.given_up(experiment())
+        rows = Job.objects.filter(pk=job.pk)
+        assert job.collect_at
+        rows.update(collect_at=timezone.now() - timedelta(seconds=1))
+        with mock.patch.object(tick, "collect_again") as read:
+            execution.tick(job.cluster_id)
+            read.assert_not_called()
+        job.refresh_from_db()
+        assert job.collect_at is None
+        assert ask_to_collect_again(job, job.experiment.owner)
+        execution.tick(job.cluster_id)
+        job.refresh_from_db()
+        assert (job.state, job.collecting_attempts) == ("done", 0)
+        assert set(job.runs.values_list("state", flat=True)) == {"succeeded"}
+
+    def test_a_late_job_over_which_the_worker_ends_is_put_off_before(
+        self, experiment: Make
+    ) -> None:
+        job = self.given_up(experiment())
+        rows = Job.objects.filter(pk=job.pk)
+        rows.update(collecting_attempts=0, collect_at=timezone.now() - timedelta(seconds=1))
+        with (
+            mock.patch.object(tick, "collect_again", side_effect=JobTimeoutException("600 s")),
+            pytest.raises(JobTimeoutException),
+        ):
+            execution.tick(job.cluster_id)
+        job.refresh_from_db()
+        assert job.collecting_attempts == 1
+        assert job.collect_at
+        assert job.collect_at > timezone.now()
+
+    def test_the_next_attempt_of_a_job_begins_anew(self, experiment: Make) -> None:
+        job = self.given_up(experiment())
+        assert retry(job, job.experiment.owner)
+        job.refresh_from_db()
+        assert (job.collecting_attempts, job.collecting_tried_at) == (0, None)
+        finish(job.experiment)
+
+    def test_an_operation_is_given_up_in_the_same_way(self, here: Cluster) -> None:
+        columns: dict[str, Any] = {"state": "collecting", "scheduler_id": "1-1", "directory": "/x"}
+        chore = Chore.objects.create(
+            kind="survey", cluster=here, owner=here.owner, collecting_attempts=3, **columns
+        )
+        assert execution.tick(here.pk) == "done"
+        chore.refresh_from_db()
+        assert (chore.state, chore.reason) == ("failed", "damaged")
+        assert "this operation's files" in chore.message

@@ -1,0 +1,288 @@
+"""The life of an experiment, its jobs and its runs."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from experiments.design import content_hash
+from experiments.execution import lifecycle
+from experiments.execution.lifecycle import NotLaunchable
+from experiments.models import Event, Experiment, Job, Run, StagedImage
+from experiments.planning.freeze import definition
+from runners.workloads import OTHER_SEEDS
+from tests.factories import (
+    ContainerFactory,
+    CredentialFactory,
+    ExperimentFactory,
+    JobFactory,
+    RunFactory,
+    UserFactory,
+    WorkloadFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def launched() -> Experiment:
+    experiment = ExperimentFactory()
+    lifecycle.launch(experiment, experiment.owner)
+    return experiment
+
+
+def states_of(experiment: Experiment) -> list[Any]:
+    jobs = experiment.jobs.order_by("pk").values_list("pk", "state", "cancel_requested_at")
+    runs = experiment.runs.order_by("pk").values_list("pk", "state")
+    experiment.refresh_from_db()
+    return [*jobs, *runs, experiment.cancelled_at, experiment.events.count()]
+
+
+def killed_after(statements: int) -> Callable[..., Any]:
+    """Return what lets so many statements through and ends the process instead of the next one."""
+    counted = itertools.count()
+
+    def execute_or_end(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if "SAVEPOINT" not in sql and next(counted) == statements:
+            raise SystemExit
+        return execute(sql, *rest)
+
+    return execute_or_end
+
+
+class TestLaunch:
+    def test_plans_one_job_a_block_and_one_run_a_cell(self, launched: Experiment) -> None:
+        assert launched.jobs.count() == 5
+        assert launched.runs.count() == 10
+        assert {job.runs.count() for job in launched.jobs.all()} == {2}
+        assert set(launched.jobs.values_list("state", flat=True)) == {"planned"}
+
+    def test_independent_design_gives_every_run_a_job_of_its_own(self) -> None:
+        experiment = ExperimentFactory(design=Experiment.Design.INDEPENDENT)
+        lifecycle.launch(experiment, experiment.owner)
+        assert experiment.jobs.count() == experiment.runs.count() == 10
+
+    def test_freezes_a_plan_whose_hash_anybody_can_recompute(self, launched: Experiment) -> None:
+        launched.refresh_from_db()
+        assert content_hash(launched.plan) == launched.plan_hash
+        planned = definition(launched, launched.order_seed)
+        parity = {"parity": launched.plan["parity"]}
+        assert content_hash(planned | parity) == launched.plan_hash
+
+    def test_runs_keep_what_was_planned_when_the_catalogue_changes(
+        self, launched: Experiment
+    ) -> None:
+        launched.workloads.update(time_limit_seconds=9999)
+        launched.baseline.variables = {"OMP_NUM_THREADS": "64"}
+        launched.baseline.save(update_fields=["variables"])
+        run = launched.runs.filter(environment=launched.baseline).first()
+        assert run
+        assert run.spec["workload"]["time_limit_seconds"] == 60
+        assert run.spec["environment"]["variables"] == []
+
+    def test_the_seed_may_be_another_in_each_repeat_but_never_in_another_environment(self) -> None:
+        varied = WorkloadFactory(name="many", parameters={"seed": 7, "seeds": OTHER_SEEDS})
+        alike = WorkloadFactory(name="one", parameters={"seed": 7})
+        experiment = ExperimentFactory(workloads=[varied, alike], repeats=3)
+        lifecycle.launch(experiment, experiment.owner)
+        seeds = {
+            (run.workload.name, run.repeat, run.spec["workload"]["parameters"]["seed"])
+            for run in experiment.runs.select_related("workload")
+        }
+        assert seeds == {("many", k, 6 + k) for k in (1, 2, 3)} | {("one", k, 7) for k in (1, 2, 3)}
+        assert experiment.plan["workloads"][str(varied.pk)]["parameters"]["seed"] == 7
+        assert experiment.varied_seeds == ["many: seeds 7 to 9"]
+
+    def test_the_order_is_the_one_that_the_seed_gives(self, launched: Experiment) -> None:
+        planned = definition(launched, launched.order_seed)["blocks"]
+        realised = [
+            [str(run.environment_id) for run in job.runs.order_by("position")]
+            for job in launched.jobs.order_by("block")
+        ]
+        assert realised == [block["environments"] for block in planned]
+
+    def test_is_refused_twice(self, launched: Experiment) -> None:
+        with pytest.raises(NotLaunchable, match="already"):
+            lifecycle.launch(launched, launched.owner)
+        assert launched.runs.count() == 10
+
+    def test_is_refused_while_an_image_is_being_staged(self) -> None:
+        experiment = ExperimentFactory()
+        StagedImage.objects.update(state=StagedImage.State.STAGING)
+        with pytest.raises(NotLaunchable) as refusal:
+            lifecycle.launch(experiment, experiment.owner)
+        assert "staging" in refusal.value.messages["environments"][0]
+        assert not experiment.jobs.exists()
+
+    def test_is_refused_in_words_when_the_partition_is_too_small(self) -> None:
+        experiment = ExperimentFactory(scales=["1x8"])
+        with pytest.raises(NotLaunchable) as refusal:
+            lifecycle.launch(experiment, experiment.owner)
+        assert any("8 GPUs a node asked for" in text for text in refusal.value.messages["scales"])
+
+    def test_is_refused_to_who_may_not_use_the_clusters_key(self) -> None:
+        key = CredentialFactory()
+        experiment = ExperimentFactory(cluster__credential=key, cluster__transport="ssh")
+        with pytest.raises(NotLaunchable, match="not yours to use"):
+            lifecycle.launch(experiment, experiment.owner)
+        key.users.add(experiment.owner)
+        lifecycle.launch(experiment, experiment.owner)
+        assert experiment.jobs.exists()
+
+    def test_a_launched_experiment_without_a_hash_cannot_be_stored(self) -> None:
+        experiment = ExperimentFactory()
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Experiment.objects.filter(pk=experiment.pk).update(launched_at=timezone.now())
+
+
+class TestMove:
+    def test_writes_the_event_with_who_and_why(self) -> None:
+        person, job = UserFactory(), JobFactory(state=Job.State.PLANNED)
+        assert lifecycle.move(job, Job.State.SUBMITTING, why="its turn", by=person)
+        event = Event.objects.get(job=job)
+        assert (event.what, event.why, event.actor) == ("planned → submitting", "its turn", person)
+
+    def test_is_refused_when_somebody_was_faster(self) -> None:
+        job = JobFactory(state=Job.State.PLANNED)
+        twin = Job.objects.get(pk=job.pk)
+        assert lifecycle.move(twin, Job.State.SUBMITTING)
+        assert not lifecycle.move(job, Job.State.SUBMITTING)
+        assert Event.objects.count() == 1
+
+    @pytest.mark.parametrize("state", Job.FINAL)
+    def test_there_is_no_way_back_from_the_end(self, state: str) -> None:
+        """But the next attempt of a failed job, and files that say late that it was done."""
+        job = JobFactory(state=state)
+        ways = {Job.State.FAILED: {Job.State.PLANNED, Job.State.DONE}}
+        for to in set(Job.State) - ways.get(Job.State(state), set()):
+            with pytest.raises(ValueError, match="cannot go"):
+                lifecycle.move(job, to)
+
+    def test_every_state_has_its_ways(self) -> None:
+        for model in (Job, Run):
+            assert set(model.NEXT) == set(model.State)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_workers_exactly_one_moves_a_job() -> None:
+    job = JobFactory(state=Job.State.PLANNED)
+    barrier, won = threading.Barrier(10), []
+
+    def claim() -> None:
+        mine = Job.objects.get(pk=job.pk)
+        barrier.wait()
+        won.append(lifecycle.move(mine, Job.State.SUBMITTING))
+        connection.close()
+
+    threads = [threading.Thread(target=claim) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False] * 9 + [True]
+    assert Event.objects.filter(job=job).count() == 1
+
+
+class TestCancel:
+    def test_ends_planned_jobs_at_once_and_marks_sent_ones(self, launched: Experiment) -> None:
+        sent = launched.jobs.order_by("block")[0]
+        Job.objects.filter(pk=sent.pk).update(state=Job.State.QUEUED, scheduler_id="7")
+        assert lifecycle.cancel(launched, launched.owner) == 5
+        assert launched.jobs.filter(state=Job.State.CANCELLED).count() == 4
+        assert launched.runs.filter(state=Run.State.CANCELLED).count() == 8
+        sent.refresh_from_db()
+        assert sent.cancel_requested_at
+        assert sent.state == Job.State.QUEUED
+
+    def test_of_a_draft_or_a_second_time_does_nothing(self, launched: Experiment) -> None:
+        draft = ExperimentFactory()
+        assert lifecycle.cancel(draft, draft.owner) == 0
+        assert not draft.events.exists()
+        lifecycle.cancel(launched, launched.owner)
+        assert lifecycle.cancel(launched, launched.owner) == 0
+        assert launched.events.filter(what="cancelled").count() == 1
+
+    def test_cancelling_is_whole_or_not_at_all(self, launched: Experiment) -> None:
+        """A worker of the web server is killed after some statements: the button still works."""
+        sent = launched.jobs.order_by("pk")[1]
+        Job.objects.filter(pk=sent.pk).update(state=Job.State.RUNNING, scheduler_id="7")
+
+        for statements in itertools.count():
+            before = states_of(launched)
+            with connection.execute_wrapper(killed_after(statements)), suppress(SystemExit):
+                assert lifecycle.cancel(launched, launched.owner) == 5
+                break
+            assert states_of(launched) == before
+        sent.refresh_from_db()
+        assert sent.cancel_requested_at
+        assert launched.jobs.filter(state=Job.State.CANCELLED).count() == 4
+
+    def test_cancelling_takes_as_many_statements_for_many_jobs(self) -> None:
+        counts = []
+        for repeats in (2, 40):
+            made = ExperimentFactory(repeats=repeats)
+            lifecycle.launch(made, made.owner)
+            with CaptureQueriesContext(connection) as statements:
+                assert lifecycle.cancel(made, made.owner) == repeats
+            counts.append(len(statements))
+            assert set(made.runs.values_list("state", "reason")) == {("cancelled", "cancelled")}
+            ends = made.events.filter(what="planned → cancelled")
+            assert ends.filter(run=None).count() == repeats
+            assert ends.exclude(run=None).count() == 2 * repeats
+        assert counts[0] == counts[1]
+
+
+class TestRetry:
+    def test_is_the_next_attempt_in_a_new_directory(self) -> None:
+        job = JobFactory(state=Job.State.FAILED, reason="node failure", directory="/old")
+        run = RunFactory(job=job, state=Run.State.FAILED, reason="node failure")
+        assert lifecycle.retry(job, job.experiment.owner)
+        job.refresh_from_db()
+        run.refresh_from_db()
+        assert (job.state, job.attempt, job.directory) == ("planned", 2, "")
+        assert (run.state, run.reason) == ("planned", "")
+        assert "node failure" in Event.objects.get(job=job, run=None).why
+
+    def test_never_replaces_a_number(self) -> None:
+        job = JobFactory(state=Job.State.FAILED)
+        RunFactory(job=job, state=Run.State.FAILED)
+        RunFactory(
+            job=job, environment=ContainerFactory(cluster=job.cluster), state=Run.State.SUCCEEDED
+        )
+        assert not lifecycle.retry(job, job.experiment.owner)
+        job.refresh_from_db()
+        assert job.state == Job.State.FAILED
+
+
+class TestExclude:
+    def test_keeps_the_run_and_says_by_whom_and_why(self) -> None:
+        run, person = RunFactory(), UserFactory(username="ada")
+        assert lifecycle.exclude(run, person, "GPU fell off the bus (Xid 79)")
+        run.refresh_from_db()
+        assert (run.state, run.reason) == ("excluded", "excluded by ada")
+        assert "Xid 79" in run.message
+
+    def test_needs_a_written_cause(self) -> None:
+        assert not lifecycle.exclude(RunFactory(), UserFactory(), "  ")
+
+
+def test_a_cell_cannot_be_run_twice_in_one_repeat() -> None:
+    run = RunFactory()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        RunFactory(job=run.job, environment=run.environment, position=9)
+
+
+def test_a_catalogue_row_that_an_experiment_uses_cannot_be_deleted() -> None:
+    run = RunFactory()
+    for row in (run.environment, run.workload, run.job.cluster):
+        with pytest.raises(ProtectedError):
+            row.delete()

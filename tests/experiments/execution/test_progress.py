@@ -1,0 +1,155 @@
+"""An experiment's state is what its runs and jobs add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.execution.progress import Status, explain_waiting, progress_of, status_of
+from experiments.models import Cluster, Experiment, Job, Run
+from tests.factories import ChoreFactory, JobFactory, LaunchedFactory, RunFactory
+
+COUNTS = st.integers(0, 50)
+
+
+@pytest.mark.parametrize(
+    ("runs", "jobs", "status"),
+    [
+        ({"planned": 4}, {"planned": 2}, Status("planned", "waiting")),
+        ({"planned": 4}, {"planned": 1, "submitting": 1}, Status("queued", "queued")),
+        ({"planned": 4}, {"planned": 1, "queued": 1}, Status("queued", "queued")),
+        ({"planned": 4}, {"queued": 1, "running": 1}, Status("running", "running")),
+        ({"planned": 1, "running": 1}, {"running": 1}, Status("running", "running")),
+        ({"planned": 2, "succeeded": 2}, {"collecting": 1}, Status("running", "running")),
+        ({"planned": 2, "succeeded": 2}, {"done": 1, "queued": 1}, Status("queued", "queued")),
+        ({"succeeded": 4}, {"done": 2}, Status("done", "finished")),
+        ({"succeeded": 3, "excluded": 1}, {"done": 2}, Status("done", "finished")),
+        ({"failed": 40}, {"failed": 20}, Status("failed", "failed")),
+        ({"failed": 40}, {"done": 20}, Status("failed", "failed")),
+        (
+            {"succeeded": 37, "failed": 3},
+            {"done": 20},
+            Status("incomplete", "finished, 3 of 40 runs failed"),
+        ),
+        (
+            {"succeeded": 2, "failed": 1, "cancelled": 1},
+            {"done": 2},
+            Status("incomplete", "finished, 1 of 4 runs failed, 1 of 4 runs cancelled"),
+        ),
+        ({"failed": 1, "cancelled": 1}, {"done": 1}, Status("failed", "failed")),
+        ({"cancelled": 2}, {"cancelled": 1}, Status("cancelled", "cancelled")),
+    ],
+)
+def test_a_state_is_what_happens_now(
+    runs: dict[str, int], jobs: dict[str, int], status: Status
+) -> None:
+    assert status_of(runs, jobs) == status
+
+
+def test_people_decide_over_counts() -> None:
+    alive, ended = {"planned": 1}, {"failed": 1}
+    assert status_of({}, {}, is_draft=True).words == "draft"
+    assert status_of(alive, {"planned": 1}, is_cancelled=True).words == "being cancelled"
+    assert status_of(ended, {"failed": 1}, is_cancelled=True).words == "cancelled"
+    assert status_of(alive, {"planned": 1}, is_paused=True).words == "paused"
+    assert status_of({"succeeded": 2}, {"done": 2}, is_imported=True).words == "imported"
+    some = status_of({"succeeded": 1, "failed": 1}, {"done": 2}, is_imported=True)
+    assert some.words == "imported, 1 of 2 runs failed"
+
+
+@given(
+    st.dictionaries(st.sampled_from([str(state) for state in Run.State]), COUNTS),
+    st.dictionaries(st.sampled_from([str(state) for state in Job.State]), COUNTS),
+)
+def test_nothing_is_green_without_a_result_and_nothing_runs_that_has_not_begun(
+    runs: dict[str, int], jobs: dict[str, int]
+) -> None:
+    status = status_of(runs, jobs)
+    succeeded = runs.get("succeeded", 0) + runs.get("excluded", 0)
+    if sum(runs.values()) and not succeeded:
+        assert status.mark != "done"
+    if runs.get("failed", 0):
+        assert status.mark != "done"
+    if status.words == "running":
+        assert runs.get("running", 0) + jobs.get("running", 0) + jobs.get("collecting", 0)
+
+
+@pytest.fixture
+def waiting(db: None) -> Experiment:
+    """Two jobs planned and one queued, each with a run."""
+    experiment: Experiment = LaunchedFactory()
+    for repeat, state in enumerate(("planned", "planned", "queued"), start=1):
+        job = JobFactory(experiment=experiment, repeat=repeat, state=state)
+        RunFactory(job=job, state=Run.State.PLANNED)
+    experiment.jobs.filter(state="queued").update(scheduler_state="PENDING Priority")
+    return experiment
+
+
+def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
+    for _ in range(3):
+        RunFactory(job=JobFactory(experiment=LaunchedFactory()), state=Run.State.SUCCEEDED)
+    rows = list(Experiment.objects.without_plan())
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        found = progress_of(rows)
+    assert len(captured) == 3
+    assert not any("plan" in query["sql"].replace("'planned'", "") for query in captured)
+    assert Counter(one.status.words for one in found.values()) == {"queued": 1, "finished": 3}
+    assert found[waiting.pk].jobs == {"planned": 2, "queued": 1}
+
+
+def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Experiment) -> None:
+    jobs = progress_of([waiting])[waiting.pk].jobs
+    cluster = waiting.cluster
+    Cluster.objects.filter(pk=cluster.pk).update(max_live_jobs=1, scheduler="slurm")
+    cluster.refresh_from_db()
+    own, slurm = explain_waiting(waiting, jobs)
+    assert own == f"2 jobs in Tare’s own queue: {cluster} takes at most 1 job of Tare’s at once."
+    assert slurm == "1 job in Slurm’s queue: jobs of higher priority go first (Priority)."
+
+
+def test_the_place_in_tares_queue_is_behind_what_was_launched_before(waiting: Experiment) -> None:
+    earlier = LaunchedFactory(
+        cluster=waiting.cluster, launched_at=waiting.launched_at - timedelta(hours=1)
+    )
+    later = LaunchedFactory(cluster=waiting.cluster, launched_at=timezone.now())
+    for repeat in (1, 2, 3):
+        JobFactory(experiment=earlier, repeat=repeat, state="planned")
+    JobFactory(experiment=later, state="planned")
+    (words,) = explain_waiting(waiting, {"planned": 2})
+    assert words.startswith("2 jobs in Tare’s own queue, behind 3 jobs of other experiments")
+    assert words.endswith(f"to be sent at the next visit to {waiting.cluster}.")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"enabled": False}, "is switched off, and nothing is sent to it"),
+        (
+            {"last_error": "no route to host", "last_error_kind": "unreachable"},
+            "could not be reached (unreachable)",
+        ),
+    ],
+)
+def test_a_cluster_that_takes_nothing_says_why(
+    columns: dict[str, object], words: str, waiting: Experiment
+) -> None:
+    for name, value in columns.items():
+        setattr(waiting.cluster, name, value)
+    assert words in explain_waiting(waiting, {"planned": 2})[0]
+
+
+def test_work_on_images_counts_against_the_limit(waiting: Experiment) -> None:
+    waiting.jobs.filter(state="queued").delete()
+    waiting.cluster.max_live_jobs = 1
+    assert "next visit" in explain_waiting(waiting, {"planned": 2})[0]
+    ChoreFactory(staged_image__cluster=waiting.cluster, cluster=waiting.cluster, state="running")
+    assert "takes at most 1 job" in explain_waiting(waiting, {"planned": 2})[0]

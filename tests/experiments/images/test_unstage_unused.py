@@ -1,0 +1,143 @@
+"""The garbage command: what nothing uses goes, what a launched experiment uses never does."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from experiments.images import store
+from experiments.models import Chore, Cluster, StagedImage
+from experiments.models.images import ARCHIVE
+from tests.factories import (
+    AdminFactory,
+    ArrivalFactory,
+    ClusterFactory,
+    ContainerFactory,
+    EnvironmentFactory,
+    ImageFactory,
+    LaunchedFactory,
+    StagedImageFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    AdminFactory()
+    made: Cluster = ClusterFactory(name="lab")
+    return made
+
+
+def said(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("unstage_unused", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def unused(cluster: Cluster, **columns: object) -> StagedImage:
+    made: StagedImage = StagedImageFactory(
+        cluster=cluster, made_here=True, path=f"/images/{cluster}.sif", size_bytes=10**9, **columns
+    )
+    return made
+
+
+def file(path: Path, *, days: float = 2) -> Path:
+    path.write_bytes(b"x" * 1000)
+    then = time.time() - days * 24 * 3600
+    os.utime(path, (then, then))
+    return path
+
+
+def test_what_no_environment_uses_is_asked_to_go(cluster: Cluster) -> None:
+    row = unused(cluster)
+    words = said()
+    assert f"asked  {row}: no environment uses it, 1.00 GB, /images/lab.sif" in words
+    assert "1 to remove; 1.00 GB are freed" in words
+    assert Chore.objects.get().staged_image == row
+    row.refresh_from_db()
+    assert row.state == StagedImage.State.REMOVING
+    assert "Nothing to remove" in said()
+
+
+def test_a_dry_run_says_so_and_removes_nothing(cluster: Cluster) -> None:
+    row = unused(cluster)
+    kept = file(store.path_of("a" * 64))
+    words = said("--dry-run")
+    assert f"would go  {row}" in words
+    assert f"would go  {kept}: no image of the catalogue has these bytes, 1.00 kB" in words
+    assert kept.exists()
+    assert not Chore.objects.exists()
+
+
+def test_what_an_experiment_or_an_environment_uses_stays(cluster: Cluster) -> None:
+    bare = EnvironmentFactory(cluster=cluster)
+    used = unused(cluster)
+    container = ContainerFactory(cluster=cluster, staged_image=used)
+    LaunchedFactory(cluster=cluster, baseline=bare, environments=[bare, container])
+    assert "Nothing to remove" in said()
+    assert not Chore.objects.exists()
+
+
+def test_what_was_registered_by_hand_stays(cluster: Cluster) -> None:
+    StagedImageFactory(cluster=cluster)
+    assert "Nothing to remove" in said()
+
+
+def test_the_only_copy_of_an_image_stays(cluster: Cluster) -> None:
+    row = unused(cluster, format=ARCHIVE)
+    assert "Nothing to remove" in said()
+    row.image.content_sha256 = "b" * 64
+    row.image.save()
+    file(store.path_of("b" * 64))
+    assert "keeps elsewhere" in said("--dry-run")
+
+
+def test_one_cluster_alone_leaves_the_others_and_the_store(cluster: Cluster) -> None:
+    unused(cluster)
+    other = unused(ClusterFactory(name="other"))
+    kept = file(store.path_of("a" * 64))
+    assert "/images/lab.sif" in said("--cluster", "lab")
+    other.refresh_from_db()
+    assert other.state == StagedImage.State.READY
+    assert kept.exists()
+    with pytest.raises(CommandError, match=r"nowhere\. There are: lab, other\.$"):
+        said("--cluster", "nowhere")
+
+
+def test_the_store_keeps_what_images_and_arrivals_refer_to_and_what_is_young(
+    cluster: Cluster,
+) -> None:
+    ImageFactory(content_sha256="a" * 64)
+    under_way = ArrivalFactory(incoming="wanted")
+    ArrivalFactory(incoming="given-up", state="failed")
+    stay = [
+        file(store.path_of("a" * 64)),
+        file(store.path_of("b" * 64), days=0.5),
+        file(store.incoming(under_way.incoming)),
+        file(store.incoming("upload-young"), days=0.1),
+    ]
+    go = [
+        file(store.path_of("c" * 64)),
+        file(store.incoming("given-up")),
+        file(store.incoming("upload-old")),
+    ]
+    words = said()
+    assert all(path.exists() for path in stay)
+    assert not any(path.exists() for path in go)
+    assert words.count("removed  ") == 3
+    assert "3 to remove; 3.00 kB are freed" in words
+
+
+def test_somebody_has_to_ask() -> None:
+    unused(ClusterFactory(name="lab"))
+    with pytest.raises(CommandError, match="There is no site administrator"):
+        said()
+    with pytest.raises(CommandError, match="Nobody is called Ann"):
+        said("--owner", "Ann")
+    assert "would go" in said("--dry-run")

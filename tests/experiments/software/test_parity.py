@@ -1,0 +1,118 @@
+"""Whether two environments hold the same software, from what was read in each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.software.parity import NONE, Grade, counts, differences, packages
+
+versions = st.from_regex(r"[0-9]{1,2}\.[0-9]{1,2}", fullmatch=True)
+names = st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4})?", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+facts = st.fixed_dictionaries(
+    {},
+    optional={
+        "machine": texts,
+        "python": st.fixed_dictionaries(
+            {"version": versions}, optional={"compiler": texts, "build_flags": texts}
+        ),
+        "packages": st.dictionaries(names, versions, max_size=8),
+        "cuda": versions,
+        "blas": st.dictionaries(names, versions, max_size=2),
+        "mpi": st.dictionaries(names, versions, max_size=2),
+        "builds": st.dictionaries(names, st.dictionaries(names, texts, max_size=3), max_size=2),
+    },
+)
+
+
+@given(facts)
+def test_an_environment_does_not_differ_from_itself(known: dict[str, Any]) -> None:
+    assert differences(known, known) == []
+
+
+@given(facts, facts)
+def test_whichever_side_is_the_baseline_the_differences_are_the_same(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    seen = [(row.what, row.here, row.there, row.grade) for row in differences(one, other)]
+    back = [(row.what, row.there, row.here, row.grade) for row in differences(other, one)]
+    assert seen == back
+
+
+@given(st.dictionaries(names, versions, max_size=8), st.dictionaries(names, versions, max_size=8))
+def test_every_package_that_differs_is_one_row_and_no_other_is(
+    ours: dict[str, str], theirs: dict[str, str]
+) -> None:
+    rows = differences({"packages": ours}, {"packages": theirs})
+    expected = {name for name in ours | theirs if ours.get(name) != theirs.get(name)}
+    assert sorted(row.what for row in rows) == sorted(expected)
+    for row in rows:
+        assert (row.here, row.there) == (ours.get(row.what, NONE), theirs.get(row.what, NONE))
+
+
+@given(facts, facts)
+def test_the_gravest_come_first_and_are_counted(one: dict[str, Any], other: dict[str, Any]) -> None:
+    rows = differences(one, other)
+    order = [list(Grade).index(row.grade) for row in rows]
+    assert order == sorted(order)
+    assert sum(counts(rows).values()) == len(rows)
+
+
+def test_the_pythons_of_the_published_comparison_are_told_apart() -> None:
+    (row,) = differences({"python": {"version": "2.7.5"}}, {"python": {"version": "2.7.12"}})
+    assert row.words == "Python: 2.7.5 on the baseline, 2.7.12 here"
+    assert row.grade is Grade.BLOCKING
+
+
+@pytest.mark.parametrize(
+    ("name", "grade"),
+    [
+        ("numpy", Grade.BLOCKING),
+        ("tensorflow-cpu", Grade.BLOCKING),
+        ("nvidia-cudnn-cu12", Grade.BLOCKING),
+        ("absl-py", Grade.LIKELY),
+        ("pip", Grade.COSMETIC),
+    ],
+)
+def test_a_package_is_graded_by_what_it_can_do(name: str, grade: Grade) -> None:
+    (row,) = differences({"packages": {name: "1"}}, {"packages": {}})
+    assert (row.grade, row.there) == (grade, NONE)
+
+
+def test_spelling_is_no_difference() -> None:
+    assert packages({"packages": {"Keras_Preprocessing": "1.1"}}) == {"keras-preprocessing": "1.1"}
+
+
+def test_a_library_counts_where_something_uses_it() -> None:
+    mpi = {"mpi": {"openmpi": "4.1.4"}}
+    assert differences({**mpi, "packages": {"numpy": "2.0"}}, {"packages": {"numpy": "2.0"}}) == []
+    uses = {"packages": {"mpi4py": "4.0"}}
+    (row,) = differences({**mpi, **uses}, uses)
+    assert (row.what, row.here, row.there) == ("MPI", "openmpi 4.1.4", NONE)
+
+
+def test_folders_are_not_told_as_build_flags() -> None:
+    def built(flags: str) -> dict[str, Any]:
+        return {"python": {"version": "3.13.5", "build_flags": flags}}
+
+    here = built("'--prefix=/usr' '--enable-optimizations' 'CFLAGS=-O2 -ffile-prefix-map=/a=.'")
+    there = built("'--prefix=/opt/python' 'CFLAGS=-O2 -ffile-prefix-map=/b=.'")
+    (row,) = differences(here, there)
+    assert (row.what, row.here, row.there) == (
+        "Python’s build flags",
+        "--enable-optimizations",
+        NONE,
+    )
+
+
+def test_what_a_framework_was_built_with_is_compared_where_both_have_it() -> None:
+    ours = {"builds": {"tensorflow": {"cuda_version": "12.5.1", "is_rocm_build": "False"}}}
+    theirs = {"builds": {"tensorflow": {"cuda_version": "12.3", "is_rocm_build": "False"}}}
+    (row,) = differences(ours, theirs)
+    assert row.words == "tensorflow’s build: cuda_version: 12.5.1 on the baseline, 12.3 here"
+    assert row.grade is Grade.LIKELY
+    assert differences(ours, {}) == []

@@ -1,0 +1,261 @@
+"""The parity passport: what a launch asks of it, and how it follows the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError
+from django.utils import timezone
+
+from experiments.comparisons import compare_experiment, comparison_rows
+from experiments.design import content_hash
+from experiments.execution import lifecycle
+from experiments.models import Chore, Cluster, Environment, Experiment, Role, Waiver
+from experiments.software import parity_reports
+from experiments.statistics import Stamp
+from tests.conftest import tick_until
+from tests.factories import (
+    ContainerFactory,
+    EnvironmentFactory,
+    ExperimentFactory,
+    UserFactory,
+    block,
+)
+
+pytestmark = pytest.mark.django_db
+
+OLD: dict[str, Any] = {"python": {"version": "2.7.5"}, "packages": {"numpy": "1.16.6"}}
+NEW: dict[str, Any] = {"python": {"version": "2.7.12"}, "packages": {"numpy": "1.16.6"}}
+
+
+def seen(environment: Environment, facts: dict[str, Any]) -> None:
+    parity_reports.keep(environment, facts, parity_reports.fingerprint(environment))
+
+
+@pytest.fixture
+def draft() -> Experiment:
+    made: Experiment = ExperimentFactory()
+    return made
+
+
+@pytest.fixture
+def container(draft: Experiment) -> Environment:
+    return draft.environments.exclude(pk=draft.baseline_id).get()
+
+
+def passport(draft: Experiment) -> parity_reports.Passport:
+    (found,) = parity_reports.passports(draft)
+    return found
+
+
+def measured(launched: Experiment, container: Environment) -> None:
+    """Five blocks, in place of those that are planned."""
+    launched.runs.all().delete()
+    launched.jobs.all().delete()
+    for repeat in range(1, 6):
+        block(launched, repeat, {launched.baseline: 1.0 + repeat / 1000, container: 1.0})
+
+
+def test_an_environment_is_looked_into_by_its_own_interpreter(
+    here: Cluster, bare: Environment
+) -> None:
+    bare.setup_lines = "export PYTHONPATH=/somewhere"
+    bare.variables = {"OMP_NUM_THREADS": "1"}
+    bare.save()
+    chore = parity_reports.ask(bare, bare.cluster.owner)
+    assert parity_reports.ask(bare, bare.cluster.owner) == chore, "one look at a time"
+    tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
+    chore.refresh_from_db()
+    assert (chore.state, chore.message) == ("done", "")
+    sight = parity_reports.sights([bare])[bare.pk]
+    assert sight.is_known
+    assert sight.survey
+    facts = sight.survey.facts
+    assert facts["python"]["version"].startswith("3.")
+    assert facts["packages"]["numpy"]
+    assert facts["blas"], "NumPy's own"
+    assert facts["builds"]["numpy"]["compiler"]
+
+
+def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Environment) -> None:
+    Environment.objects.filter(pk=bare.pk).update(python="/no/such/python")
+    chore = parity_reports.ask(bare, bare.cluster.owner)
+    tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
+    bare.refresh_from_db()
+    sight = parity_reports.sights([bare])[bare.pk]
+    assert (sight.survey, sight.chore) == (None, chore)
+    assert sight.chore
+    assert "/no/such/python" in sight.chore.message
+
+
+def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
+    with pytest.raises(parity_reports.NotAsked, match="viewer"):
+        parity_reports.ask(bare, UserFactory(role=Role.VIEWER))
+
+
+def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(
+    draft: Experiment, container: Environment
+) -> None:
+    assert passport(draft).answer == "not looked at yet"
+    lifecycle.launch(draft, draft.owner)
+    measured(draft, container)
+    (pair,) = compare_experiment(draft).pairs
+    assert pair.software == (
+        f"Software not compared before the launch: {draft.baseline}: nobody has looked into it "
+        f"yet; {container}: nobody has looked into it yet."
+    )
+    assert Stamp.WAIVED not in pair.stamps
+
+
+def test_the_same_software_is_launched_and_said(draft: Experiment, container: Environment) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, OLD)
+    assert passport(draft).is_same
+    lifecycle.launch(draft, draft.owner)
+    (kept,) = draft.plan["parity"].values()
+    assert (kept["unknown"], kept["differences"]) == ([], [])
+    assert draft.plan_hash == content_hash(draft.plan)
+    measured(draft, container)
+    (pair,) = compare_experiment(draft).pairs
+    assert "the same software" in pair.software
+
+
+def test_a_difference_stops_the_launch_until_it_is_waived_with_a_reason(
+    draft: Experiment, container: Environment
+) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, NEW)
+    with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .* in Python"):
+        lifecycle.launch(draft, draft.owner)
+    assert parity_reports.waive(draft, container, ["Python"], "  ", draft.owner) == 0
+    assert parity_reports.waive(draft, container, ["no such row"], "because", draft.owner) == 0
+    assert parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner) == 1
+    lifecycle.launch(draft, draft.owner)
+    (kept,) = draft.plan["parity"].values()
+    (row,) = kept["differences"]
+    assert (row["what"], row["here"], row["there"]) == ("Python", "2.7.5", "2.7.12")
+    assert (row["reason"], row["by"]) == ("as in 2017", str(draft.owner))
+    event = draft.events.get(what__startswith="waived")
+    assert (event.actor, event.why) == (draft.owner, "as in 2017 (Python)")
+    assert draft.plan_hash == content_hash(draft.plan)
+
+
+def test_what_was_waived_follows_the_verdict_into_every_row(
+    draft: Experiment, container: Environment
+) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, NEW)
+    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    lifecycle.launch(draft, draft.owner)
+    measured(draft, container)
+    Environment.objects.filter(pk=container.pk).update(name="renamed since")
+    comparison = compare_experiment(draft)
+    (pair,) = comparison.pairs
+    why = pair.reasons[pair.stamps.index(Stamp.WAIVED)]
+    assert why.startswith("Python (2.7.5 on the baseline, 2.7.12 here): waived by ")
+    assert "“as in 2017”" in why
+    (row,) = comparison_rows(comparison)
+    assert "DIFFERENCES WAIVED" in row["stamps"]
+    assert "as in 2017" in row["reasons"]
+    assert row["software"].startswith("1 difference in software was known before the launch")
+
+
+def test_a_waiver_is_about_the_difference_that_was_seen(
+    draft: Experiment, container: Environment
+) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, NEW)
+    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    seen(container, {**NEW, "python": {"version": "3.6.1"}})
+    assert [row.what for row in passport(draft).unwaived] == ["Python"]
+    with pytest.raises(lifecycle.NotLaunchable):
+        lifecycle.launch(draft, draft.owner)
+
+
+def test_a_launched_experiment_is_not_waived_any_more(
+    draft: Experiment, container: Environment
+) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, NEW)
+    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    lifecycle.launch(draft, draft.owner)
+    assert parity_reports.waive(draft, container, ["Python"], "another reason", draft.owner) == 0
+    assert parity_reports.withdraw(draft, container, draft.owner) == 0
+    assert Waiver.objects.get().reason == "as in 2017"
+
+
+def test_the_database_takes_no_waiver_without_a_reason(
+    draft: Experiment, container: Environment
+) -> None:
+    with pytest.raises(IntegrityError, match="waived_with_a_reason"):
+        Waiver.objects.create(
+            experiment=draft, environment=container, what="Python", reason="", by=draft.owner
+        )
+
+
+def edited(environment: Environment) -> None:
+    Environment.objects.filter(pk=environment.pk).update(python="/usr/bin/python3.9")
+
+
+def set_up_anew(environment: Environment) -> None:
+    Cluster.objects.filter(pk=environment.cluster_id).update(setup_lines="module load python")
+
+
+def another_file(environment: Environment) -> None:
+    assert environment.staged_image
+    environment.staged_image.sha256 = "1" * 64
+    environment.staged_image.save()
+
+
+def staged_anew(environment: Environment) -> None:
+    Chore.objects.create(
+        kind=Chore.Kind.STAGE,
+        cluster=environment.cluster,
+        staged_image=environment.staged_image,
+        owner=environment.owner,
+        state=Chore.State.DONE,
+        ended_at=timezone.now() + timedelta(seconds=1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edited, "edited since"),
+        (set_up_anew, "edited since"),
+        (another_file, "edited since"),
+        (staged_anew, "staged anew since"),
+    ],
+)
+def test_an_old_look_does_not_count(
+    draft: Experiment, container: Environment, change: Callable[[Environment], None], why: str
+) -> None:
+    seen(draft.baseline, OLD)
+    seen(container, OLD)
+    assert passport(draft).is_same
+    change(container)
+    found = passport(draft)
+    assert not found.is_known
+    assert why in found.sight.why_not
+    lifecycle.launch(draft, draft.owner)
+    (kept,) = draft.plan["parity"].values()
+    assert any(why in told for told in kept["unknown"])
+
+
+def test_a_new_name_alone_is_no_edit(draft: Experiment, container: Environment) -> None:
+    seen(container, OLD)
+    Environment.objects.filter(pk=container.pk).update(name="another name")
+    assert passport(draft).sight.is_known
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_environments(
+    draft: Experiment, django_assert_num_queries: Any
+) -> None:
+    for _ in range(4):
+        draft.environments.add(ContainerFactory(cluster=draft.cluster))
+        draft.environments.add(EnvironmentFactory(cluster=draft.cluster))
+    with django_assert_num_queries(5):
+        assert len(parity_reports.passports(draft)) == 9

@@ -1,0 +1,125 @@
+"""All cells of a question together: the largest p, and the geometric mean of the ratios."""
+
+import math
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, ttest_ind
+
+from experiments.statistics.compare_samples import compare
+from experiments.statistics.estimates import paired, unpaired
+from experiments.statistics.everywhere import everywhere, p_same_ratio
+from experiments.statistics.values import Sample, Verdict
+
+BARE, BOX = [10.0, 10.1, 9.9, 10.05, 10.0], [10.05, 10.15, 9.95, 10.1, 10.0]
+
+
+def pair(bare, box, *, better="lower", margin=0.02, environment="box"):
+    samples = [
+        Sample(f"{name}{k}", str(k), name, value)
+        for name, values in (("bare", bare), (environment, box))
+        for k, value in enumerate(values)
+    ]
+    (one,) = compare(
+        samples,
+        baseline="bare",
+        environments=[environment],
+        margin=margin,
+        better=better,
+        paired=False,
+        unit="s",
+    )
+    return one
+
+
+def test_equivalent_in_all_cells_is_the_largest_p_without_a_correction():
+    cells = [pair(BARE, BOX), pair(BARE, [value * 1.01 for value in BOX])]
+    (one,) = everywhere(cells)
+    assert one.largest_p_equivalence == max(cell.p_equivalence for cell in cells)
+    assert one.equivalent_in_all is all(cell.verdict is Verdict.EQUIVALENT for cell in cells)
+    assert one.equivalent_in_all is (one.largest_p_equivalence < 0.05)
+    assert "in both configurations" in one.sentence
+    assert one.evidence in one.sentence
+
+
+runs = st.lists(st.floats(9, 11), min_size=3, max_size=6, unique=True)
+
+
+@given(st.lists(st.tuples(runs, runs), min_size=2, max_size=4))
+def test_pairs_give_what_all_their_arms_would(cells):
+    """Satterthwaite's degrees of freedom of degrees of freedom are those of all variances."""
+    (one,) = everywhere([pair(bare, box, margin=9) for bare, box in cells])
+    estimates = [
+        unpaired([math.log(v) for v in bare], [math.log(v) for v in box]) for bare, box in cells
+    ]
+    variances = [(arm.variance / arm.n, arm.n) for each in estimates for arm in each.arms]
+    total = sum(v for v, _ in variances)
+    assert one.log_ratio == pytest.approx(fmean(each.log_ratio for each in estimates), abs=1e-12)
+    assert one.log_se == pytest.approx(math.sqrt(total) / len(cells))
+    assert one.df == pytest.approx(total**2 / sum(v**2 / (n - 1) for v, n in variances))
+
+
+def test_a_throughput_among_times_enters_by_its_inverse():
+    time = pair(BARE, BOX)
+    rate = pair([1 / v for v in BARE], [1 / v for v in BOX], better="higher")
+    (mixed,), (times,) = everywhere([time, rate]), everywhere([time, time])
+    assert mixed.better == "lower"
+    assert mixed.geometric_mean_ratio == pytest.approx(times.geometric_mean_ratio)
+    assert mixed.ci95 == pytest.approx(times.ci95)
+    (rates,) = everywhere([rate, rate])
+    assert rates.better == "higher"
+    assert rates.geometric_mean_ratio == pytest.approx(1 / times.geometric_mean_ratio)
+
+
+def test_one_cell_or_a_cell_without_inference_has_no_summary():
+    assert everywhere([pair(BARE, BOX)]) == []
+    assert everywhere([pair(BARE, BOX), pair([10.0], [10.1])]) == []
+    two = [pair(BARE, BOX), pair(BARE, BOX, environment="other")]
+    assert everywhere(two) == []
+    assert [one.environment for one in everywhere(two * 2)] == ["box", "other"]
+
+
+def test_ratios_that_plainly_differ_have_no_mean():
+    """Slower with one model and faster with another is nothing on average that anybody pays."""
+    cells = [pair(BARE, [value * ratio for value in BOX]) for ratio in (0.6, 1.0, 1.5)]
+    (one,) = everywhere(cells)
+    assert one.ratios_differ
+    assert one.p_same_ratio < 1e-6
+    assert (one.ratio, one.cost, one.ci95, one.p_difference) == (None, None, None, None)
+    assert (one.smallest_ratio, one.largest_ratio) == pytest.approx((0.602, 1.505), abs=0.002)
+    assert "The ratios differ, from 0.602 to 1.506 (p of one common ratio < 0.001)" in one.sentence
+    assert one.largest_p_equivalence == max(cell.p_equivalence for cell in cells)
+
+
+def test_ratios_that_differ_by_less_than_the_margin_have_one():
+    near = [pair(BARE, [v * 1.0 for v in BARE[::-1]]), pair(BARE, [v * 1.015 for v in BARE[::-1]])]
+    (one,) = everywhere(near)
+    assert one.p_same_ratio < 0.05
+    assert not one.ratios_differ
+    assert one.ratio == pytest.approx(1.0075, abs=0.001)
+
+
+def test_with_two_cells_it_is_welchs_t_test():
+    """Three values each stand for the log-ratios of three blocks."""
+    one, two = [0.01, 0.02, 0.04, 0.03], [0.05, 0.09, 0.06]
+    zeros = ([0.0] * 4, [0.0] * 3)
+    found = p_same_ratio([paired(zeros[0], one), paired(zeros[1], two)], [1, 1])
+    assert found == pytest.approx(ttest_ind(one, two, equal_var=False).pvalue)
+
+
+def test_like_cells_are_seldom_called_different():
+    """Welch's F keeps its level with three blocks a cell; Cochran's Q would not."""
+    draw, alarms, q_alarms, simulated = np.random.default_rng(7), 0, 0, 2000
+    for _ in range(simulated):
+        cells = draw.normal(0, 1, (4, 3)) * np.array([[1], [1], [2], [2]])
+        estimates = [paired([0.0] * 3, list(cell)) for cell in cells]
+        alarms += p_same_ratio(estimates, [1] * 4) < 0.05
+        weights = np.array([1 / one.se**2 for one in estimates])
+        logs = np.array([one.log_ratio for one in estimates])
+        q = (weights * (logs - (weights * logs).sum() / weights.sum()) ** 2).sum()
+        q_alarms += q > chi2.ppf(0.95, 3)
+    assert alarms / simulated < 0.08
+    assert q_alarms / simulated > 0.2
