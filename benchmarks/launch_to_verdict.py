@@ -57,8 +57,8 @@ def measure(folder: Path, family: list) -> None:
     from experiments import demo
     from experiments.comparisons import compare_experiment
     from experiments.execution import lifecycle
-    from experiments.execution.tasks import ring
     from experiments.models import Experiment, Job, User, Workload
+    from experiments.notify import enqueue_tick
 
     call_command("migrate", verbosity=0)
     owner = User.objects.create(username="bench")
@@ -82,7 +82,7 @@ def measure(folder: Path, family: list) -> None:
         family.append(children.start(argv, log=folder / command, env=os.environ))
     began = time.monotonic()
     lifecycle.launch(experiment, owner)
-    ring(cluster.pk)
+    enqueue_tick(cluster.pk)
     while experiment.jobs.exclude(state__in=Job.FINAL).exists():
         time.sleep(0.1)
     (pair,) = compare_experiment(experiment).pairs

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access import visitors
 from dashboard.access.rights import require
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access import audit
 from experiments.access.permissions import why_not_change

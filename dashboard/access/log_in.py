@@ -23,7 +23,7 @@ from django.db.models import Max, Sum
 from django.http import HttpRequest
 from django.utils import timezone
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from experiments.models import User
 
 Address = IPv4Address | IPv6Address

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.db.models import Model
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from experiments.access.sharing import Sharing
 from experiments.models import User
 

@@ -16,9 +16,9 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
-from experiments.execution.tasks import ring, ring_for
 from experiments.models import Chore, Cluster, Experiment, HostKey, Job, Pause
 from experiments.models.checks import fingerprint_of
+from experiments.notify import enqueue_tick, enqueue_visit
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
@@ -85,7 +85,7 @@ def check(request: Request, pk: int) -> HttpResponse:
     """Ask for a check. A worker makes it; the page shows it when it is there."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     require(preflights.why_not_check(row, request.user))
-    ring_for(preflights.ask_for_check(row, request.user))
+    enqueue_visit(preflights.ask_for_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
 
 
@@ -110,7 +110,7 @@ def try_pause(request: Request, pk: int) -> HttpResponse:
         return _back_from_pause(request, None)
     require(preflights.why_not_check(row.cluster, request.user))
     try_now(Pause.objects.filter(pk=pk))
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     messages.info(request, "Tare tries again at its next visit, in a few seconds.")
     return _back_from_pause(request, row)
 
@@ -131,7 +131,7 @@ def test_connection(request: Request, pk: int) -> HttpResponse:
     )
     require(preflights.why_not_check(row, request.user))
     assert row.credential
-    ring_for(connection_tests.ask(row.credential, request.user, cluster=row))
+    enqueue_visit(connection_tests.ask(row.credential, request.user, cluster=row))
     return redirect(reverse("cluster", args=[pk]) + "#connection")
 
 
@@ -140,7 +140,7 @@ def fetch_host_key(request: Request, pk: int) -> HttpResponse:
     """Ask for the key that the host shows, for a person to compare."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
     require(why_not_change(request.user, row))
-    ring_for(preflights.ask_for_host_key(row, request.user))
+    enqueue_visit(preflights.ask_for_host_key(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#host-key")
 
 

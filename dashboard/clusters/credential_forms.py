@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.views.decorators.debug import sensitive_variables
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from experiments.clusters.credentials import Pair, read_pair
 from experiments.models import Credential, User
 from experiments.models.cluster import scheduler_choices

@@ -26,8 +26,8 @@ from experiments.access import audit
 from experiments.access.permissions import may_change, why_not_add, why_not_change
 from experiments.clusters import authorized_keys, connection_tests
 from experiments.clusters import credentials as keys
-from experiments.execution.tasks import ring_for
 from experiments.models import Credential, Origin
+from experiments.notify import enqueue_visit
 
 SORTS = {"name": "name", "account": "user_name", "used": "last_used_at"}
 ENTRIES = 20  # of its history
@@ -135,7 +135,7 @@ def test(request: Request, pk: int) -> HttpResponse:
     new_key = "new" in request.POST
     if new_key:
         require(why_not_change(request.user, row))
-    ring_for(connection_tests.ask(row, request.user, new_key=new_key and row.is_rotating))
+    enqueue_visit(connection_tests.ask(row, request.user, new_key=new_key and row.is_rotating))
     return redirect(f"{row.get_absolute_url()}#{'rotation' if new_key else 'tests'}")
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.exceptions import ValidationError
 
-from dashboard.planning.experiment_forms import PercentField, Styled
+from dashboard.form_styles import PercentField, Styled
 from experiments.access.sharing import Sharing
 from experiments.comparisons.published_tables import (
     MOST_BYTES,

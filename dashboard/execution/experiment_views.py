@@ -23,8 +23,8 @@ from experiments.execution import lifecycle, repairs, unsent
 from experiments.execution.further_attempts import attempts_of
 from experiments.execution.late_files import ask_to_collect_again
 from experiments.execution.progress import explain_waiting, progress_of
-from experiments.execution.tasks import ring
 from experiments.models import Experiment, Job, Run
+from experiments.notify import enqueue_tick
 from experiments.planning.interim import stage_of
 from experiments.software.parity_reports import kept, known_before, own_programs
 
@@ -147,7 +147,7 @@ def cancel(request: Request, pk: int) -> HttpResponse:
     """End what is alive. Runs that have ended keep their numbers."""
     row = editable(request, pk)
     count = lifecycle.cancel(row, request.user)
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     plural = "" if count == 1 else "s"
     messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
     return redirect(row)
@@ -159,7 +159,7 @@ def stop(request: Request, pk: int) -> HttpResponse:
     row = editable(request, pk)
     look = whole_number(request.POST.get("look"))
     if look is not None and lifecycle.stop(row, look, request.user):
-        ring(row.cluster_id)
+        enqueue_tick(row.cluster_id)
         messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
     else:
         messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
@@ -174,7 +174,7 @@ def retry_unsent(request: Request, pk: int) -> HttpResponse:
         messages.error(request, f"Not tried again. {why_not}")
         return redirect(row)
     count = unsent.retry_unsent(row, request.user)
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     plural = "" if count == 1 else "s"
     messages.success(request, f"{count} job{plural} that had not been sent will be tried again.")
     return redirect(row)
@@ -186,7 +186,7 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
     job = get_object_or_404(Job, uid=uid)
     editable(request, job.experiment_id)
     if ask_to_collect_again(job, request.user):
-        ring(job.cluster_id)
+        enqueue_tick(job.cluster_id)
         messages.success(
             request, f"The files of block {job.number} are read once more. Events say what is new."
         )
@@ -207,7 +207,7 @@ def repair(request: Request, uid: str) -> HttpResponse:
         return _back(request, job)
     second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
     if second:
-        ring(job.cluster_id)
+        enqueue_tick(job.cluster_id)
         where = f", on {second.node}" if second.node else ""
         messages.success(request, f"The rest of block {job.number} is planned{where}.")
     else:
@@ -225,7 +225,7 @@ def allow_any_node(request: Request, uid: str) -> HttpResponse:
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
     editable(request, job.experiment_id)
     if repairs.allow_any_node(job, request.user):
-        ring(job.cluster_id)
+        enqueue_tick(job.cluster_id)
         messages.success(request, f"The rest of block {job.number} may run on any node.")
     else:
         why_not = why_not_use(request.user, job.cluster)
@@ -241,7 +241,7 @@ def retry(request: Request, uid: str) -> HttpResponse:
     if why_not := why_not_use(request.user, job.cluster):
         messages.error(request, f"Not tried again. {why_not}")
     elif lifecycle.retry(job, request.user):
-        ring(job.cluster_id)
+        enqueue_tick(job.cluster_id)
         messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
     else:
         messages.error(

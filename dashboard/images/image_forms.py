@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from dashboard.uploads import too_large
 from experiments.access import audit
 from experiments.images import image_imports, staging

@@ -11,7 +11,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from dashboard.planning.experiment_forms import PercentField, Styled
+from dashboard.form_styles import PercentField, Styled
 from experiments.execution.end_texts import split_reason
 from experiments.imports import LIMITS, ImportProblem, Logs, files, read_logs
 from experiments.imports.imported_runs import KIND, LONGEST_NAME, store

@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.forms import BoundField
 
 from dashboard.form_problems import Problem, list_problems
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from dashboard.planning.pattern_matches import Tried, tried
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request

@@ -12,9 +12,9 @@ from dashboard.access.rights import editable, for_makers_of, readable
 from dashboard.planning.experiment_forms import ExperimentForm, typed
 from dashboard.typed_requests import Request
 from experiments.execution import lifecycle
-from experiments.execution.tasks import ring
 from experiments.imports.imported_runs import forget
 from experiments.models import Experiment
+from experiments.notify import enqueue_tick
 
 COPIED = (
     "question",
@@ -111,7 +111,7 @@ def _launch(request: Request, experiment: Experiment) -> HttpResponse:
     except lifecycle.NotLaunchable as refusal:
         messages.error(request, f"Saved, but not launched. {refusal}")
         return redirect(experiment)
-    ring(experiment.cluster_id)
+    enqueue_tick(experiment.cluster_id)
     messages.success(request, "Launched. Its plan is frozen and hashed.")
     return redirect(experiment)
 

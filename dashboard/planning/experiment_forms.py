@@ -1,18 +1,16 @@
-"""Forms. What a cluster cannot run is refused here, at the field, in the words of the rules."""
+"""The form of an experiment: what a cluster cannot run is refused at its field."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.forms.renderers import DjangoTemplates
 from django.http import QueryDict
 
-from dashboard.form_problems import Problem, list_problems
+from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, outlooks
 from dashboard.typed_requests import whole_number
 from experiments.access.sharing import Sharing
@@ -35,47 +33,6 @@ from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
 
-class Renderer(DjangoTemplates):
-    """Our field template, from the project's own templates; Django's widgets."""
-
-    field_template_name = "forms/field.html"
-
-    @cached_property
-    def engine(self) -> Any:
-        folders = [
-            Path(__file__).parents[2] / "templates",
-            Path(forms.__file__).parent / "templates",
-        ]
-        options = {"APP_DIRS": True, "DIRS": folders, "NAME": "forms", "OPTIONS": {}}
-        return self.backend(options)
-
-
-class Styled(forms.BaseForm):
-    """Gives each widget Bootstrap's class, and leaves checking to the server."""
-
-    default_renderer = Renderer
-    use_required_attribute = False
-    CLASSES: ClassVar = {
-        "select": "form-select",
-        "radio": "form-check-input",
-        "checkbox": "form-check-input",
-    }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-        self.dress()
-
-    @property
-    def problems(self) -> list[Problem]:
-        """What stands in the summary above the form."""
-        return list_problems(self)
-
-    def dress(self) -> None:
-        for field in self.fields.values():
-            kind = getattr(field.widget, "input_type", "text")
-            field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
-
-
 class ScalesField(forms.CharField):
     """Scales as text, `1x1, 1x2`, and as the list that the model keeps."""
 
@@ -96,24 +53,6 @@ def _normal(text: str) -> str:
         return str(Scale.parse(text))
     except ValueError:
         return text
-
-
-class PercentField(forms.FloatField):
-    """Shown in per cent, kept as a fraction."""
-
-    widget = forms.TextInput(attrs={"inputmode": "decimal"})
-
-    def prepare_value(self, value: Any) -> Any:
-        return f"{value * 100:.10g}" if isinstance(value, float) else value
-
-    def to_python(self, value: Any) -> Any:
-        number = super().to_python(str(value).replace(",", ".").rstrip("% ") if value else value)
-        return None if number is None else number / 100
-
-    def validate(self, value: Any) -> None:
-        super().validate(value)
-        if value is not None and not 0.0001 <= value <= 1:
-            raise ValidationError("A margin is from 0.01 % to 100 %.")
 
 
 def cluster_for(user: User, asked: Any = None) -> Cluster | None:

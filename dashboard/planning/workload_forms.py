@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.forms import BoundField
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.sharing import Sharing
 from experiments.models import User, Workload

@@ -6,7 +6,8 @@ from typing import Any
 
 from django import forms
 
-from dashboard.planning.experiment_forms import Styled, cluster_for
+from dashboard.form_styles import Styled
+from dashboard.planning.experiment_forms import cluster_for
 from dashboard.typed_requests import whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from dashboard.typed_requests import whole_number
 from experiments.access import permissions
 from experiments.access.sharing import Sharing

@@ -13,8 +13,8 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, editable, readable, require
 from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
 from experiments.access.permissions import may_change, may_use, why_not_use
-from experiments.execution.tasks import ring
 from experiments.models import Environment, Experiment, User
+from experiments.notify import enqueue_tick
 from experiments.software import parity_reports
 from experiments.software.parity import libraries
 
@@ -57,7 +57,7 @@ def look(request: Request, pk: int) -> HttpResponse:
             parity_reports.ask(environment, request.user, row.partition)
     except parity_reports.NotAsked as refusal:
         messages.error(request, f"Nobody looks. {refusal}")
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     return redirect(_there(row))
 
 
@@ -70,7 +70,7 @@ def look_into(request: Request, pk: int) -> HttpResponse:
         parity_reports.ask(row, request.user)
     except parity_reports.NotAsked as refusal:
         messages.error(request, f"Nobody looks. {refusal}")
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     return redirect(f"{reverse('environment', args=[pk])}#inside")
 
 

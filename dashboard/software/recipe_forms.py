@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 
-from dashboard.planning.experiment_forms import Styled
+from dashboard.form_styles import Styled
 from experiments.images.staging import NotDone
 from experiments.models import Arrival, Cluster, Image, Partition, User
 from experiments.software import building

@@ -4,11 +4,12 @@ import experiments.execution.build_operations  # its kinds of chores
 import experiments.execution.inspect_operations  # its kinds of chores
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of chores)
 from experiments.execution.check_visits import check, fetch_host_key
+from experiments.execution.connections import connect
 from experiments.execution.file_copies import copy_file
 from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
 from experiments.execution.login_visits import test_connection, try_log_in
-from experiments.execution.specs import connect, partition_problem
+from experiments.execution.specs import partition_problem
 from experiments.execution.tick import tick
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from experiments.execution.lifecycle import end_arrival
 from experiments.execution.operations import (
     KINDS,
     ChoreKind,
@@ -12,6 +11,7 @@ from experiments.execution.operations import (
     result_of,
 )
 from experiments.execution.specs import lines_of
+from experiments.images.image_imports import end_arrival
 from experiments.models import Chore, StagedImage
 from experiments.software import parity_reports, recipes
 from runners.images.formats import Source

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from django.utils import timezone
 
+from experiments.execution.connections import Link, ssh_address
 from experiments.execution.guard import ended_anyway, storable
 from experiments.execution.login_visits import entry_check
-from experiments.execution.specs import (
-    Link,
-    environment,
-    lines_of,
-    on_partition,
-    ssh_address,
-)
+from experiments.execution.specs import environment, lines_of, on_partition
 from experiments.models import (
     CheckReport,
     Cluster,

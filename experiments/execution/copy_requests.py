@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from experiments.execution import tasks
 from experiments.images import store
 from experiments.models import RunFile, User
+from experiments.notify import enqueue_copy
 
 MOST_WANTED = 20
 """Copies that one person may wait for at a time: each takes the queue's one worker for a while."""
@@ -24,5 +24,5 @@ def ask_for_copy(row: RunFile, by: User) -> bool:
         update_fields=["asked_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem"]
     )
     store.copy_of(str(row.pk)).unlink(missing_ok=True)
-    tasks.ring_to_copy(row)
+    enqueue_copy(row)
     return True

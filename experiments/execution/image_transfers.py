@@ -21,10 +21,10 @@ from django.utils import timezone
 
 from experiments.access import audit
 from experiments.encryption import WrongKey
-from experiments.execution.lifecycle import end_arrival
+from experiments.execution.connections import Link, ssh_address
 from experiments.execution.own_failures import describe
-from experiments.execution.specs import Link, ssh_address
 from experiments.images import store
+from experiments.images.image_imports import end_arrival
 from experiments.images.inventory import columns, storable
 from experiments.models import Arrival, Cluster, Image, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE

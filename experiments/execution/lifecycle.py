@@ -15,8 +15,7 @@ from experiments.access.permissions import why_not_use
 from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
 from experiments.design import content_hash, draw_seed
 from experiments.execution.further_attempts import further_attempts
-from experiments.images import store
-from experiments.models import Arrival, Chore, Event, Experiment, Image, Job, Run, RunFile, User
+from experiments.models import Chore, Event, Experiment, Job, Run, RunFile, User
 from experiments.planning import rules
 from experiments.planning.freeze import definition, of_repeat
 from experiments.planning.interim import stage_of
@@ -337,19 +336,3 @@ def _readable_verdicts(run: Run) -> list[str]:
     if not verdicts and run.experiment.events.filter(tried_again).exists():
         verdicts = ["a verdict that could be read before a job was tried again"]
     return verdicts
-
-
-def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
-    """End an arrival, once; what was received of one that failed is removed."""
-    open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
-    ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
-        state=Arrival.State.FAILED if problem else Arrival.State.DONE,
-        problem=problem,
-        image=image,
-        ended_at=timezone.now(),
-        password="",
-        doing="",
-    )
-    if ended and row.incoming:
-        store.incoming(row.incoming).unlink(missing_ok=True)
-    return bool(ended)

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils import timezone
 
 from experiments.clusters.credentials import finish_rotation
+from experiments.execution.connections import Link, ssh_address
 from experiments.execution.guard import ended_anyway
-from experiments.execution.specs import Link, ssh_address
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
 from runners.preflight import Check, check_connection, find_worst_outcome

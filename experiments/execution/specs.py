@@ -1,113 +1,17 @@
-"""From rows to what runners take: connections and job specifications."""
+"""Make the specifications that runners take from rows: of jobs, runs and environments."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from django.utils import timezone
-
 from experiments.design import Scale
-from experiments.encryption import WrongKey
-from experiments.models import Chore, Cluster, Credential, Job, Partition, SentFile
+from experiments.models import Job, Partition, SentFile
 from experiments.planning import rules
 from experiments.planning.scale_rules import processes_on_a_node
-from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
-from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
-from runners.transports import SSH, Local, SSHAddress, Transport
-
-# This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
-# to log in anew every few seconds would cost both sides more than the question asked.
-_kept: dict[int, tuple[SSHAddress, SSH]] = {}
-
-
-@contextmanager
-def connect(cluster: Cluster) -> Iterator[Runner]:
-    """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
-    transport = _transport_to(cluster)
-    try:
-        _greet(transport)
-        yield Runner(transport, SCHEDULERS[cluster.scheduler]())
-    except TryAgain:
-        transport.close()
-        raise
-    finally:
-        live = {"cluster": cluster, "state__in": Job.LIVE}
-        if not (Job.objects.filter(**live).exists() or Chore.objects.filter(**live).exists()):
-            transport.close()
-
-
-def _greet(transport: Transport) -> None:
-    """Ask, before any state moves, whether anybody is there."""
-    if transport.is_open:
-        with suppress(TryAgain):
-            transport.run(["true"])
-            return
-        transport.close()  # what was kept has broken meanwhile; only a new one's word counts
-    transport.run(["true"])
-
-
-def _transport_to(cluster: Cluster) -> Transport:
-    if cluster.transport == "local":
-        return Local()
-    address = ssh_address(cluster)
-    known, transport = _kept.get(cluster.pk, (None, None))
-    if transport is None or known != address:
-        if transport:
-            transport.close()
-        transport = Link(address)
-        _kept[cluster.pk] = address, transport
-    return transport
-
-
-def ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> SSHAddress:
-    """Return where and as whom to log in. The only place where secrets leave their column.
-
-    `trying`: the credential whose next key is taken instead of the one in use.
-    """
-    address: SSHAddress | None = None
-    for hop in cluster.way():
-        address = _hop(hop, address, trying)
-    assert address  # a way has at least one machine
-    return address
-
-
-def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -> SSHAddress:
-    credential = cluster.credential
-    if credential is None or not cluster.host_key:
-        missing = "credential" if credential is None else "pinned host key"
-        raise TryAgain(f"{cluster} has no {missing} yet.", kind="set-up")
-    is_tried = trying is not None and credential.pk == trying.pk
-    try:
-        key = (credential.next_private_key if is_tried else credential.private_key).reveal()
-        passphrase = "" if is_tried else credential.passphrase.reveal()
-    except WrongKey as problem:
-        raise TryAgain(f"The key {credential} cannot be used. {problem}", kind="set-up") from None
-    return SSHAddress(
-        host=cluster.host,
-        port=cluster.port,
-        user=credential.user_name,
-        host_key=cluster.host_key,
-        private_key=key,
-        passphrase=passphrase,
-        certificate=credential.next_certificate if is_tried else credential.certificate,
-        gated=credential.forced_command,
-        owner=credential.pk,
-        jump=jump,
-    )
-
-
-class Link(SSH):
-    """A connection with a key of ours, which remembers when it was last used."""
-
-    def logged_in(self) -> None:
-        used = Credential.objects.filter(pk__in=[self.address.owner])
-        used.update(last_used_at=timezone.now())
 
 
 def job_directory(job: Job) -> str:

@@ -24,6 +24,7 @@ from experiments.execution.attempts import (
 )
 from experiments.execution.collect import collect, keep_damaged
 from experiments.execution.collect_again import collect_again, put_off
+from experiments.execution.connections import connect
 from experiments.execution.guard import guarded, note_failure, storable
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.late_files import plan_next
@@ -32,7 +33,6 @@ from experiments.execution.lifecycle import move, record
 from experiments.execution.own_failures import Failure, describe
 from experiments.execution.rows import handle_of, jobs_in, rows_in
 from experiments.execution.sending import SendingPaused, recover, send_planned
-from experiments.execution.specs import connect
 from experiments.models import Chore, Cluster, Credential, Job
 from runners.errors import Refused, TryAgain
 from runners.records import parse_journal

@@ -9,13 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+from django.utils import timezone
 
 from experiments.access import audit, permissions
-from experiments.execution.lifecycle import end_arrival
-from experiments.execution.tasks import ring_to_receive
 from experiments.images import staging, store
 from experiments.images.staging import NotDone
 from experiments.models import Arrival, Chore, Cluster, Image, User
+from experiments.notify import enqueue_receive
 from runners.errors import Refused
 from runners.images.registry import parse
 
@@ -98,5 +98,21 @@ def _may(by: User) -> None:
 def _asked(row: Arrival) -> Arrival:
     row.save()
     audit.note(row.owner, "asked for an image", row)
-    ring_to_receive(row)
+    enqueue_receive(row)
     return row
+
+
+def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
+    """End an arrival, once; what was received of one that failed is removed."""
+    open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
+    ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
+        state=Arrival.State.FAILED if problem else Arrival.State.DONE,
+        problem=problem,
+        image=image,
+        ended_at=timezone.now(),
+        password="",
+        doing="",
+    )
+    if ended and row.incoming:
+        store.incoming(row.incoming).unlink(missing_ok=True)
+    return bool(ended)

@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from experiments.access import audit, permissions
 from experiments.clusters import preflights
-from experiments.execution.tasks import ring, ring_to_send
 from experiments.images import store
 from experiments.models import (
     Chore,
@@ -23,6 +22,7 @@ from experiments.models import (
     User,
 )
 from experiments.models.images import ARCHIVE
+from experiments.notify import enqueue_send, enqueue_tick
 from runners.errors import Refused
 from runners.images.formats import FORMATS, Source
 from runners.preflight.checks import Check
@@ -110,8 +110,8 @@ def stage(
         _chore(Chore.Kind.STAGE, row, by, partition)
         audit.note(by, "asked to stage", row)
     if archive.state == State.STAGING:
-        ring_to_send(archive)
-    ring(cluster.pk)
+        enqueue_send(archive)
+    enqueue_tick(cluster.pk)
     return row
 
 
@@ -121,7 +121,7 @@ def verify(row: StagedImage, by: User, *, partition: Partition | None = None) ->
     if row.state not in (State.READY, State.FAILED):
         raise NotDone(f"{row} is {row.state}; there is nothing to verify.")
     chore = _chore(Chore.Kind.VERIFY, row, by, partition)
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     return chore
 
 
@@ -135,7 +135,7 @@ def unstage(row: StagedImage, by: User) -> Chore:
         chore = _chore(Chore.Kind.UNSTAGE, row, by, None)
         StagedImage.objects.filter(pk=row.pk).update(state=State.REMOVING, message="")
         audit.note(by, "asked to remove", row)
-    ring(row.cluster_id)
+    enqueue_tick(row.cluster_id)
     return chore
 
 
@@ -164,7 +164,7 @@ def cancel(chore: Chore, by: User) -> None:
     waiting = Chore.objects.exclude(state__in=Chore.FINAL)
     if not waiting.filter(pk=chore.pk).update(cancel_requested_at=now):
         raise NotDone(f"{chore} has ended already.")
-    ring(chore.cluster_id)
+    enqueue_tick(chore.cluster_id)
 
 
 def garbage(cluster: Cluster | None = None) -> list[StagedImage]:

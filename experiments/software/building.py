@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from experiments.access import audit, permissions
-from experiments.execution.tasks import ring, ring_to_send
 from experiments.images import staging
 from experiments.images.staging import NotDone
 from experiments.models import (
@@ -20,6 +19,7 @@ from experiments.models import (
     StagedImage,
     User,
 )
+from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.lock_files import LockError, read_lock
 from experiments.software.recipes import lock_of, starter_on, twin_on
 
@@ -79,8 +79,8 @@ def ask_recipe(
         )
         audit.note(by, "asked to build", row)
     if archive.state == StagedImage.State.STAGING:
-        ring_to_send(archive)
-    ring(cluster.pk)
+        enqueue_send(archive)
+    enqueue_tick(cluster.pk)
     return row
 
 
@@ -108,7 +108,7 @@ def ask_match(
             chore = Chore.objects.create(
                 kind=Chore.Kind.MATCH, cluster=cluster, image=image, partition=partition, owner=by
             )
-    ring(cluster.pk)
+    enqueue_tick(cluster.pk)
     return chore
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.access import audit
-from experiments.execution.lifecycle import end_arrival
+from experiments.images.image_imports import end_arrival
 from experiments.images.inventory import columns, interpreter
 from experiments.models import Chore, Cluster, Environment, Image, Runtime, StagedImage
 from experiments.models.images import ARCHIVE

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from django.urls import reverse
 from django_webtest import DjangoTestApp
 
-from experiments.execution import tasks
+from experiments.execution.task_worker import TASKS
 from experiments.models import (
     Chore,
     Cluster,
@@ -43,16 +42,16 @@ class Workers:
     """Does at once what pages ask workers to do."""
 
     def __init__(self) -> None:
-        self.asked: deque[tuple[Callable[[int], str], int]] = deque()
+        self.asked: deque[tuple[str, int]] = deque()
 
-    def take(self, task: Callable[[int], str], pk: int, *, queue: str = "default") -> None:
-        if task is not tasks.tick:
+    def take(self, task: str, pk: int, *, queue: str = "default") -> None:
+        if task != "experiments.execution.tasks.tick":
             self.asked.append((task, pk))
 
     def work(self) -> None:
         while self.asked:
             task, pk = self.asked.popleft()
-            task(pk)
+            TASKS[task](pk)
 
 
 @dataclass

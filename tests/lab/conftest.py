@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 from django_webtest import DjangoTestApp
 
-from experiments import demo
-from experiments.execution import tasks
+from experiments import demo, notify
 from experiments.models import Cluster
 from lab.client import Lab, ensure_lab, stop_lab
 from tests.factories import AdminFactory
@@ -37,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def person(django_app: DjangoTestApp, monkeypatch: pytest.MonkeyPatch) -> Person:
     """An administrator before the pages, and workers that do at once what they ask for."""
     workers = Workers()
-    monkeypatch.setattr(tasks, "_enqueue", workers.take)
+    monkeypatch.setattr(notify, "enqueue", workers.take)
     return Person(django_app, workers, AdminFactory(username="ada").username)
 
 

@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from django.urls import reverse
 from django_webtest import DjangoTestApp
 
-from experiments.execution import tasks
+from experiments import notify
 from experiments.models import Cluster, Experiment, Run
 from tests.conftest import tick_until
 from tests.lab.by_forms import Person, Workers
@@ -66,7 +66,7 @@ def researcher(
     registered: Cluster, django_app: DjangoTestApp, monkeypatch: pytest.MonkeyPatch
 ) -> Person:
     workers = Workers()
-    monkeypatch.setattr(tasks, "_enqueue", workers.take)
+    monkeypatch.setattr(notify, "enqueue", workers.take)
     return Person(django_app, workers, "demo")
 
 

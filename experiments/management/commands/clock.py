@@ -14,14 +14,6 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
-from experiments.execution.tasks import (
-    bulk_is_free,
-    ring,
-    ring_for,
-    ring_to_copy,
-    ring_to_receive,
-    ring_to_send,
-)
 from experiments.models import (
     Arrival,
     CheckReport,
@@ -35,6 +27,14 @@ from experiments.models import (
 )
 from experiments.models.cluster import IDLE_SECONDS
 from experiments.models.images import SILENCE
+from experiments.notify import (
+    bulk_is_free,
+    enqueue_copy,
+    enqueue_receive,
+    enqueue_send,
+    enqueue_tick,
+    enqueue_visit,
+)
 
 # How long a check or a host key that somebody asked for may wait before the clock asks again.
 WAITING_SECONDS = 10
@@ -52,16 +52,16 @@ class Command(BaseCommand):
         answered: dict[int, datetime] = {}
         while not stopping.wait(0.5):
             try:
-                ring_what_is_due(rung, time.monotonic())
-                ring_what_came_early(answered)
-                ring_what_waits(again, time.monotonic())
+                enqueue_due(rung, time.monotonic())
+                enqueue_early(answered)
+                enqueue_waiting(again, time.monotonic())
             except (OperationalError, InterfaceError) as error:
                 # PostgreSQL is away; it will come back, or the supervisor ends us.
                 self.stderr.write(str(error))
                 close_old_connections()
 
 
-def ring_what_is_due(rung: dict[int, float], now: float) -> None:
+def enqueue_due(rung: dict[int, float], now: float) -> None:
     """Ring for each enabled cluster whose pause since `rung` is over; `now` in seconds."""
     here = {"cluster": OuterRef("pk")}
     jobs, chores = (
@@ -73,10 +73,10 @@ def ring_what_is_due(rung: dict[int, float], now: float) -> None:
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
         if now - rung.get(pk, float("-inf")) >= pause:
             rung[pk] = now
-            ring(pk)
+            enqueue_tick(pk)
 
 
-def ring_what_came_early(answered: dict[int, datetime]) -> None:
+def enqueue_early(answered: dict[int, datetime]) -> None:
     """Ring for visits that were asked for too early, as soon as the cluster may be visited.
 
     `answered` is what has been rung for: once each, however long no worker comes.
@@ -87,10 +87,10 @@ def ring_what_came_early(answered: dict[int, datetime]) -> None:
         is_due = cluster.due_at is None or cluster.due_at <= now
         if is_due and cluster.wanted_at and answered.get(cluster.pk) != cluster.wanted_at:
             answered[cluster.pk] = cluster.wanted_at
-            ring(cluster.pk)
+            enqueue_tick(cluster.pk)
 
 
-def ring_what_waits(again: dict[str, float], now: float) -> None:
+def enqueue_waiting(again: dict[str, float], now: float) -> None:
     """Ring once more for what a person asked for and no worker has begun: its task was lost."""
     if now - again.get("asked", float("-inf")) < WAITING_SECONDS:
         return
@@ -100,17 +100,17 @@ def ring_what_waits(again: dict[str, float], now: float) -> None:
     late = clock - timedelta(seconds=WAITING_SECONDS)
     for model in (CheckReport, HostKey, ConnectionTest):
         for row in model._default_manager.filter(asked_at__lt=late, **asked):
-            ring_for(row)
+            enqueue_visit(row)
     if not bulk_is_free():
         return  # what waits there has its tasks, and more of them would only pile up
     silent = clock - SILENCE
     for archive in StagedImage.objects.to_be_sent().filter(
         Q(sending_at=None) | Q(sending_at__lt=silent)
     ):
-        ring_to_send(archive)
+        enqueue_send(archive)
     waiting = Q(state=Arrival.State.WAITING, asked_at__lt=late)
     died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=silent)
     for arrival in Arrival.objects.filter(waiting | died).exclude(kind=Arrival.Kind.RECIPE):
-        ring_to_receive(arrival)
+        enqueue_receive(arrival)
     for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:
-        ring_to_copy(file)
+        enqueue_copy(file)

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments import demo
-from experiments.execution.tasks import ring
 from experiments.models import Chore, Cluster, Environment, User
+from experiments.notify import enqueue_tick
 from experiments.software import parity_reports
 from runners.runtimes import RUNTIMES
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         self._look(cluster, demo.DEMO_ENVIRONMENTS, owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
         tell(cluster, "", None)
-        ring(cluster.pk)
+        enqueue_tick(cluster.pk)
 
     def _here(self, owner: User) -> None:
         """Measure this machine against itself: all that can be done without root and images."""
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
         )
         tell(cluster, "", None)
-        ring(cluster.pk)
+        enqueue_tick(cluster.pk)
 
     def _install(self, folder: Path) -> None:
         uv = settings.BASE_DIR / ".tools" / "bin" / "uv"
@@ -90,7 +90,7 @@ class Command(BaseCommand):
         unknown = [pk for pk, sight in parity_reports.sights(rows).items() if not sight.is_known]
         tell(cluster, "Looking into the environments", None)
         chores = [parity_reports.ask(row, owner).pk for row in rows if row.pk in unknown]
-        ring(cluster.pk)
+        enqueue_tick(cluster.pk)
         alive = Chore.objects.filter(pk__in=chores).exclude(state__in=Chore.FINAL)
         deadline = time.monotonic() + LONGEST_LOOK_SECONDS
         while alive.exists() and time.monotonic() < deadline:

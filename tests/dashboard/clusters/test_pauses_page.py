@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from experiments.execution import tasks
+from experiments import notify
 from experiments.models import Cluster, Experiment, Job, Pause
 from experiments.models.cluster import IDLE_SECONDS
 from tests.dashboard.conftest import People
@@ -104,7 +104,7 @@ def test_a_person_has_it_tried_again_at_once(
 ) -> None:
     row = pause(waiting)
     rung: list[int] = []
-    monkeypatch.setattr(tasks, "_enqueue", lambda task, pk, **more: rung.append(pk))
+    monkeypatch.setattr(notify, "enqueue", lambda task, pk, **more: rung.append(pk))
     back = waiting.get_absolute_url()
     if here == "cluster":
         back = reverse("cluster", args=[waiting.cluster_id])

@@ -10,7 +10,8 @@ from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.planning.experiment_forms import ExperimentForm, PercentField, ScalesField
+from dashboard.form_styles import PercentField
+from dashboard.planning.experiment_forms import ExperimentForm, ScalesField
 from experiments.execution import lifecycle
 from experiments.models import Experiment, Run, StagedImage
 from tests.dashboard.conftest import People, Site

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.clusters import connection_tests, credentials
-from experiments.management.commands.clock import ring_what_waits
+from experiments.management.commands.clock import enqueue_waiting
 from experiments.models import AuditEntry, Cluster, ConnectionTest, Credential, Origin, User
 from tests.factories import ClusterFactory, UserFactory
 from tests.runners.sshd import Server, free_port, serve
@@ -191,6 +191,6 @@ def test_the_command_can_only_log_in(
 def test_a_test_whose_task_was_lost_is_rung_for_again(credential: Credential, by: User) -> None:
     test = connection_tests.ask(credential, by)
     ConnectionTest.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
-    with mock.patch("experiments.management.commands.clock.ring_for") as rings:
-        ring_what_waits({}, 1000.0)
+    with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
+        enqueue_waiting({}, 1000.0)
     rings.assert_called_once_with(test)

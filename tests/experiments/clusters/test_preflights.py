@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from experiments import execution
+from experiments import execution, notify
 from experiments.clusters.preflights import (
     NotPinned,
     ask_for_check,
@@ -23,9 +23,8 @@ from experiments.clusters.preflights import (
     host_key,
     pin,
 )
-from experiments.execution import tasks
 from experiments.execution.check_visits import site
-from experiments.management.commands.clock import ring_what_waits
+from experiments.management.commands.clock import enqueue_waiting
 from experiments.models import (
     AuditEntry,
     CheckReport,
@@ -126,24 +125,26 @@ class TestCheck:
 
     def test_a_lost_task_is_rung_for_again(self, here: Cluster) -> None:
         waits = ask_for_check(here, None)
-        with mock.patch("experiments.management.commands.clock.ring_for") as rings:
-            ring_what_waits({}, 0)
+        with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
+            enqueue_waiting({}, 0)
             rings.assert_not_called()  # it has only just been asked for
             CheckReport.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
-            ring_what_waits({}, 0)
+            enqueue_waiting({}, 0)
             rings.assert_called_once_with(waits)
             CheckReport.objects.update(began_at=timezone.now())
-            ring_what_waits({}, 0)
+            enqueue_waiting({}, 0)
             rings.assert_called_once()
 
     def test_a_worker_makes_it(
         self, here: Cluster, django_capture_on_commit_callbacks: Any
     ) -> None:
         report = ask_for_check(here, None)
-        with mock.patch.object(tasks, "_enqueue") as enqueue:
+        with mock.patch.object(notify, "enqueue") as enqueue:
             with django_capture_on_commit_callbacks(execute=True):
-                tasks.ring_for(report)
-            enqueue.assert_called_once_with(tasks.check, report.pk)
+                notify.enqueue_visit(report)
+            enqueue.assert_called_once_with(
+                "experiments.execution.tasks.check", report.pk, queue="default"
+            )
 
     def test_what_backed_off_is_visited_again_once_the_way_is_open(self, here: Cluster) -> None:
         Cluster.objects.update(retry_at=timezone.now() + timedelta(hours=1))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def rung(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The clusters that the clock has rung for."""
     found: list[int] = []
-    monkeypatch.setattr(clock, "ring", found.append)
+    monkeypatch.setattr(clock, "enqueue_tick", found.append)
     return found
 
 
@@ -35,26 +35,26 @@ def test_a_ring_inside_the_pause_is_not_lost(here: Cluster, rung: list[int]) -> 
     Cluster.objects.update(poll_seconds=60)
     answered: dict[int, datetime] = {}
     assert execution.tick(here.pk) == "done"
-    clock.ring_what_came_early(answered)
+    clock.enqueue_early(answered)
     assert rung == [], "nobody has asked for another"
     assert execution.tick(here.pk) == "early"
-    clock.ring_what_came_early(answered)
+    clock.enqueue_early(answered)
     assert rung == [], "polite: not before the pause is over"
     pass_time(here)
-    clock.ring_what_came_early(answered)
+    clock.enqueue_early(answered)
     assert rung == [here.pk]
     assert execution.tick(here.pk) == "done"
-    clock.ring_what_came_early(answered)
+    clock.enqueue_early(answered)
     assert rung == [here.pk], "what was asked for has been done"
 
 
 def test_a_ring_during_a_visit_is_not_lost(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(lease_token="another", lease_until=timezone.now() + LEASE)
     assert execution.tick(here.pk) == "busy"
-    clock.ring_what_came_early({})
+    clock.enqueue_early({})
     assert rung == []
     Cluster.objects.update(lease_token="", lease_until=None)
-    clock.ring_what_came_early({})
+    clock.enqueue_early({})
     assert rung == [here.pk]
 
 
@@ -65,12 +65,12 @@ def test_it_does_not_fill_the_queue_while_no_worker_comes(here: Cluster, rung: l
     execution.tick(here.pk)
     pass_time(here)
     for _ in range(10):
-        clock.ring_what_came_early(answered)
+        clock.enqueue_early(answered)
     assert rung == [here.pk]
     assert execution.tick(here.pk) == "done"
     assert execution.tick(here.pk) == "early"
     pass_time(here)
-    clock.ring_what_came_early(answered)
+    clock.enqueue_early(answered)
     assert rung == [here.pk] * 2
 
 
@@ -79,16 +79,16 @@ def test_a_back_off_is_kept(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(retry_at=later)
     assert execution.tick(here.pk) == "early"
     pass_time(here)
-    clock.ring_what_came_early({})
+    clock.enqueue_early({})
     assert rung == []
     Cluster.objects.update(retry_at=None)
-    clock.ring_what_came_early({})
+    clock.enqueue_early({})
     assert rung == [here.pk]
 
 
 def test_what_is_switched_off_is_left_alone(rung: list[int]) -> None:
     ClusterFactory(enabled=False, wanted_at=timezone.now())
-    clock.ring_what_came_early({})
+    clock.enqueue_early({})
     assert rung == []
 
 
@@ -99,7 +99,7 @@ class TestTasksOfTheBulkQueue:
     def waiting(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """The files that the clock asks copies of; thirty are wanted."""
         asked: list[int] = []
-        monkeypatch.setattr(clock, "ring_to_copy", lambda row: asked.append(row.pk))
+        monkeypatch.setattr(clock, "enqueue_copy", lambda row: asked.append(row.pk))
         run = RunFactory()
         now = timezone.now()
         for number in range(30):
@@ -109,12 +109,12 @@ class TestTasksOfTheBulkQueue:
     def test_pile_up_no_more(self, waiting: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(clock, "bulk_is_free", lambda: False)
         for minute in range(5):
-            clock.ring_what_waits({}, 60.0 * minute)
+            clock.enqueue_waiting({}, 60.0 * minute)
         assert waiting == []
 
     def test_are_asked_for_again_where_the_queue_has_lost_them(
         self, waiting: list[int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(clock, "bulk_is_free", lambda: True)
-        clock.ring_what_waits({}, 0.0)
+        clock.enqueue_waiting({}, 0.0)
         assert len(set(waiting)) == 30

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from experiments.execution import tasks
+from experiments import notify
 from experiments.models import Cluster, Experiment, Job
 from standalone import children
 from standalone.valkey import Valkey
@@ -112,4 +112,4 @@ def test_a_click_without_redis_is_no_error(
     dead = type(queue.connection)(port=children.free_port())
     monkeypatch.setattr(queue, "connection", dead)
     monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
-    tasks.ring(made.cluster.pk)
+    notify.enqueue_tick(made.cluster.pk)

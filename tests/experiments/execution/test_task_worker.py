@@ -29,6 +29,7 @@ from rq.exceptions import DeserializationError
 from rq.job import Job
 from rq.registry import StartedJobRegistry
 
+from experiments import notify
 from experiments.execution import tasks
 from experiments.execution.task_worker import TASKS, NotAsked, TaskJob, TaskWorker
 from experiments.models import Cluster
@@ -103,7 +104,7 @@ ATTACKS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "a function with names": lambda path: {"data": data("pathlib.Path", name=str(path))},
     "a function of Tare": lambda path: {"data": data(f"{HERE}.leave_trace")},
     "another function of the module": lambda path: {
-        "data": data("experiments.execution.tasks._enqueue", 1)
+        "data": data("experiments.execution.tasks.enqueue_tick", 1)
     },
     "a name that a task's module imports": lambda path: {
         "data": data("experiments.execution.tasks.close_old_connections")
@@ -184,7 +185,7 @@ def test_the_tasks_are_run_by_their_names(
     asked: list[object] = []
     monkeypatch.setattr("experiments.execution.tick", asked.append)
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.ring(here.pk)
+        notify.enqueue_tick(here.pk)
     write(valkey, "by-hand", data=data(TICK, here.pk + 1))
     work(monkeypatch)
     assert asked == [here.pk, here.pk + 1]
@@ -223,6 +224,8 @@ def test_workers_run_whatever_tare_asks_for() -> None:
         and getattr(task, "__annotations__", {}).get("return") == "str"
     }
     assert own == TASKS.keys()
+    named = {"tick", *notify.VISITS.values(), "send", "receive", "copy_file"}
+    assert {f"{notify.TASKS}.{name}" for name in named} == TASKS.keys()
 
 
 def test_what_looks_abandoned_calls_nobody(
@@ -358,7 +361,7 @@ def test_in_docker_the_worker_may_do_what_it_needs_and_no_more(
     monkeypatch.setattr(queue, "connection", ours)
     monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
     with django_capture_on_commit_callbacks(execute=True):
-        tasks.ring(here.pk)
+        notify.enqueue_tick(here.pk)
     write(ours, "evil", data=data("os.mkdir", "x"), failure_callback_name="os.mkdir")
     worker = TaskWorker(queue)
     monkeypatch.setattr(worker, "_install_signal_handlers", lambda: None)

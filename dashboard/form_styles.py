@@ -1,0 +1,72 @@
+"""What all forms share: how their fields are rendered, and a field for percentages."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.renderers import DjangoTemplates
+
+from dashboard.form_problems import Problem, list_problems
+
+
+class Renderer(DjangoTemplates):
+    """Our field template, from the project's own templates; Django's widgets."""
+
+    field_template_name = "forms/field.html"
+
+    @cached_property
+    def engine(self) -> Any:
+        folders = [
+            Path(__file__).parents[1] / "templates",
+            Path(forms.__file__).parent / "templates",
+        ]
+        options = {"APP_DIRS": True, "DIRS": folders, "NAME": "forms", "OPTIONS": {}}
+        return self.backend(options)
+
+
+class Styled(forms.BaseForm):
+    """Gives each widget Bootstrap's class, and leaves checking to the server."""
+
+    default_renderer = Renderer
+    use_required_attribute = False
+    CLASSES: ClassVar = {
+        "select": "form-select",
+        "radio": "form-check-input",
+        "checkbox": "form-check-input",
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.dress()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What stands in the summary above the form."""
+        return list_problems(self)
+
+    def dress(self) -> None:
+        for field in self.fields.values():
+            kind = getattr(field.widget, "input_type", "text")
+            field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))
+
+
+class PercentField(forms.FloatField):
+    """Shown in per cent, kept as a fraction."""
+
+    widget = forms.TextInput(attrs={"inputmode": "decimal"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return f"{value * 100:.10g}" if isinstance(value, float) else value
+
+    def to_python(self, value: Any) -> Any:
+        number = super().to_python(str(value).replace(",", ".").rstrip("% ") if value else value)
+        return None if number is None else number / 100
+
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value is not None and not 0.0001 <= value <= 1:
+            raise ValidationError("A margin is from 0.01 % to 100 %.")

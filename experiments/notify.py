@@ -1,0 +1,66 @@
+"""Tell the workers that there is something to do, by the names of `experiments.execution.tasks`.
+
+Valkey only shortens the wait: a task that is lost or enqueued twice changes nothing, because
+PostgreSQL knows what is to be done and the clock comes round anyway. Tasks are named, not
+imported, so that any room may ask for them and none depends on what they do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import django_rq
+from django.db import transaction
+from redis.exceptions import RedisError
+
+from experiments.models import Arrival, CheckReport, ConnectionTest, HostKey, RunFile, StagedImage
+
+TASKS = "experiments.execution.tasks"
+VISITS = {CheckReport: "check", HostKey: "fetch_host_key", ConnectionTest: "test_connection"}
+# A queue of its own for what takes minutes: a tick must not wait behind it.
+BULK = "bulk"
+
+
+def enqueue_tick(cluster_pk: int) -> None:
+    """Ask for a visit to a cluster as soon as the transaction is committed."""
+    _enqueue_on_commit("tick", cluster_pk)
+
+
+def enqueue_visit(row: CheckReport | HostKey | ConnectionTest) -> None:
+    """Ask for the visit that somebody has requested; the clock asks again if this is lost."""
+    _enqueue_on_commit(VISITS[type(row)], row.pk)
+
+
+def enqueue_send(row: StagedImage) -> None:
+    """Ask for an image's archive to be sent to its cluster."""
+    _enqueue_on_commit("send", row.pk, queue=BULK)
+
+
+def enqueue_receive(row: Arrival) -> None:
+    """Ask for an image that somebody wants in the catalogue."""
+    _enqueue_on_commit("receive", row.pk, queue=BULK)
+
+
+def enqueue_copy(row: RunFile) -> None:
+    """Ask for a copy of a file that a run has left on its cluster."""
+    _enqueue_on_commit("copy_file", row.pk, queue=BULK)
+
+
+def bulk_is_free() -> bool:
+    """Return whether no task waits in the queue `bulk`. Without Valkey none can be added."""
+    try:
+        return bool(django_rq.get_queue(BULK).count == 0)
+    except RedisError:
+        return False
+
+
+def _enqueue_on_commit(task: str, pk: int, *, queue: str = "default") -> None:
+    transaction.on_commit(partial(enqueue, f"{TASKS}.{task}", pk, queue=queue))
+
+
+def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
+    """Put a task into its queue; without Valkey, do nothing: the clock comes round anyway."""
+    try:
+        django_rq.get_queue(queue).enqueue(task, pk, result_ttl=0, failure_ttl=3600)
+    except RedisError:
+        return
