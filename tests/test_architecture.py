@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "runners.records": {"runners", "re2"},
     "runners.workloads.patterns": {"runners", "re2"},
     "experiments": {"experiments", "runners", "django", "django_rq", "rq", "redis", "cryptography"},
-    "experiments.statistics": {"experiments.statistics", "numpy", "scipy", "statsmodels"},
+    "experiments.statistics": {"experiments.statistics", "numpy", "scipy"},
     "experiments.design": {"numpy"},
     "experiments.snapshots": {"experiments.program_files"},
     "experiments.program_files": set(),
