@@ -26,7 +26,7 @@ from runners.workloads.given import (
     MOST_FILES,
     MOST_METRICS,
     TAKES,
-    row_refusals,
+    find_row_problems,
     why_no_file_name,
     why_no_running_rate,
 )
@@ -98,11 +98,11 @@ class MetricForm(Styled, forms.Form):
         cleaned = super().clean() or {}
         if not (row := _row(cleaned)):
             return cleaned
-        for part, why in row_refusals(row):
+        for part, why in find_row_problems(row):
             self.add_error(part or None, f"{why[:1].upper()}{why[1:]}.")
         if self.reads == "patterns" and "find" not in self.errors:
             try:
-                patterns.check(row["find"])
+                patterns.check_pattern(row["find"])
                 if why := why_no_running_rate(row, self.reads):
                     self.add_error("find", f"This cannot be used: {why}.")
             except patterns.PatternError as error:

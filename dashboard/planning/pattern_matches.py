@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from runners.workloads import SanityError
-from runners.workloads.missed_numbers import LIKE_A_NUMBER, goes_on, missed
-from runners.workloads.patterns import Hit, PatternError, hits, plain
+from runners.workloads.missed_numbers import LIKE_A_NUMBER, find_missed, is_continued
+from runners.workloads.patterns import Hit, PatternError, find_hits, normalize_lines
 from runners.workloads.reading import OUTPUT, READERS, REPORT
 
 LONGEST_LOG = 1_000_000
@@ -68,7 +68,7 @@ class Tried:
 
 def tried(parameters: Mapping[str, Any], log: str) -> list[Tried]:
     """What each row of `parameters["metrics"]` reads in `log`, as if a run had left that."""
-    text = plain(log[:LONGEST_LOG].encode(errors="replace"))
+    text = normalize_lines(log[:LONGEST_LOG].encode(errors="replace"))
     return [_tried(row, parameters, text) for row in parameters["metrics"]] if text.strip() else []
 
 
@@ -79,12 +79,12 @@ def _tried(row: Mapping[str, str], parameters: Mapping[str, Any], text: str) -> 
     lines: list[Line] = []
     try:
         if by_patterns:
-            found = list(islice(hits(row["find"], text), MOST_MATCHES + 1))
+            found = list(islice(find_hits(row["find"], text), MOST_MATCHES + 1))
             if len(found) > MOST_MATCHES:
                 raise PatternError(f"more than {MOST_MATCHES:,} matches; paste less of the log")
             lines = _lines(found, text)
-            cut = (hit for hit in found if goes_on(text, hit))
-            beside = missed(row["find"], text, LIKE_A_NUMBER, found=found)
+            cut = (hit for hit in found if is_continued(text, hit))
+            beside = find_missed(row["find"], text, LIKE_A_NUMBER, hits=found)
             blank = replace(
                 blank,
                 passed_over=_lines(islice(beside, LINES_SHOWN), text),

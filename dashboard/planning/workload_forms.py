@@ -15,7 +15,7 @@ from experiments.access.sharing import Sharing
 from experiments.models import User, Workload
 from experiments.planning.workloads import in_words, label, limits
 from runners.workloads import WORKLOADS, Parameter, ParameterError
-from runners.workloads.parameters import joined
+from runners.workloads.parameters import join_arguments
 
 REST = "Parameters"
 """The heading of parameters that name no group."""
@@ -123,7 +123,7 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
     if parameter.type == "flag":
         return forms.BooleanField(initial=value, help_text=parameter.help, **named)
     if parameter.type in ("text", "words"):
-        shown = joined(value) if isinstance(value, list) else value
+        shown = join_arguments(value) if isinstance(value, list) else value
         told = "Words as a shell takes them apart." if parameter.type == "words" else ""
         words = " ".join(filter(None, (parameter.help, told, _if_empty(parameter))))
         return forms.CharField(initial=shown, strip=False, help_text=words, **named)

@@ -235,7 +235,8 @@ def warm_ups(
     Of the runs that succeeded, and `also` of these.
     """
     rests_on = {
-        row.pk: KNOWN_WORKLOADS[row.kind].rests_on(metrics[row.pk].name) for row in workloads
+        row.pk: KNOWN_WORKLOADS[row.kind].find_base_series(metrics[row.pk].name)
+        for row in workloads
     }
     rows = Series.objects.filter(
         counted(also),

@@ -244,7 +244,7 @@ def _keep_what_came(run: Run, found: RunRecord, record: Record) -> None:
 def _keep_steps(run: Run, found: RunRecord) -> None:
     """How far a run came that gives no number. Nothing compares it."""
     workload = run.spec["workload"]
-    so_far = WORKLOADS[workload["kind"]].so_far(found.files, workload["parameters"])
+    so_far = WORKLOADS[workload["kind"]].read_partial(found.files, workload["parameters"])
     run.series.all().delete()  # what an earlier attempt had come to
     Series.objects.bulk_create(
         Series(run=run, metric=name, unit=unit, values=values, steps=so_far.steps.get(name))

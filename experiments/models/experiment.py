@@ -15,7 +15,7 @@ from experiments.models.catalogue import Environment, Workload
 from experiments.models.cluster import Cluster, Partition
 from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
-from runners.workloads import in_repeat
+from runners.workloads import choose_repeat_seed
 
 MOST_LOOKS = 5
 """At the data, as many as `statistics.looks` has levels for."""
@@ -178,7 +178,7 @@ class Experiment(Shared):
         frozen = (self.plan or {}).get("workloads", {}).values()
         seeds = {
             workload["name"]: [
-                in_repeat(workload["parameters"], repeat).get("seed")
+                choose_repeat_seed(workload["parameters"], repeat).get("seed")
                 for repeat in (1, self.repeats)
             ]
             for workload in frozen

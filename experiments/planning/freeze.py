@@ -9,7 +9,7 @@ from experiments.design import PlannedBlock, Scale, plan
 from experiments.models import Environment, Experiment, Workload
 from experiments.statistics.interim_analyses import level, schedule
 from runners.payload import payload_hash
-from runners.workloads import WORKLOADS, in_repeat
+from runners.workloads import WORKLOADS, choose_repeat_seed
 
 
 def environment_spec(environment: Environment) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def workload_spec(workload: Workload) -> dict[str, Any]:
 
 def of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
     """Return what one repeat runs of a workload that `workload_spec` wrote down."""
-    return {**workload, "parameters": in_repeat(workload["parameters"], repeat)}
+    return {**workload, "parameters": choose_repeat_seed(workload["parameters"], repeat)}
 
 
 def planned_blocks(experiment: Experiment, seed: int) -> list[PlannedBlock[Workload, Environment]]:

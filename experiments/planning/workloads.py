@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from experiments.models import Workload
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Parameter
-from runners.workloads.parameters import joined
+from runners.workloads.parameters import join_arguments
 
 LONGEST_NAME = 100
 
@@ -47,7 +47,7 @@ def settings(workload: Workload) -> Settings:
         setting = Setting(
             name,
             label(parameter),
-            parameter.in_words(value) or in_words(value),
+            parameter.describe(value) or in_words(value),
             in_words(parameter.default),
             parameter.unit,
             parameter.help,
@@ -63,7 +63,7 @@ def run_with(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     kind = KNOWN_WORKLOADS.get(spec.get("kind", ""))
     declared = {one.name: one for one in kind.parameters} if kind else {}
     return [
-        (name, (name in declared and declared[name].in_words(value)) or in_words(value))
+        (name, (name in declared and declared[name].describe(value)) or in_words(value))
         for name, value in spec.get("parameters", {}).items()
     ]
 
@@ -77,7 +77,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return joined(value) or "none"
+        return join_arguments(value) or "none"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False) if value else "none"
     return str(value) if value not in (None, "") else "none"

@@ -1,6 +1,6 @@
-"""What is measured. A new workload is one class here, one program in `runners.payload`."""
+"""The workloads. A new one is one class here, and one program in `runners.payload`."""
 
-from runners.workloads.base import OTHER_SEEDS, SAME_SEED, Workload, in_repeat
+from runners.workloads.base import OTHER_SEEDS, SAME_SEED, Workload, choose_repeat_seed
 from runners.workloads.blas import Blas
 from runners.workloads.cnn import Cnn
 from runners.workloads.command import Command
@@ -22,7 +22,7 @@ __all__ = [
     "Result",
     "SanityError",
     "Workload",
-    "in_repeat",
+    "choose_repeat_seed",
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
@@ -32,4 +32,4 @@ KNOWN_WORKLOADS: dict[str, type[Workload]] = {
     **WORKLOADS,
     TfCnnBenchmarks.kind: TfCnnBenchmarks,
 }
-"""With those that only imported logs know: read and compared, never launched."""
+"""These and the workloads of imported logs, which are compared but never launched."""

@@ -1,25 +1,25 @@
-"""What every workload is: validated parameters in, an argv out, files in and numbers out."""
+"""The base class of all workloads: parameters and a command before a run, its numbers after it."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from runners.workloads.instances import INSTANCE_SPREAD, instances, merged
-from runners.workloads.parameters import Parameter, ParameterError, Value, clean
-from runners.workloads.reports import series_so_far
+from runners.workloads.instances import INSTANCE_SPREAD, merge_results, split_by_instance
+from runners.workloads.parameters import Parameter, ParameterError, Value, clean_parameters
+from runners.workloads.reports import read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
 
 Batch = Literal["total", "per GPU", ""]
 Processes = Literal["one", "node", "gpu"]
-"""How many processes a run is made of: one in all, one on each node, or one for each GPU (and one
-on a node without GPUs)."""
+"""How many processes a run has: one in all, one on each node, or one for each GPU (and one on a
+node without GPUs)."""
 RESULT = "result.json"
-"""What the payload leaves in a run's directory when all went well."""
+"""The file that the payload writes into a run's directory if all went well."""
 
 SAME_SEED, OTHER_SEEDS = "same in all repeats", "another in each repeat"
 
 
 def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
-    """The parameters that every workload made of steps has, with its own defaults."""
+    """Return the parameters that all workloads with steps share, with these defaults."""
     return (
         Parameter(
             name="steps",
@@ -77,10 +77,10 @@ TIMES = (
 )
 
 
-def in_repeat(parameters: Mapping[str, Any], repeat: int) -> dict[str, Any]:
-    """The parameters of one repeat, counted from 1: the seed may differ from repeat to repeat.
+def choose_repeat_seed(parameters: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+    """Return the parameters for one repeat, counted from 1, each of which may have its own seed.
 
-    All environments of a repeat have the same. Parameters without any seed stay as they are.
+    All environments of a repeat have the same. Parameters without a seed stay as they are.
     """
     seed = parameters.get("seed")
     if parameters.get("seeds") != OTHER_SEEDS or not isinstance(seed, int):
@@ -89,7 +89,7 @@ def in_repeat(parameters: Mapping[str, Any], repeat: int) -> dict[str, Any]:
 
 
 class Workload:
-    """A program of the payload. Pure: nothing here reads a file or starts a process."""
+    """A program of the payload. No I/O: nothing here reads a file or starts a process."""
 
     kind: ClassVar[str]
     label: ClassVar[str]
@@ -101,51 +101,53 @@ class Workload:
     most_gpus: ClassVar[int] = 1  # that one run can use, on one node
     most_nodes: ClassVar[int] = 1  # that one run can use
     batch: ClassVar[Batch] = ""
-    """What stays the same on more GPUs: the work of the whole job (strong scaling) or that of each
-    GPU (weak scaling); empty where nobody can say."""
+    """The work that stays the same on more GPUs: that of the whole job (strong scaling) or that of
+    each GPU (weak scaling); empty if unknown."""
 
     is_the_users: ClassVar[bool] = False
     """Whether each workload of this kind is a program of its own."""
 
-    # What a workload of this kind reports may depend on what was asked of it: ask these.
+    # The attributes above are those of the kind; these depend on a workload's parameters.
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
-        """What a run with these parameters may report. They need not be complete."""
+        """Return the metrics of a run with these parameters, which need not be complete."""
         return cls.metrics
 
     @classmethod
     def primary_of(cls, parameters: Mapping[str, Any]) -> str:
-        """The metric that is compared unless the experiment names another."""
+        """Return the metric that is compared unless the experiment names another."""
         return cls.primary
 
     @classmethod
     def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+        """Return which work stays the same on more GPUs."""
         return cls.batch
 
     @classmethod
     def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
-        """How many processes a run with these parameters needs. They need not be complete."""
+        """Return how many processes a run with these parameters needs; they may be incomplete."""
         return "one"
 
     @classmethod
     def refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
-        """Why this cannot run on `nodes` nodes with `gpus` GPUs on each of them, as `processes`
-        processes in all: in words, with the cure. `parameters` are clean.
+        """Return why this cannot run at this scale: sentences, each with a cure.
 
-        Of packed runs each instance is asked for by itself: one node, its own GPUs, one process.
+        `nodes` nodes with `gpus` GPUs on each, and `processes` processes in all; `parameters` are
+        clean. For packed runs these are the numbers of one instance: one node, its own GPUs, one
+        process.
         """
         return []
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
-        """All parameters, checked and with defaults filled in, ready for the spec.
+        """Return all parameters, checked and with defaults filled in, ready for the spec.
 
         Raises ParameterError with a message for each name.
         """
-        cleaned = clean(cls.parameters, parameters)
+        cleaned = clean_parameters(cls.parameters, parameters)
         steps, burn_in = (cleaned.get(name) for name in ("steps", "burn_in"))
         if isinstance(steps, int) and isinstance(burn_in, int) and burn_in >= steps:
             message = f"must be less than the {steps} steps in all; it is {burn_in}"
@@ -153,49 +155,51 @@ class Workload:
         return cleaned
 
     @classmethod
-    def rests_on(cls, metric: str) -> str:
-        """The series of times per step that a metric is the mean or a rate of, if there is one."""
+    def find_base_series(cls, metric: str) -> str:
+        """Return the series of times per step from which a metric is computed, or its own name."""
         return cls.rates.get(metric, metric)
 
     @classmethod
     def argv(cls, python: str, payload_directory: str, run_directory: str) -> list[str]:
-        """The command: the same file, and so the same program, in every environment."""
+        """Return the command: the same file, and so the same program, in every environment."""
         return [python, f"{payload_directory}/main.py", f"{run_directory}/spec.json"]
 
     @classmethod
-    def read(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        """The numbers in what a run left: its files by name, relative to its directory.
+    def read(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """Return the numbers of a run from its files by name, relative to its directory.
 
-        Of a packed run they are merged: see `runners.workloads.instances.merged`. Raises
-        SanityError unless every one can be used; it names the instance.
+        Those of a packed run are merged: see `runners.workloads.instances.merge_results`. Raises
+        SanityError unless all can be used; it names the instance.
         """
-        parts = instances(left)
+        parts = split_by_instance(run_files)
         if not parts:
-            return cls.read_one(left, parameters)
+            return cls.read_single(run_files, parameters)
         results = []
         for number, files in enumerate(parts):
             try:
-                results.append(cls.read_one(files, parameters))
+                results.append(cls.read_single(files, parameters))
             except SanityError as error:
                 raise SanityError(f"instance {number}: {error}") from error
-        return merged(results, cls.primary_of(parameters))
+        return merge_results(results, cls.primary_of(parameters))
 
     @classmethod
-    def read_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        """The same of a run that was not packed, or of one instance: what workloads override."""
+    def read_single(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """Return the numbers of a run that is not packed, or of one instance. To be overridden."""
         known = cls.metrics_of(parameters)
-        return read_result(left.get(RESULT), known, cls.primary_of(parameters))
+        return read_result(run_files.get(RESULT), known, cls.primary_of(parameters))
 
     @classmethod
-    def so_far(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        """The steps in what a killed or failed run left: its series alone. Never raises.
+    def read_partial(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """Return only the series of a run that was killed or has failed. Never raises.
 
-        Of a packed run they are those of the first instance.
+        Those of a packed run are the first instance's.
         """
-        parts = instances(left)
-        return cls.so_far_of_one(parts[0] if parts else left, parameters)
+        parts = split_by_instance(run_files)
+        return cls.read_partial_single(parts[0] if parts else run_files, parameters)
 
     @classmethod
-    def so_far_of_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        """The same of a run that was not packed, or of one instance: what workloads override."""
-        return Result({}, series_so_far(left, RESULT, {}), {}, {})
+    def read_partial_single(
+        cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]
+    ) -> Result:
+        """Return the series of a run that is not packed, or of one instance. To be overridden."""
+        return Result({}, read_partial_series(run_files, RESULT, {}), {}, {})

@@ -1,4 +1,4 @@
-"""`blas`: what the numerical stack of an environment is worth, without any framework."""
+"""`blas`: how fast the numerical libraries of an environment are, without any framework."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

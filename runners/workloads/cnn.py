@@ -1,4 +1,4 @@
-"""`cnn`: networks that classify images, trained or used: the jobs that the seeds measured."""
+"""`cnn`: networks that classify images, trained or only used."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,8 +13,8 @@ from runners.workloads.results import Metric
 NETWORK, BATCH, LENGTH, MACHINE = "Network and data", "Step", "Length", "Framework and machine"
 REAL = ("mnist", "cifar10", "imagenet")
 
-# Of every workload made of steps; here each has its heading.
-STEPPING = {one.name: one for one in stepping(steps=400, burn_in=40)}
+# The parameters of all workloads with steps; here each gets a heading.
+STEPPING = {parameter.name: parameter for parameter in stepping(steps=400, burn_in=40)}
 
 
 class Cnn(Workload):
@@ -232,35 +232,37 @@ class Cnn(Workload):
     def refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
-        """Why a job with these parameters cannot run at this scale; each with its cure."""
-        asked = {one.name: one.default for one in cls.parameters} | dict(parameters)
-        framework, replicas = asked["framework"], max(nodes * gpus, processes, 1)
-        found = []
+        """Return why a job with these parameters cannot run at this scale; each with its cure."""
+        settings = {parameter.name: parameter.default for parameter in cls.parameters} | dict(
+            parameters
+        )
+        framework, replicas = settings["framework"], max(nodes * gpus, processes, 1)
+        reasons = []
         try:
-            choose_network(asked)
+            choose_network(settings)
         except StartError as error:
-            found.append(str(error))
-        if asked["data"] in REAL and not asked["data_directory"]:
-            found.append(f"data={asked['data']} needs a data_directory")
-        if framework != "tensorflow" and asked["data"] == "imagenet":
-            found.append(
+            reasons.append(str(error))
+        if settings["data"] in REAL and not settings["data_directory"]:
+            reasons.append(f"data={settings['data']} needs a data_directory")
+        if framework != "tensorflow" and settings["data"] == "imagenet":
+            reasons.append(
                 f"data=imagenet is read by TensorFlow: choose framework=tensorflow, not {framework}"
             )
-        return [f"{reason}." for reason in found] + replicas_refused(asked, replicas)
+        return [f"{reason}." for reason in reasons] + why_not_on_replicas(settings, replicas)
 
 
-def replicas_refused(asked: Mapping[str, Any], replicas: int) -> list[str]:
-    """Why no training with these parameters can be shared by so many replicas of its network."""
-    framework, found = asked["framework"], []
-    if framework != "tensorflow" and asked["parallel"] == "horovod":
-        found.append(f"parallel=horovod needs framework=tensorflow, not {framework}")
+def why_not_on_replicas(settings: Mapping[str, Any], replicas: int) -> list[str]:
+    """Return why so many replicas of the network cannot share a training; each with its cure."""
+    framework, reasons = settings["framework"], []
+    if framework != "tensorflow" and settings["parallel"] == "horovod":
+        reasons.append(f"parallel=horovod needs framework=tensorflow, not {framework}")
     if framework == "pytorch" and replicas > 1:
-        found.append(
+        reasons.append(
             "framework=pytorch trains on one GPU here: choose scale 1x1, or tensorflow or jax"
         )
-    if asked["batch_per"] == "job" and asked["batch_size"] % replicas:
-        found.append(
-            f"a batch of {asked['batch_size']} for the whole job cannot be divided among "
+    if settings["batch_per"] == "job" and settings["batch_size"] % replicas:
+        reasons.append(
+            f"a batch of {settings['batch_size']} for the whole job cannot be divided among "
             f"{replicas} GPUs: choose a multiple of {replicas}, or a batch per GPU"
         )
-    return [f"{reason}." for reason in found]
+    return [f"{reason}." for reason in reasons]

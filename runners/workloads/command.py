@@ -1,4 +1,4 @@
-"""`command`: any program of the user's, and how the numbers it leaves are read."""
+"""`command`: any program of the user's, with the ways to read its numbers."""
 
 import math
 from collections.abc import Mapping
@@ -9,17 +9,19 @@ from runners.workloads import given
 from runners.workloads.base import RESULT, TIMES, Batch, Processes, Workload
 from runners.workloads.given import FilesParameter, MetricsParameter
 from runners.workloads.parameters import Parameter, ParameterError, Value
-from runners.workloads.reading import FIRST_STEP, READERS, REPORT, units
-from runners.workloads.reports import STEP_TIME, series_so_far
+from runners.workloads.reading import FIRST_STEP, READERS, REPORT, list_units
+from runners.workloads.reports import STEP_TIME, read_partial_series
 from runners.workloads.results import Metric, Result, SanityError, read_result
 
 WALL_TIME = Metric("wall_time", "s", "lower", "From the program's start to its end")
-CONTAINER_START = next(one for one in TIMES if one.name == "container_start")
-BY_STEPS = tuple(one for one in TIMES if one.name not in ("import_time", "container_start"))
-"""What the recorder tells of the steps."""
+CONTAINER_START = next(metric for metric in TIMES if metric.name == "container_start")
+BY_STEPS = tuple(
+    metric for metric in TIMES if metric.name not in ("import_time", "container_start")
+)
+"""Metrics of steps, which the recorder reports."""
 ALWAYS = (WALL_TIME, CONTAINER_START)
 BEFORE = ("container start", "start", "snapshot")
-"""Phases of the frame before the program starts."""
+"""Phases of the payload before the program starts."""
 
 
 class Command(Workload):
@@ -130,11 +132,11 @@ class Command(Workload):
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
-        """Those that the user has named, those of the recorder, and how long it took."""
-        own = given.metrics(parameters.get("metrics", ()))
+        """Return the user's metrics, those of the recorder, and the run's duration."""
+        own = given.make_metrics(parameters.get("metrics", ()))
         known = {metric.name for metric in own}
         steps = BY_STEPS if parameters.get("read", "recorder") == "recorder" else ()
-        return (*own, *(one for one in (*steps, *ALWAYS) if one.name not in known))
+        return (*own, *(metric for metric in (*steps, *ALWAYS) if metric.name not in known))
 
     @classmethod
     def primary_of(cls, parameters: Mapping[str, Any]) -> str:
@@ -153,7 +155,7 @@ class Command(Workload):
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
         cleaned: dict[str, Any] = super().clean(parameters)
-        messages = given.refusals(cleaned)
+        messages = given.find_problems(cleaned)
         known = [metric.name for metric in cls.metrics_of(cleaned)]
         if cleaned["primary"] and cleaned["primary"] not in known:
             messages["primary"] = f"must be one of {', '.join(known)}; got {cleaned['primary']!r}"
@@ -162,18 +164,18 @@ class Command(Workload):
         return cleaned
 
     @classmethod
-    def read_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        """Of a program that ended well. Raises SanityError; its message names the cure."""
-        frame = read_result(left.get(RESULT), ALWAYS, WALL_TIME.name)
-        found = READERS[parameters["read"]](left, parameters)
-        values = {**frame.measurements, **found.measurements}
-        if FIRST_STEP in found.facts:  # the program counts from its own start
+    def read_single(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
+        """Return the numbers of a program that ended well. SanityError's message has a cure."""
+        frame = read_result(run_files.get(RESULT), ALWAYS, WALL_TIME.name)
+        result = READERS[parameters["read"]](run_files, parameters)
+        values = {**frame.measurements, **result.measurements}
+        if FIRST_STEP in result.facts:  # the program counts from its own start
             before = math.fsum(part for name, part in frame.phases.items() if name in BEFORE)
-            values.setdefault(FIRST_STEP, (before + found.facts[FIRST_STEP], "s"))
+            values.setdefault(FIRST_STEP, (before + result.facts[FIRST_STEP], "s"))
         primary = cls.primary_of(parameters)
-        if primary in found.unknown:
+        if primary in result.unknown:
             raise SanityError(
-                f"{found.unknown[primary]}. Let the program print less, take the last match, or "
+                f"{result.unknown[primary]}. Let the program print less, take the last match, or "
                 "let it report by `import tare`"
             )
         if primary not in values:
@@ -184,25 +186,31 @@ class Command(Workload):
         if values[primary][0] <= 0:
             number, unit = values[primary]
             raise SanityError(f"{primary} is {number:g} {unit}; what is compared is above zero")
-        return replace(found, measurements=values, phases=_phases(frame.phases, found.phases))
+        return replace(result, measurements=values, phases=_phases(frame.phases, result.phases))
 
     @classmethod
-    def so_far_of_one(cls, left: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
-        found = Result({}, {}, {}, {})
+    def read_partial_single(
+        cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]
+    ) -> Result:
+        partial = Result({}, {}, {}, {})
         if parameters["read"] == "recorder":
-            return replace(found, series=series_so_far(left, REPORT, units(parameters)))
+            return replace(
+                partial, series=read_partial_series(run_files, REPORT, list_units(parameters))
+            )
         for row in parameters["metrics"]:
             try:
-                one = READERS[parameters["read"]](left, {**parameters, "metrics": [row]})
+                row_result = READERS[parameters["read"]](
+                    run_files, {**parameters, "metrics": [row]}
+                )
             except SanityError:
                 continue
-            found.series.update(one.series)
-            found.steps.update(one.steps)
-        return found
+            partial.series.update(row_result.series)
+            partial.steps.update(row_result.steps)
+        return partial
 
 
 def _phases(frame: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
-    """The program's own phases in the place of its whole time, where it has told any."""
+    """Return the phases, with the program's own in place of its whole time if it reported any."""
     if not own:
         return dict(frame)
     phases = {name: seconds for name, seconds in frame.items() if name != "program"}

@@ -1,4 +1,4 @@
-"""`files`: what the file systems of an environment are worth, where containers differ most."""
+"""`files`: how fast the file systems of an environment are, in which containers differ most."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from runners.workloads.results import Metric
 
 MOST_SMALL_BYTES = 8_000_000_000
 WARM, DROPPED = "warm", "dropped"
-# A part of a step -> its rate's unit, what it is, and the parameter that asks for it.
+# A part of a step -> its rate's unit, its description, and the parameter that switches it on.
 PARTS = {
     "create": ("files/s", "Small files: create and write", "small_files"),
     "list": ("files/s", "Small files: list their folders", "small_files"),
@@ -108,7 +108,7 @@ class Files(Workload):
             help="Of Python’s library and its packages, by name; compiled bytecode is left out.",
             group="What",
         ),
-        *(one for one in stepping(steps=20, burn_in=2) if one.name != "threads"),
+        *(parameter for parameter in stepping(steps=20, burn_in=2) if parameter.name != "threads"),
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),
@@ -133,19 +133,19 @@ class Files(Workload):
     def refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
-        said = []
+        reasons = []
         path = parameters.get("path", "")
         if path and not path.startswith("/"):
-            said.append(f"The folder to measure in has to begin with /; it is {path!r}.")
+            reasons.append(f"The folder to measure in has to begin with /; it is {path!r}.")
         if not any(parameters.get(asked, 1) for asked in ("small_files", *FIRST.values())):
-            said.append("There is nothing to do: every number of files and megabytes is 0.")
+            reasons.append("There is nothing to do: every number of files and megabytes is 0.")
         written = parameters.get("small_files", 0) * parameters.get("small_file_bytes", 0)
         if written > MOST_SMALL_BYTES:
-            said.append(
+            reasons.append(
                 f"All small files together may have {MOST_SMALL_BYTES / 1e9:g} GB, and these have "
                 f"{written / 1e9:.3g} GB: choose fewer or smaller ones."
             )
-        return said
+        return reasons
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:

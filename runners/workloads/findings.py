@@ -1,6 +1,6 @@
-"""Finding the numbers that a workload names: in a log, a table or a JSON file. Pure.
+"""Finds the numbers of a workload's metrics in a log, a table or a JSON file. No I/O.
 
-Each function takes the text of a file and says every number of one metric in it, in order.
+The functions take the text of a file and return all numbers of a metric in it, in order.
 """
 
 import csv
@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from runners.workloads.missed_numbers import missed, whole_number
-from runners.workloads.patterns import Hit, hits
+from runners.workloads.missed_numbers import complete_number, find_missed
+from runners.workloads.patterns import Hit, find_hits
 from runners.workloads.results import SanityError, check_size, parse_number
 
 TAIL_LINES = 3
 MOST_NUMBERS = 1_000_000  # that one pattern may find: each takes 0.3 kB and some 20 µs
 
 
-def number_of(text: str, where: str) -> float:
-    """A number as programs print it. Raises SanityError with `where` it stands."""
+def parse_printed_number(text: str, where: str) -> float:
+    """Parse a number as programs print it. Raises SanityError; `where` says where it is."""
     try:
         value = float(text)
     except ValueError:
@@ -30,92 +30,92 @@ def number_of(text: str, where: str) -> float:
     return check_size(value, where)
 
 
-def by_pattern(text: str, pattern: str, what: str) -> list[float]:
-    """The numbers in `text` that `pattern` surrounds; `what` names it.
+def find_numbers(text: str, pattern: str, what: str) -> list[float]:
+    """Return the numbers in `text` that `pattern` finds; `what` is the metric's name.
 
-    Raises SanityError, also for a number that stands where the pattern looks and that it passes
-    over, or reads without its sign or exponent.
+    Raises SanityError, also for a number that the pattern misses although its surroundings match,
+    or that it reads without its sign or exponent.
     """
-    return [number for _, number in hits_and_numbers(text, pattern, what)]
+    return [number for _, number in find_hits_and_numbers(text, pattern, what)]
 
 
-def hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, float]]:
-    """The same, each with where it stands."""
-    found = []
-    for place, hit in enumerate(hits(pattern, text), start=1):
-        if place > MOST_NUMBERS:
+def find_hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, float]]:
+    """Return the same numbers, each with its match."""
+    numbers = []
+    for count, hit in enumerate(find_hits(pattern, text), start=1):
+        if count > MOST_NUMBERS:
             raise SanityError(
                 f"{what} is matched more than {MOST_NUMBERS:,} times: let the pattern match a line "
                 "of each step, or name what stands around the number"
             )
-        found.append((hit, number_of(hit.text, f"{what}, match {place}")))
-        if (whole := whole_number(pattern, text, hit)) != hit.text:
+        numbers.append((hit, parse_printed_number(hit.text, f"{what}, match {count}")))
+        if (complete := complete_number(pattern, text, hit)) != hit.text:
             raise SanityError(
-                f"{what}, match {place} is {whole}, of which the pattern reads {hit.text} alone: "
-                "let its ( ) match the whole number"
+                f"{what}, match {count} is {complete}, of which the pattern reads {hit.text} "
+                "alone: let its ( ) match the whole number"
             )
-    for hit in missed(pattern, text, found=(hit for hit, _ in found)):
+    for hit in find_missed(pattern, text, hits=(hit for hit, _ in numbers)):
         line = text.count("\n", 0, hit.number_start) + 1
         where = f"{what}: the pattern passes over line {line}, whose number"
-        number_of(hit.text, where)
+        parse_printed_number(hit.text, where)
         raise SanityError(f"{where} is {hit.text}: let its ( ) match it too")
-    if not found:
+    if not numbers:
         raise SanityError(
             f"{what} is never matched: {pattern} finds nothing in {len(text.splitlines())} lines. "
-            f"{ends_with(text)}"
+            f"{quote_end(text)}"
         )
-    return found
+    return numbers
 
 
-def step_of(text: str, what: str) -> int:
-    """The number of a step. Raises SanityError."""
+def parse_step(text: str, what: str) -> int:
+    """Parse the number of a step. Raises SanityError."""
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 10):
         raise SanityError(f"{what}: a step is {text[:60]!r}, which is no number of a step")
     return int(text)
 
 
-def ends_with(text: str) -> str:
-    """The last lines of a text, for a message."""
+def quote_end(text: str) -> str:
+    """Return a sentence that quotes the last lines of a text."""
     lines = [line.strip()[:200] for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return "There is nothing in it."
     return f"It ends: {' / '.join(lines[-TAIL_LINES:])}"
 
 
-def by_column(text: str, columns: Mapping[str, str]) -> dict[str, list[float]]:
-    """The numbers in columns of a table with a head, by what is asked for; empty cells are none.
+def read_columns(text: str, columns: Mapping[str, str]) -> dict[str, list[float]]:
+    """Return the numbers in columns of a table with a head; empty cells are skipped.
 
-    `columns`: what is asked for -> the column's name. Commas, semicolons or tabs part the cells,
-    whichever the head has most of. Raises SanityError.
+    `columns`: the metric's name -> the column's. The cells are separated by commas, semicolons or
+    tabs, whichever the head has most of. Raises SanityError.
     """
     head, _, _ = text.lstrip("\ufeff").partition("\n")
     delimiter = max(",;\t", key=head.count)
     rows = csv.reader(io.StringIO(text.lstrip("\ufeff")), delimiter=delimiter, strict=True)
     try:
-        names = [name.strip() for name in next(rows, [])]
-        for asked, column in columns.items():
-            if column not in names:
+        head_names = [name.strip() for name in next(rows, [])]
+        for name, column in columns.items():
+            if column not in head_names:
                 raise SanityError(
-                    f"{asked}: there is no column {column!r}; there are "
-                    f"{', '.join(filter(None, names)) or 'none'}"
+                    f"{name}: there is no column {column!r}; there are "
+                    f"{', '.join(filter(None, head_names)) or 'none'}"
                 )
-        places = {asked: names.index(column) for asked, column in columns.items()}
-        found: dict[str, list[float]] = {asked: [] for asked in columns}
+        column_indices = {name: head_names.index(column) for name, column in columns.items()}
+        numbers: dict[str, list[float]] = {name: [] for name in columns}
         for row in rows:
-            for asked, place in places.items():
-                if place < len(row) and row[place].strip():
-                    where = f"{columns[asked]} in line {rows.line_num}"
-                    found[asked].append(number_of(row[place].strip(), where))
+            for name, column_index in column_indices.items():
+                if column_index < len(row) and row[column_index].strip():
+                    where = f"{columns[name]} in line {rows.line_num}"
+                    numbers[name].append(parse_printed_number(row[column_index].strip(), where))
     except csv.Error as error:
         raise SanityError(f"line {rows.line_num} is no row of a table: {error}") from None
-    for asked, column in columns.items():
-        if not found[asked]:
-            raise SanityError(f"{asked}: the column {column} holds no number")
-    return found
+    for name, column in columns.items():
+        if not numbers[name]:
+            raise SanityError(f"{name}: the column {column} holds no number")
+    return numbers
 
 
-def documents(text: str) -> list[Any]:
-    """The JSON document in `text`, or one a line. Raises SanityError."""
+def parse_documents(text: str) -> list[Any]:
+    """Parse the JSON document in `text`, or one in each line. Raises SanityError."""
     try:
         return [json.loads(text)]
     except (ValueError, RecursionError) as error:
@@ -126,20 +126,20 @@ def documents(text: str) -> list[Any]:
         raise SanityError(f"it is neither JSON nor JSON lines: {whole}") from None
 
 
-def by_name(found: list[Any], dotted: str, what: str) -> list[float]:
-    """The numbers at a dotted name (`results.0.loss`) of each document that has it: one, or a list.
+def read_dotted_name(documents: list[Any], dotted: str, what: str) -> list[float]:
+    """Return the numbers at a dotted name (`results.0.loss`) of each document that has it.
 
-    Raises SanityError.
+    There may be one number or a list. Raises SanityError.
     """
     values: list[float] = []
     missing = ""
-    for place, document in enumerate(found, start=1):
+    for line, document in enumerate(documents, start=1):
         try:
-            value = _at(document, dotted)
+            value = _look_up(document, dotted)
         except LookupError as error:
             missing = missing or str(error.args[0])
             continue
-        where = f"{dotted} in line {place}" if len(found) > 1 else dotted
+        where = f"{dotted} in line {line}" if len(documents) > 1 else dotted
         for number in value if isinstance(value, list) else [value]:
             values.append(parse_number(number, where))
     if not values:
@@ -147,34 +147,34 @@ def by_name(found: list[Any], dotted: str, what: str) -> list[float]:
     return values
 
 
-def _at(document: Any, dotted: str) -> Any:
-    """LookupError says where the way ended, and what would have been there."""
-    way: list[str] = []
+def _look_up(document: Any, dotted: str) -> Any:
+    """Return the value at a dotted name. LookupError says where it ends and which names exist."""
+    path: list[str] = []
     for name in dotted.split("."):
         if isinstance(document, dict) and name in document:
             document = document[name]
         elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
             document = document[int(name)]
         else:
-            raise LookupError(f"there is no {dotted!r}{_there(document, way)}")
-        way.append(name)
+            raise LookupError(f"there is no {dotted!r}{_describe_known_names(document, path)}")
+        path.append(name)
     return document
 
 
-def _there(document: Any, way: list[str]) -> str:
-    place = f" in {'.'.join(way)}" if way else ""
+def _describe_known_names(document: Any, path: list[str]) -> str:
+    where = f" in {'.'.join(path)}" if path else ""
     if isinstance(document, dict):
-        known = ", ".join(list(_names(document))[:12])
-        return f";{place} there are {known or 'no names at all'}"
-    return f";{place} there is {type(document).__name__} {json.dumps(document)[:40]}"
+        names = ", ".join(list(_names(document))[:12])
+        return f";{where} there are {names or 'no names at all'}"
+    return f";{where} there is {type(document).__name__} {json.dumps(document)[:40]}"
 
 
 def _names(document: dict[str, Any]) -> Iterator[str]:
     yield from document
 
 
-def text_of(content: bytes, name: str) -> str:
-    """A file that is to be text. Raises SanityError where it is not UTF-8."""
+def decode_text(content: bytes, name: str) -> str:
+    """Decode a file that should be text. Raises SanityError if it is not UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:

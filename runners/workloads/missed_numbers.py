@@ -1,85 +1,85 @@
-"""Numbers that stand in a text where a pattern looks for one, and that it does not read. Pure.
+"""Finds numbers in a text that a pattern misses although its surroundings match. No I/O.
 
-`speed: ([\\d.]+)` passes over `speed: nan`, and of `speed: 1.2e+03` it reads 1.2. Whoever takes the
-last match, or the mean of all, would get a wrong value and not know it.
+`speed: ([\\d.]+)` passes over `speed: nan`, and of `speed: 1.2e+03` it reads 1.2. The last match,
+or the mean of all, would be a wrong value without any sign of it.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-from runners.workloads.patterns import STEP, Hit, hits, matches, of_lines
+from runners.workloads.patterns import STEP, Hit, compile_by_lines, find_hits, find_matches
 
 NOT_FINITE = r"[-+]?(?i:nan|inf(?:inity)?)\b"
 SIGNED = r"[-+](?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 PASSED_OVER = rf"{NOT_FINITE}|{SIGNED}"
-"""What a pattern of digits passes over, and what is a number for certain."""
+"""Texts that a pattern of digits passes over and that certainly are numbers."""
 LIKE_A_NUMBER = rf"{PASSED_OVER}|(?i:none|null|n/?a)\b|\*{{3,}}|-{{2,}}|\d[\d.,']*(?:[eE][-+]?\d+)?"
-"""These too, and what programs print in a number's place."""
+"""These too, and texts that programs print instead of a number."""
 EXPONENT = re.compile(r"[eE][-+]?\d+(?!\w)")
 MORE_DIGITS = re.compile(r"[.,']?\d|[eE][-+]?\d")
 BEFORE_A_SIGN = " \t\n=:([,;|"
 
 
-def missed(
-    pattern: str, text: str, instead: str = PASSED_OVER, *, found: Iterable[Hit] | None = None
+def find_missed(
+    pattern: str, text: str, instead: str = PASSED_OVER, *, hits: Iterable[Hit] | None = None
 ) -> Iterator[Hit]:
-    """Yield each place where `pattern` would match if its number were `instead`, and does not.
+    """Yield each place where `pattern` would match if its number were `instead`, but does not.
 
-    Nothing for a pattern without anything around its number. `found` is all that it matches in
-    `text`, where that is known. Raises PatternError.
+    Nothing for a pattern without anything around its number. `hits` are all its matches in `text`,
+    if they are known already. Raises PatternError.
     """
-    read = [(hit.start, hit.end) for hit in (hits(pattern, text) if found is None else found)]
-    begin, end = number_span(pattern)
+    spans = [(hit.start, hit.end) for hit in (find_hits(pattern, text) if hits is None else hits)]
+    begin, end = find_number_span(pattern)
     around = pattern[:begin].removesuffix("(") + pattern[end:].removeprefix(")")
     if not around.strip():
         return
-    place = 0
-    for hit in matches(of_lines(pattern[:begin] + instead + pattern[end:]), text):
-        while place < len(read) and read[place][1] <= hit.start:
-            place += 1
-        if place == len(read) or hit.end <= read[place][0]:
+    index = 0
+    for hit in find_matches(compile_by_lines(pattern[:begin] + instead + pattern[end:]), text):
+        while index < len(spans) and spans[index][1] <= hit.start:
+            index += 1
+        if index == len(spans) or hit.end <= spans[index][0]:
             yield hit
 
 
-def whole_number(pattern: str, text: str, hit: Hit) -> str:
+def complete_number(pattern: str, text: str, hit: Hit) -> str:
     """Return the number that `hit` reads with the sign or the exponent that it leaves out."""
     before, after = hit.number_start - 1, EXPONENT.match(text, hit.number_end)
     sign = ""
     if before >= 0 and text[before] == "-" and hit.text[:1].isdigit():
-        begin, _ = number_span(pattern)
+        begin, _ = find_number_span(pattern)
         is_a_sign = before == 0 or text[before - 1] in BEFORE_A_SIGN
-        # Whoever writes a hyphen there means it: `layer -(\\d+)`.
+        # A hyphen in the pattern is no sign: `layer -(\\d+)`.
         sign = "-" * (is_a_sign and not pattern[:begin].removesuffix("(").endswith("-"))
     exponent = after[0] if after and hit.text[-1:].isdigit() else ""
     return f"{sign}{hit.text}{exponent}"
 
 
-def goes_on(text: str, hit: Hit) -> bool:
-    """Whether digits, or an exponent, follow where the pattern ends with its number."""
+def is_continued(text: str, hit: Hit) -> bool:
+    """Return whether digits or an exponent follow where the pattern ends with its number."""
     return hit.end == hit.number_end and MORE_DIGITS.match(text, hit.number_end) is not None
 
 
-def number_span(pattern: str) -> tuple[int, int]:
+def find_number_span(pattern: str) -> tuple[int, int]:
     """Return where the content of the group around the number begins and ends.
 
-    Of a pattern that `patterns.check` accepts: it has one such group, which holds no other but
-    perhaps the step's.
+    For a pattern that `patterns.check_pattern` accepts: it has one such group, which contains no
+    other but perhaps the step's.
     """
     groups: list[int] = []  # where the content of each open group begins; 0: not the number's
     place = 0
     while place < len(pattern):
         letter = pattern[place]
         if pattern.startswith(r"\Q", place):
-            place = _after(pattern, r"\E", place + 2)
+            place = _skip_past(pattern, r"\E", place + 2)
             continue
         if letter == "\\":
             place += 2
             continue
         if letter == "[":
-            place = _after_class(pattern, place)
+            place = _skip_class(pattern, place)
             continue
         if letter == "(":
-            opening = _opening(pattern, place)
+            opening = _read_opening(pattern, place)
             groups.append(place + len(opening) if _is_number(opening) else 0)
             place += len(opening)
             continue
@@ -89,8 +89,8 @@ def number_span(pattern: str) -> tuple[int, int]:
     raise ValueError(f"{pattern} has no group around a number")
 
 
-def _opening(pattern: str, place: int) -> str:
-    """A group's beginning up to its content: `(`, `(?P<name>`; of others `(` and `(?`."""
+def _read_opening(pattern: str, place: int) -> str:
+    """Return a group's beginning up to its content: `(` or `(?P<name>`; of other groups `(?`."""
     named = re.compile(r"\(\?P?<\w+>").match(pattern, place)
     if named:
         return named[0]
@@ -101,8 +101,8 @@ def _is_number(opening: str) -> bool:
     return opening == "(" or (opening.endswith(">") and not opening.endswith(f"<{STEP}>"))
 
 
-def _after_class(pattern: str, place: int) -> int:
-    """The place after [...], in which a bracket that comes first stands for itself."""
+def _skip_class(pattern: str, place: int) -> int:
+    """Return the position after [...], in which a bracket that comes first stands for itself."""
     place += 1
     if pattern.startswith("^", place):
         place += 1
@@ -110,12 +110,12 @@ def _after_class(pattern: str, place: int) -> int:
         place += 1
     while place < len(pattern) and pattern[place] != "]":
         if pattern.startswith("[:", place) and ":]" in pattern[place + 2 :]:
-            place = _after(pattern, ":]", place + 2)
+            place = _skip_past(pattern, ":]", place + 2)
         else:
             place += 2 if pattern[place] == "\\" else 1
     return place + 1
 
 
-def _after(pattern: str, end: str, place: int) -> int:
-    found = pattern.find(end, place)
-    return len(pattern) if found < 0 else found + len(end)
+def _skip_past(pattern: str, end: str, place: int) -> int:
+    position = pattern.find(end, place)
+    return len(pattern) if position < 0 else position + len(end)

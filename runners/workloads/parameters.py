@@ -1,4 +1,4 @@
-"""What a researcher may set, and the words in which a wrong value is refused."""
+"""The parameters of workloads: what may be set, how it is checked, and messages if it is wrong."""
 
 import math
 import re
@@ -10,10 +10,11 @@ from typing import Any, Literal
 Value = bool | int | float | str | list[str] | dict[str, str] | list[dict[str, str]]
 
 
-def joined(words: Sequence[str]) -> str:
-    """Words as a person types them: only what would be taken apart or away is quoted."""
+def join_arguments(arguments: Sequence[str]) -> str:
+    """Join arguments as a person types them: quoted only if a shell would change them."""
     return " ".join(
-        word if word and not re.search(r"[\s'\"\\]", word) else shlex.quote(word) for word in words
+        argument if argument and not re.search(r"[\s'\"\\]", argument) else shlex.quote(argument)
+        for argument in arguments
     )
 
 
@@ -27,7 +28,7 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One thing that may be set. The bounds are inclusive."""
+    """A parameter of a workload. The bounds are inclusive."""
 
     name: str
     type: Literal["integer", "number", "choice", "flag", "text", "words", "files", "metrics"]
@@ -38,96 +39,98 @@ class Parameter:
     choices: tuple[str, ...] = ()
     unit: str = ""
     longest: int = 500  # characters of a text, or of all words together
-    group: str = ""  # what a form puts together under one heading
-    label: str = ""  # where the name with spaces for underscores would not do
+    group: str = ""  # the heading under which a form shows it
+    label: str = ""  # if it differs from the name with spaces for underscores
     when: tuple[str, tuple[str, ...]] | None = None
-    """Another parameter and those of its values with which this one means anything."""
+    """Another parameter and those of its values for which this one has a meaning."""
 
-    def clean(self, given: object) -> Value:
-        """The value as the program gets it; text as a form sends it is understood.
+    def clean(self, value: object) -> Value:
+        """Return the value as the program gets it, also from text as a form sends it.
 
-        Raises ValueError with a message that names the limit and what was given.
+        Raises ValueError with a message that names the limit and the value.
         """
         if self.type == "choice":
-            if given not in self.choices:
-                raise ValueError(f"must be one of {', '.join(self.choices)}; got {given!r}")
-            return str(given)
+            if value not in self.choices:
+                raise ValueError(f"must be one of {', '.join(self.choices)}; got {value!r}")
+            return str(value)
         if self.type == "flag":
-            return self._flag(given)
+            return self._parse_flag(value)
         if self.type == "text":
-            return self._text(given)
+            return self._parse_text(value)
         if self.type == "words":
-            return self._words(given)
+            return self._parse_words(value)
         unit = f" {self.unit}" if self.unit else ""
         try:
-            number = self._number(given)
+            number = self._parse_number(value)
         except (ValueError, OverflowError):
             kind = "a whole number" if self.type == "integer" else "a number"
-            raise ValueError(f"must be {kind}{unit and f' of{unit}'}; got {given!r}") from None
+            raise ValueError(f"must be {kind}{unit and f' of{unit}'}; got {value!r}") from None
         if not self.minimum <= number <= self.maximum:
             limits = f"from {self.minimum:.12g} to {self.maximum:.12g}{unit}"
-            raise ValueError(f"must be {limits}; got {given!r}")
+            raise ValueError(f"must be {limits}; got {value!r}")
         return number
 
-    def in_words(self, value: Any) -> str:
-        """The value as pages show it; empty where that is as any of its type."""
+    def describe(self, value: Any) -> str:
+        """Return the value as pages show it; empty if it is shown like others of its type."""
         return ""
 
-    def _flag(self, given: object) -> bool:
+    def _parse_flag(self, value: object) -> bool:
         known = {True: True, False: False, "yes": True, "no": False, "True": True, "False": False}
-        if isinstance(given, bool | str) and given in known:
-            return known[given]
-        raise ValueError(f"must be yes or no; got {given!r}")
+        if isinstance(value, bool | str) and value in known:
+            return known[value]
+        raise ValueError(f"must be yes or no; got {value!r}")
 
-    def _text(self, given: object) -> str:
-        if not isinstance(given, str):
-            raise ValueError(f"must be a text; got {given!r}")
-        if not given.isprintable():
+    def _parse_text(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"must be a text; got {value!r}")
+        if not value.isprintable():
             raise ValueError("must be one line without control characters")
-        if len(given) > self.longest:
-            raise ValueError(f"must have at most {self.longest} characters; it has {len(given)}")
-        return given
+        if len(value) > self.longest:
+            raise ValueError(f"must have at most {self.longest} characters; it has {len(value)}")
+        return value
 
-    def _words(self, given: object) -> list[str]:
-        """A list of words, or text that is split as a shell splits it; nothing is expanded."""
-        if isinstance(given, str):
+    def _parse_words(self, value: object) -> list[str]:
+        """Return a list of words; text is split as a shell splits it, with nothing expanded."""
+        if isinstance(value, str):
             try:
-                given = shlex.split(given)
+                value = shlex.split(value)
             except ValueError as error:
                 raise ValueError(f"cannot be split into words: {error}") from None
-        if not isinstance(given, list | tuple):
-            raise ValueError(f"must be words; got {given!r}")
-        words = [self._text(word) for word in given]
-        if sum(map(len, words)) > self.longest:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"must be words; got {value!r}")
+        arguments = [self._parse_text(argument) for argument in value]
+        if sum(map(len, arguments)) > self.longest:
             raise ValueError(f"must have at most {self.longest} characters")
-        return words
+        return arguments
 
-    def _number(self, given: object) -> int | float:
-        if isinstance(given, bool) or not isinstance(given, int | float | str):
+    def _parse_number(self, value: object) -> int | float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError
         if self.type == "number":
-            return float(given)
-        number = int(given)
-        if isinstance(given, float) and number != given:
+            return float(value)
+        number = int(value)
+        if isinstance(value, float) and number != value:
             raise ValueError
         return number
 
 
-def clean(parameters: tuple[Parameter, ...], given: Mapping[str, object]) -> dict[str, Value]:
-    """A value for each parameter: what was given, checked, else its default.
+def clean_parameters(
+    parameters: tuple[Parameter, ...], values: Mapping[str, object]
+) -> dict[str, Value]:
+    """Return a value for each parameter: the one in `values`, checked, else its default.
 
     Raises ParameterError with a message for each name that is wrong or unknown.
     """
     known = {parameter.name: parameter for parameter in parameters}
     messages = {
         str(name): f"there is no such parameter; there are {', '.join(known)}"
-        for name in given
+        for name in values
         if name not in known
     }
     cleaned: dict[str, Value] = {}
     for name, parameter in known.items():
         try:
-            cleaned[name] = parameter.clean(given.get(name, parameter.default))
+            cleaned[name] = parameter.clean(values.get(name, parameter.default))
         except ValueError as error:
             messages[name] = str(error)
     if messages:

@@ -1,7 +1,7 @@
-"""Regular expressions of users, which look for one number each in what a program printed.
+"""Regular expressions of users, each of which finds one number in a program's output.
 
 RE2 matches in time linear in the text, so that no pattern can keep a worker busy for ever. What it
-has not for that reason (look-around, back references) is refused in words, with the place.
+lacks for that reason (look-around, back references) is refused with a message and the position.
 """
 
 import re
@@ -14,7 +14,7 @@ import re2
 
 LONGEST = 500  # characters of a pattern
 STEP = "step"
-r"""The name of a second group, which says of which step a number is: `(?P<step>\d+)`."""
+r"""The name of a second group, which matches the step of a number: `(?P<step>\d+)`."""
 NOT_IN_RE2 = (
     (
         r"\(\?<?[=!]",
@@ -32,7 +32,7 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where a pattern has matched: all of it, and its number as it stands there."""
+    """A match of a pattern: where it is, and its number as text."""
 
     start: int
     end: int
@@ -40,61 +40,61 @@ class Hit:
     number_end: int
     text: str
     step: str = ""
-    """What the group `step` has matched."""
+    """The text that the group `step` has matched."""
 
 
-def check(pattern: str) -> None:
-    """Raises PatternError unless the pattern can be used and surrounds one number with ( )."""
-    _compiled(pattern)
+def check_pattern(pattern: str) -> None:
+    """Raise PatternError unless the pattern can be used and surrounds one number with ( )."""
+    _compile(pattern)
 
 
-def hits(pattern: str, text: str) -> Iterator[Hit]:
-    """Every match in `text`, in order. `^` and `$` are the ends of lines. Raises PatternError."""
-    yield from matches(_compiled(pattern), text)
+def find_hits(pattern: str, text: str) -> Iterator[Hit]:
+    """Yield all matches in `text`; `^` and `$` match at the ends of lines. Raises PatternError."""
+    yield from find_matches(_compile(pattern), text)
 
 
-def names_steps(pattern: str) -> bool:
-    """Whether a group `step` stands beside the number. Raises PatternError."""
-    return STEP in _compiled(pattern).groupindex
+def has_step_group(pattern: str) -> bool:
+    """Return whether the pattern has a group `step` beside the number. Raises PatternError."""
+    return STEP in _compile(pattern).groupindex
 
 
-def matches(compiled: Any, text: str) -> Iterator[Hit]:
-    """The same of a pattern that RE2 has read, with its one group and perhaps that of the step."""
+def find_matches(compiled: Any, text: str) -> Iterator[Hit]:
+    """Yield all matches of a compiled pattern with one group and perhaps that of the step."""
     step = compiled.groupindex.get(STEP, 0)
     group = 2 if step == 1 else 1
-    for found in compiled.finditer(text):
-        start, end = found.span(group)
+    for match in compiled.finditer(text):
+        start, end = match.span(group)
         if start >= 0:
-            said = (found[step] or "") if step else ""
-            yield Hit(found.start(), found.end(), start, end, found[group].strip(), said)
+            step_text = (match[step] or "") if step else ""
+            yield Hit(match.start(), match.end(), start, end, match[group].strip(), step_text)
 
 
-def plain(content: bytes) -> str:
-    """A program's output as text of lines: progress bars end theirs with carriage returns."""
+def normalize_lines(content: bytes) -> str:
+    """Return output as lines of text; progress bars end theirs with carriage returns."""
     return content.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def of_lines(pattern: str) -> Any:
-    """Return the pattern as RE2 reads it, `^` and `$` being the ends of lines. Raises re2.error."""
-    return re2.compile(f"(?m){pattern}", _quietly())
+def compile_by_lines(pattern: str) -> Any:
+    """Return the compiled pattern; `^` and `$` match at the ends of lines. Raises re2.error."""
+    return re2.compile(f"(?m){pattern}", _make_quiet_options())
 
 
-def _quietly() -> Any:
+def _make_quiet_options() -> Any:
     options = re2.Options()
     options.log_errors = False
     return options
 
 
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     if not pattern:
         raise PatternError("it is empty")
     if len(pattern) > LONGEST:
         raise PatternError(f"it has {len(pattern)} characters; at most {LONGEST} are read")
     try:
-        re2.compile(pattern, _quietly())
-        compiled = of_lines(pattern)
+        re2.compile(pattern, _make_quiet_options())
+        compiled = compile_by_lines(pattern)
     except re2.error as error:
-        raise PatternError(_why(pattern, error)) from None
+        raise PatternError(_explain_error(pattern, error)) from None
     except UnicodeEncodeError as error:
         raise PatternError(f"character {error.start + 1} is half of a character") from None
     if len(re.findall(rf"\(\?P?<{STEP}>", pattern)) > 1:
@@ -109,26 +109,26 @@ def _compiled(pattern: str) -> Any:
     return compiled
 
 
-def _why(pattern: str, error: Exception) -> str:
-    """RE2's reason, with the place in the pattern, counted from 1."""
+def _explain_error(pattern: str, error: Exception) -> str:
+    """Return RE2's message, with the position in the pattern, counted from 1."""
     for unknown, does, cure in NOT_IN_RE2:
-        if found := re.search(unknown, pattern):
-            where = f"at character {found.start() + 1}, {found[0]}"
-            return f"{where} {does}, which is not known here. {cure}"
+        if match := re.search(unknown, pattern):
+            position_text = f"at character {match.start() + 1}, {match[0]}"
+            return f"{position_text} {does}, which is not known here. {cure}"
     (reason,) = error.args
-    said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-    what, _, part = said.partition(": ")
-    place = _place(pattern, part)
-    if place < 0:
-        return said
-    return f"at character {place + 1}: {what} ({part})" if part != what else said
+    message = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    what, _, part = message.partition(": ")
+    position = _find_position(pattern, part)
+    if position < 0:
+        return message
+    return f"at character {position + 1}: {what} ({part})" if part != what else message
 
 
-def _place(pattern: str, part: str) -> int:
-    """Where `part`, of which RE2 says that it is wrong, begins; -1 where nobody knows."""
+def _find_position(pattern: str, part: str) -> int:
+    """Return where `part`, which RE2 calls wrong, begins in the pattern; -1 if unknown."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            re.compile(pattern)  # Python counts, where it stumbles over the same
+            re.compile(pattern)  # if Python finds the same error, it names the position
     except re.error as error:
         if error.pos is not None:
             return error.pos

@@ -1,4 +1,4 @@
-"""Reading what a run reported, with suspicion: sanity comes before performance."""
+"""Reads the numbers that a run has reported, and refuses those that cannot be right."""
 
 import json
 import math
@@ -15,7 +15,7 @@ MOST_NAMES = 1000  # of metrics or series: each becomes a row, and no page shows
 
 
 class SanityError(Refused):
-    """A result that must not become a number on a page; the message says what is wrong with it."""
+    """A result that must not be shown or compared; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class Metric:
 
 @dataclass(frozen=True)
 class Result:
-    """What one run measured: metrics and series with their units, and seconds by phase."""
+    """The numbers of one run: metrics and series with their units, and seconds by phase."""
 
     measurements: dict[str, tuple[float, str]]
     series: dict[str, tuple[str, list[float]]]
     phases: dict[str, float]
     facts: dict[str, Any]
     steps: dict[str, list[int]] = field(default_factory=dict)
-    """Of series whose values are means of several steps: the last step of each."""
+    """For series whose values are means of several steps: the last step of each value."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Metrics that cannot be known, because only the end of a file came home, and why."""
+    """Metrics that are unknown because only the end of a file was fetched, and the reason."""
     note: str = ""
-    """What whoever uses these numbers has to know, in a sentence."""
+    """A sentence that users of these numbers have to know."""
 
 
 def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) -> Result:
-    """The content of `result.json`. Raises SanityError unless every number in it can be used."""
+    """Parse the content of `result.json`. Raises SanityError unless all its numbers can be used."""
     document = parse(content)
     check_schema(document, "result")
     units = {metric.name: metric.unit for metric in metrics}
@@ -76,7 +76,7 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
 
 
 def parse(content: bytes | None) -> dict[str, Any]:
-    """A JSON object. Raises SanityError for anything else."""
+    """Parse a JSON object. Raises SanityError for anything else."""
     if content is None:
         raise SanityError("the run left no result")
     try:
@@ -89,7 +89,7 @@ def parse(content: bytes | None) -> dict[str, Any]:
 
 
 def check_schema(document: Mapping[str, Any], what: str) -> None:
-    """Raise SanityError unless the document is of the schema that is read here."""
+    """Raise SanityError unless the document has schema 1, the only known one."""
     schema = document.get("schema")
     if isinstance(schema, bool) or schema != 1:  # true equals 1 in Python
         raise SanityError(f"the {what} has schema {short(schema)}; schema 1 is known")
@@ -117,7 +117,7 @@ def _entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
 
 
 def check_count(table: Mapping[str, Any], name: str) -> None:
-    """Raise SanityError for more metrics or series than anybody means."""
+    """Raise SanityError for more metrics or series than MOST_NAMES."""
     if len(table) > MOST_NAMES:
         raise SanityError(f"{len(table)} {name} were reported, and at most {MOST_NAMES} are kept")
 
@@ -138,20 +138,20 @@ def _numbers(values: Any, name: str) -> list[float]:
 
 
 def parse_name(name: Any) -> str:
-    """A name as databases and pages take it. Raises SanityError."""
+    """Return a name that databases and pages accept. Raises SanityError."""
     if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise SanityError(f"{short(name)} is no name: a text of at most {LONGEST_NAME} characters")
     return name
 
 
 def short(value: Any) -> str:
-    """A value as a message repeats it."""
+    """Return a value as messages repeat it."""
     text = repr(value)
     return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
 
 
 def parse_number(value: Any, name: str) -> float:
-    """A number of a JSON document that can be computed with. Raises SanityError with its `name`."""
+    """Return a finite number of a JSON document. Raises SanityError with its `name`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SanityError(f"{name} is {short(value)}, which is not a number")
     try:

@@ -1,7 +1,7 @@
-"""Rates that a program prints as the mean of all its steps so far, as tf_cnn_benchmarks does.
+"""Computes the rates between rates that are means of all steps so far, as of tf_cnn_benchmarks.
 
-The last one is the rate of all steps. What happened between two of them is the difference of the
-times that they stand for.
+The last printed rate is that of all steps. The time between two of them is the difference of the
+times that they imply.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 COARSEST = 0.01
-"""A trace of steps that rounding alone could move by more than this share is not drawn."""
+"""Times per step that rounding alone could change by more than this share are not shown."""
 
 
 def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float) -> list[float]:
@@ -38,10 +38,10 @@ def whole_intervals(steps: Sequence[int], times: Sequence[float]) -> tuple[list[
 
 
 def is_fine_enough(steps: Sequence[int], rates: Sequence[float], *, printed_step: float) -> bool:
-    """Whether rates in steps of `printed_step` leave each time per step to within `COARSEST`.
+    """Return whether rates rounded to `printed_step` give each time per step within `COARSEST`.
 
-    A cumulated mean of k steps that is known to half a digit leaves k / (later - earlier) times as
-    much doubt in the steps since the last one.
+    The rounding error of a mean over k steps is multiplied by k / (later - earlier) in the steps
+    since the last mean.
     """
     half = printed_step / 2
     for earlier, later, rate in zip([0, *steps], steps, rates, strict=False):
@@ -53,9 +53,9 @@ def is_fine_enough(steps: Sequence[int], rates: Sequence[float], *, printed_step
 def rates_between(
     steps: Sequence[int], rates: Sequence[float], *, printed_step: float
 ) -> tuple[list[int], list[float]]:
-    """Return the last step of each interval, and its rate; nothing where digits are too few.
+    """Return the last step of each interval, and its rate; empty lists if digits are too few.
 
-    Raises ValueError where these are no running means of one run.
+    Raises ValueError if these are no running means of one run.
     """
     for earlier, later in zip([0, *steps], steps, strict=False):
         if later <= earlier:

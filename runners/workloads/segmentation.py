@@ -1,4 +1,4 @@
-"""`segmentation`: a class for every pixel of aerial images, the job of seed 000's Table 3."""
+"""`segmentation`: a network that gives each pixel of aerial images one of six classes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from runners.payload.training.tiles import STRIDE
 from runners.workloads.base import TIMES, Batch, Processes, Workload
-from runners.workloads.cnn import BATCH, LENGTH, Cnn, replicas_refused
+from runners.workloads.cnn import BATCH, LENGTH, Cnn, why_not_on_replicas
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
 TILES = "Tiles and network"
-OF_CNN = {one.name: one for one in Cnn.parameters}
+CNN_PARAMETERS = {parameter.name: parameter for parameter in Cnn.parameters}
 FROM_FILES = ("data", ("hdf5",))
 MADE = ("data", ("made",))
 
@@ -36,7 +36,7 @@ class Segmentation(Workload):
             help="made: regions with colours and checks under noise, the same bytes for the same "
             "seed. hdf5: two files in data_directory.",
         ),
-        replace(OF_CNN["data_directory"], group=TILES, when=FROM_FILES),
+        replace(CNN_PARAMETERS["data_directory"], group=TILES, when=FROM_FILES),
         Parameter(
             name="train_file",
             group=TILES,
@@ -114,8 +114,8 @@ class Segmentation(Workload):
             help="Of the network's first stage. Published: 64, which is ResNet50; with less it is "
             "as deep, and thinner, and a laptop trains it.",
         ),
-        replace(OF_CNN["batch_size"], default=16, unit="tiles", help="Tiles in one step."),
-        OF_CNN["batch_per"],
+        replace(CNN_PARAMETERS["batch_size"], default=16, unit="tiles", help="Tiles in one step."),
+        CNN_PARAMETERS["batch_per"],
         Parameter(
             name="learning_rate",
             group=BATCH,
@@ -125,7 +125,7 @@ class Segmentation(Workload):
             maximum=1e9,
             help="Of Adam; its other settings are those of Keras.",
         ),
-        OF_CNN["precision"],
+        CNN_PARAMETERS["precision"],
         Parameter(
             name="epochs",
             group=LENGTH,
@@ -135,7 +135,7 @@ class Segmentation(Workload):
             maximum=100_000,
             help="How often to go through the tiles and their copies. Published: 20.",
         ),
-        replace(OF_CNN["burn_in"], default=5),
+        replace(CNN_PARAMETERS["burn_in"], default=5),
         Parameter(
             name="evaluate_every",
             group=LENGTH,
@@ -159,7 +159,7 @@ class Segmentation(Workload):
             "windows that overlap by half; put together from held-out tiles. 0: none.",
         ),
         *(
-            OF_CNN[name]
+            CNN_PARAMETERS[name]
             for name in ("framework", "parallel", "deterministic", "threads", "seed", "seeds")
         ),
     )
@@ -198,39 +198,41 @@ class Segmentation(Workload):
     def refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
-        """Why a job with these parameters cannot run at this scale; each with its cure."""
-        asked = {one.name: one.default for one in cls.parameters} | dict(parameters)
-        found = replicas_refused(asked, max(nodes * gpus, processes, 1))
-        if asked["data"] == "hdf5" and not asked["data_directory"]:
-            found.append("data=hdf5 needs a data_directory.")
-        if asked["data"] == "made":
-            found += _made_refused(asked, max(nodes * gpus, processes, 1))
-        return found
+        """Return why a job with these parameters cannot run at this scale; each with its cure."""
+        settings = {parameter.name: parameter.default for parameter in cls.parameters} | dict(
+            parameters
+        )
+        reasons = why_not_on_replicas(settings, max(nodes * gpus, processes, 1))
+        if settings["data"] == "hdf5" and not settings["data_directory"]:
+            reasons.append("data=hdf5 needs a data_directory.")
+        if settings["data"] == "made":
+            reasons += _check_synthetic(settings, max(nodes * gpus, processes, 1))
+        return reasons
 
 
-def _made_refused(asked: Mapping[str, Any], replicas: int) -> list[str]:
-    """What is known before tiles are there: they are made as the parameters say."""
-    found = []
-    side, samples = asked["tile_size"], asked["samples"] // 2 * 2
+def _check_synthetic(settings: Mapping[str, Any], replicas: int) -> list[str]:
+    """Return why tiles cannot be made with these parameters: sentences, each with a cure."""
+    reasons = []
+    side, samples = settings["tile_size"], settings["samples"] // 2 * 2
     if side % STRIDE:
-        found.append(
+        reasons.append(
             f"A tile_size of {side} cannot be divided by the network's deepest stride: choose a "
             f"multiple of {STRIDE}."
         )
-    if 0 < asked["predict_size"] < side:
-        found.append(
-            f"A predict_size of {asked['predict_size']} is less than one tile: choose {side} or "
+    if 0 < settings["predict_size"] < side:
+        reasons.append(
+            f"A predict_size of {settings['predict_size']} is less than one tile: choose {side} or "
             "more, or 0 for none."
         )
-    batch = asked["batch_size"] * (replicas if asked["batch_per"] == "GPU" else 1)
+    batch = settings["batch_size"] * (replicas if settings["batch_per"] == "GPU" else 1)
     if batch > samples:
-        found.append(
+        reasons.append(
             f"A batch of {batch} tiles for the whole job is more than the {samples} of an epoch: "
             "choose a smaller batch or more samples."
         )
-    elif asked["burn_in"] >= asked["epochs"] * (samples // batch):
-        found.append(
-            f"A burn_in of {asked['burn_in']} steps leaves none of the "
-            f"{asked['epochs'] * (samples // batch)} steps of all epochs: make it shorter."
+    elif settings["burn_in"] >= settings["epochs"] * (samples // batch):
+        reasons.append(
+            f"A burn_in of {settings['burn_in']} steps leaves none of the "
+            f"{settings['epochs'] * (samples // batch)} steps of all epochs: make it shorter."
         )
-    return found
+    return reasons

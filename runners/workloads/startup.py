@@ -37,7 +37,11 @@ class Startup(Workload):
             help="Started one after the other in each step (/bin/true); 0: none.",
             label="Programs",
         ),
-        *(one for one in stepping(steps=11, burn_in=1) if one.name in ("steps", "burn_in")),
+        *(
+            parameter
+            for parameter in stepping(steps=11, burn_in=1)
+            if parameter.name in ("steps", "burn_in")
+        ),
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),
@@ -62,5 +66,7 @@ class Startup(Workload):
 
     @classmethod
     def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
-        without = parameters.get("forks") == 0
-        return tuple(one for one in cls.metrics if not (without and one.name == "fork_time"))
+        has_no_forks = parameters.get("forks") == 0
+        return tuple(
+            metric for metric in cls.metrics if not (has_no_forks and metric.name == "fork_time")
+        )

@@ -9,7 +9,7 @@ from runners.workloads.results import Metric
 
 
 class TfCnnBenchmarks(Workload):
-    """What others have run. Two throughputs stand side by side: they differ by up to 2 %."""
+    """Runs of others. They have two throughputs, which differ by up to 2 %."""
 
     kind = "tf_cnn_benchmarks"
     label = "TensorFlow's benchmark of convolutional networks"
@@ -38,5 +38,5 @@ class TfCnnBenchmarks(Workload):
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
-        """Raises ParameterError: there is nothing that one could set."""
+        """Raise ParameterError: such a workload cannot be run, and has no parameters."""
         raise ParameterError({"kind": "this workload is only known from imported logs"})

@@ -233,7 +233,7 @@ for number in recorder.steps(10**9):
         wait_until(lambda: lines.exists() and lines.stat().st_size > 0)
         kill_all_of(process.pid)
         assert process.wait(timeout=60) == -signal.SIGKILL
-        found = COMMAND.so_far(ran.left, ran.parameters).series
+        found = COMMAND.read_partial(ran.left, ran.parameters).series
         unit, times = found["step_time"]
         assert unit == "s"
         assert 0 < sum(times) <= 10

@@ -179,7 +179,9 @@ def test_the_file_system_of_a_place_is_known() -> None:
 def test_every_part_has_a_rate_that_rests_on_its_time() -> None:
     parts = {part for several in files.PARTS.values() for part in several}
     assert {f"{part}_rate" for part in parts} <= set(FILES.rates)
-    assert {FILES.rests_on(f"{part}_rate") for part in parts} == {f"{part}_time" for part in parts}
+    assert {FILES.find_base_series(f"{part}_rate") for part in parts} == {
+        f"{part}_time" for part in parts
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.workloads import SanityError, findings
-from runners.workloads.findings import by_pattern
-from runners.workloads.missed_numbers import missed, number_span
-from runners.workloads.patterns import PatternError, check
+from runners.workloads.findings import find_numbers
+from runners.workloads.missed_numbers import find_missed, find_number_span
+from runners.workloads.patterns import PatternError, check_pattern
 
 SPEED = r"^speed: ([\d.]+)"
 PIECES = ("(", ")", "[", "]", "^", "\\", ":", "?", "|", "*", "{1}", "a", "-", "\n", r"\d", "(?:",
@@ -22,7 +22,7 @@ PIECES = ("(", ")", "[", "]", "^", "\\", ":", "?", "|", "*", "{1}", "a", "-", "\
 def test_a_number_that_is_none_is_not_passed_over(find: str, said: str) -> None:
     log = f"speed: 5.0\nspeed: {said}\nspeed: 6.0\n"
     with pytest.raises(SanityError) as refused:
-        by_pattern(log, find, "speed")
+        find_numbers(log, find, "speed")
     assert str(refused.value) == (
         f"speed: the pattern passes over line 2, whose number is {said}, which is not a finite "
         "number"
@@ -40,7 +40,7 @@ def test_a_number_that_is_none_is_not_passed_over(find: str, said: str) -> None:
 )
 def test_a_sign_or_an_exponent_is_not_lost(find: str, line: str, words: str) -> None:
     with pytest.raises(SanityError) as refused:
-        by_pattern(f"speed: 4.0\n{line}\n", find, "speed")
+        find_numbers(f"speed: 4.0\n{line}\n", find, "speed")
     assert words in str(refused.value)
 
 
@@ -57,26 +57,26 @@ def test_a_sign_or_an_exponent_is_not_lost(find: str, line: str, words: str) -> 
     ],
 )
 def test_what_is_read_whole_is_read_as_before(find: str, log: str, values: list[float]) -> None:
-    assert by_pattern(log, find, "speed") == values
+    assert find_numbers(log, find, "speed") == values
 
 
 def test_a_number_beyond_all_measures_is_refused() -> None:
     with pytest.raises(SanityError, match=r"match 2 is 1.7e\+308, which is beyond anything"):
-        by_pattern("speed: 5\nspeed: 1.7e308\n", r"speed: (\S+)", "speed")
+        find_numbers("speed: 5\nspeed: 1.7e308\n", r"speed: (\S+)", "speed")
 
 
 def test_a_pattern_that_finds_more_than_memory_holds_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(findings, "MOST_NUMBERS", 3)
-    assert by_pattern("1\n2\n3\n", r"(\d)", "speed") == [1.0, 2.0, 3.0]
+    assert find_numbers("1\n2\n3\n", r"(\d)", "speed") == [1.0, 2.0, 3.0]
     with pytest.raises(SanityError, match="speed is matched more than 3 times: let the pattern"):
-        by_pattern("1\n2\n3\n4\n", r"(\d)", "speed")
+        find_numbers("1\n2\n3\n4\n", r"(\d)", "speed")
 
 
 def test_a_long_log_is_looked_through_once() -> None:
     log = "speed: 5.0\n" * 50_000 + "speed: nan\n"
-    assert [log.count("\n", 0, hit.start) for hit in missed(SPEED, log)] == [50_000]
+    assert [log.count("\n", 0, hit.start) for hit in find_missed(SPEED, log)] == [50_000]
 
 
 SEVERAL = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
@@ -86,13 +86,13 @@ SEVERAL = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
 def test_the_number_of_whatever_pattern_is_known(before: str, number: str, after: str) -> None:
     pattern = f"{before}({number}){after}"
     try:
-        check(pattern)
+        check_pattern(pattern)
     except PatternError:
         return
-    begin, end = number_span(pattern)
+    begin, end = find_number_span(pattern)
     options = re2.Options()
     options.log_errors = False
     groups = re2.compile(pattern, options).groups
     emptied = re2.compile(pattern[:begin] + pattern[end:], options)
     assert groups - emptied.groups == re2.compile(pattern[begin:end], options).groups
-    list(missed(pattern, "a nan 5\n-1.0\n"))
+    list(find_missed(pattern, "a nan 5\n-1.0\n"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runners.payload import payload_files
 from runners.payload.recorder import Recorder, ResultError
 from runners.workloads import SanityError
-from runners.workloads.reports import read_report, series_so_far
+from runners.workloads.reports import read_partial_series, read_report
 
 REPORT = "tare-result.json"
 
@@ -106,7 +106,7 @@ import os; os._exit(9)
 """
     run(tmp_path, program, code=9)
     assert set(left(tmp_path)) == {REPORT, REPORT + "l"}
-    assert series_so_far(left(tmp_path), REPORT, {})["loss"] == ("1", [0, 0, 1, 1, 2, 2])
+    assert read_partial_series(left(tmp_path), REPORT, {})["loss"] == ("1", [0, 0, 1, 1, 2, 2])
 
 
 def test_a_place_that_cannot_be_written_ends_no_program(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_numbers_that_are_not_finite_end_a_series_that_is_looked_at(tmp_path: Pa
     for value in (1.0, 2.0, float("nan"), 3.0):
         recorder.step(loss=value)
     recorder.save()
-    assert series_so_far(left(tmp_path), REPORT, {})["loss"] == ("1", [1.0, 2.0])
+    assert read_partial_series(left(tmp_path), REPORT, {})["loss"] == ("1", [1.0, 2.0])
     assert b"NaN" not in left(tmp_path)[REPORT + "l"]
 
 
@@ -132,7 +132,7 @@ def test_whatever_was_left_is_read_or_refused_in_words(noise: bytes, cut: int) -
         b'{"step": {"step_time": 0.5}}\n{"metric": "a", "value": 1}\n{"phase": "x", "seconds": 1}\n'
     )
     for content in (noise, lines[:cut], lines[:cut] + noise):
-        found = series_so_far({REPORT: content}, REPORT, {})
+        found = read_partial_series({REPORT: content}, REPORT, {})
         assert all(isinstance(value, float) for _, values in found.values() for value in values)
         with suppress(SanityError):
             read_report({REPORT: content}, REPORT, {})
@@ -164,4 +164,4 @@ def test_a_name_that_no_row_could_hold_is_refused(part: str, name: str) -> None:
     document = json.dumps({"schema": 1, part: {name: entry}}).encode()
     with pytest.raises(SanityError, match="is no name"):
         read_report({REPORT: document}, REPORT, {})
-    assert series_so_far({REPORT: document}, REPORT, {}) == {}
+    assert read_partial_series({REPORT: document}, REPORT, {}) == {}

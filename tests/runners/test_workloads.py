@@ -14,7 +14,7 @@ from runners.workloads import (
     Parameter,
     ParameterError,
     Workload,
-    in_repeat,
+    choose_repeat_seed,
 )
 
 # `command` says nothing of its own before somebody has named a program: see test_command.py.
@@ -150,17 +150,17 @@ SEEDED = [kind for kind in OURS if "seed" in {one.name for one in WORKLOADS[kind
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10_000), st.sampled_from(SEEDED))
 def test_a_seed_stays_or_goes_on_from_repeat_to_repeat(seed: int, repeat: int, kind: str) -> None:
     kept = WORKLOADS[kind].clean({"seed": seed})
-    assert in_repeat(kept, repeat) == kept
+    assert choose_repeat_seed(kept, repeat) == kept
     other = WORKLOADS[kind].clean({"seed": seed, "seeds": OTHER_SEEDS})
-    assert in_repeat(other, 1) == other
-    following = in_repeat(other, repeat + 1)
+    assert choose_repeat_seed(other, 1) == other
+    following = choose_repeat_seed(other, repeat + 1)
     assert following == {**other, "seed": (seed + repeat) % 2**32}
     assert WORKLOADS[kind].clean(following) == following, "it is a seed that may be asked for"
 
 
 @pytest.mark.parametrize("parameters", [{}, {"seeds": OTHER_SEEDS}, {"steps": 3, "seed": 1}])
 def test_parameters_without_a_choice_of_seeds_stay_as_they_are(parameters: dict[str, Any]) -> None:
-    assert in_repeat(parameters, 7) == parameters
+    assert choose_repeat_seed(parameters, 7) == parameters
 
 
 @workloads

@@ -149,7 +149,7 @@ def test_more_series_than_anybody_means_are_no_result() -> None:
     content = json.dumps({**GOOD, "series": series}).encode()
     with pytest.raises(SanityError, match="1001 series were reported"):
         CNN.read(left(content), {})
-    assert CNN.so_far({"result.json": content}, {}).series == {}
+    assert CNN.read_partial({"result.json": content}, {}).series == {}
     lines = b"".join(b'{"series": "loss %d", "values": [1]}\n' % at for at in range(1001))
     with pytest.raises(SanityError, match="1001 series were reported"):
         read_report({"tare-result.jsonl": lines}, "tare-result.json", {})
