@@ -139,7 +139,7 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
 
     With `trained`, its runs also have the losses and spreads that further panels show.
     """
-    from experiments.comparisons.step_summaries import note
+    from experiments.comparisons.step_summaries import add_step_summary
     from experiments.models import Job, Measurement, Run, Series, Snapshot
     from tests.factories import NOON, EnvironmentFactory, LaunchedFactory, WorkloadFactory
 
@@ -193,7 +193,11 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
                     runs.append(run)
                     numbers.append(Measurement(run=run, metric="step_time", value=value, unit="s"))
                     steps = [value * draw.lognormvariate(0, 0.02) for _ in range(STEPS)]
-                    series.append(note(Series(run=run, metric="step_time", values=steps, unit="s")))
+                    series.append(
+                        add_step_summary(
+                            Series(run=run, metric="step_time", values=steps, unit="s")
+                        )
+                    )
                     if trained:
                         run.spec = {"workload": {"kind": "cnn", "parameters": {"seed": repeat}}}
                         spread = {"step_time_sd": statistics.stdev(steps), "tail_ratio": 1.05}
@@ -202,7 +206,11 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
                             for (name, number), unit in zip(spread.items(), "s1", strict=True)
                         ]
                         losses = [draw.lognormvariate(0, 0.1) for _ in range(STEPS)]
-                        series.append(note(Series(run=run, metric="loss", values=losses, unit="1")))
+                        series.append(
+                            add_step_summary(
+                                Series(run=run, metric="loss", values=losses, unit="1")
+                            )
+                        )
     for rows in (jobs, runs, numbers, series):
         type(rows[0]).objects.bulk_create(rows)
     return int(experiment.pk)

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.comparisons import Group, compare_experiment
-from experiments.comparisons.step_summaries import note
+from experiments.comparisons.step_summaries import add_step_summary
 from experiments.models import Environment, Experiment, Measurement
 from tests.factories import (
     ContainerFactory,
@@ -62,7 +62,7 @@ class Made:
                 run=run, metric="images_per_second", value=32 / mean, unit="images/s"
             )
             series = SeriesFactory.build(run=run, values=values)
-            (note(series) if look else series).save()
+            (add_step_summary(series) if look else series).save()
         return self
 
     @property

@@ -194,7 +194,7 @@ def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
 
 def _training(comparison: ExperimentComparison) -> Iterator[str]:
     """How it was seen to that the environments did the same work."""
-    found = [one for group in comparison.trained for one in group.held]
+    found = [one for group in comparison.trained for one in group.compared_trainings]
     if not found:
         return
     counts = Counter(str(one.outcome) for one in found)

@@ -15,9 +15,9 @@ from experiments.access.sharing import Sharing
 from experiments.comparisons.published_tables import (
     MOST_BYTES,
     Preview,
-    as_kept,
     preview,
-    reading_of,
+    reading_from_row,
+    reading_to_row,
 )
 from experiments.models import PublishedTable, User
 from experiments.statistics import numbers
@@ -142,7 +142,7 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     def reading(self) -> Reading:
         """What was said in this form; of the columns, what differs from what it showed."""
         if not self.is_bound:
-            return reading_of(self.instance.reading)
+            return reading_from_row(self.instance.reading)
         cleaned = getattr(self, "cleaned_data", {})
         return Reading(
             _roles(self.data),
@@ -188,7 +188,7 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         return list(ROLE_WORDS.items())
 
     def save(self, commit: bool = True) -> PublishedTable:
-        self.instance.reading = as_kept(self.reading)
+        self.instance.reading = reading_to_row(self.reading)
         row: PublishedTable = super().save(commit)
         return row
 

@@ -11,7 +11,7 @@ from dashboard.charts import Figure, accuracy_curves, interval_trace, step_trace
 from dashboard.charts.phases import css_of, in_order
 from experiments.comparisons.accuracies import target_of
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
-from experiments.comparisons.step_summaries import found_in
+from experiments.comparisons.step_summaries import read_steady_state
 from experiments.models import Run, Series
 from experiments.snapshots import flatten
 from experiments.statistics import numbers
@@ -156,7 +156,7 @@ def _evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
 
 
 def _trace(row: Series, burn_in: int, mark: int) -> Trace:
-    found = found_in(row)
+    found = read_steady_state(row)
     words: dict[str, Any] = {"unit": row.unit, "metric": row.metric.replace("_", " "), "mark": mark}
     if row.steps and found is None:
         figure = interval_trace(row.values, row.steps, **words)

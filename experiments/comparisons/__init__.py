@@ -1,4 +1,4 @@
-"""What the runs say, and published tables: computed each time somebody looks, never stored."""
+"""Comparisons of runs and of published tables: computed each time one is shown, never stored."""
 
 from experiments.comparisons.comparison import (
     Comparison,

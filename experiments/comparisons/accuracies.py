@@ -1,4 +1,4 @@
-"""What the trainings were worth: accuracy by environment, its difference, and the time it took."""
+"""The accuracies of trainings by environment, their differences, and the time they took."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TIME_TO_ACCURACY = "time_to_accuracy"
 
 
 def target_of(parameters: Mapping[str, Any]) -> float:
-    """Return the accuracy that a workload asks for, a share; 0 where it asks for none."""
+    """Return the accuracy that a workload has to reach, as a share; 0 for none."""
     try:
         return float(parameters.get("target_accuracy") or 0)
-    except (TypeError, ValueError):  # a catalogue's row that was written past its form
+    except (TypeError, ValueError):  # a row of the catalogue that was written without its form
         return 0.0
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation of n runs; one run has no SD, none has neither."""
+    """Mean and standard deviation of n runs; the SD needs two runs, the mean one."""
 
     n: int
     mean: float | None
@@ -41,22 +41,22 @@ class Spread:
 
 @dataclass(frozen=True)
 class Reached:
-    """One environment's trainings."""
+    """The accuracy that one environment's trainings reached, and their times."""
 
     environment: str
     accuracy: Spread
     """In percentage points."""
     seconds: Spread
-    """From the beginning to the end of a run, by the clock."""
+    """Wall-clock time from the beginning to the end of a run."""
     to_target: Spread
     """Seconds of training until the target; n is how many runs reached it."""
     pair: PointsPair | None
-    """Against the baseline; None for the baseline itself."""
+    """The difference to the baseline; None for the baseline itself."""
 
 
 @dataclass(frozen=True)
 class Accuracies:
-    """One kind of accuracy of one workload at one scale."""
+    """One kind of accuracy of one workload at one scale, by environment."""
 
     cell: Mapping[str, str]
     metric: str
@@ -76,9 +76,9 @@ class _Arm:
 
 
 def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
-    """Return a table for every workload, scale and accuracy that runs have measured; two queries.
+    """Return a table for each workload, scale and accuracy that runs have measured; two queries.
 
-    Of the runs that the last planned look has judged; before the first one there is none.
+    Only runs that an interim analysis has judged count; before the first one there are none.
     """
     experiment, environments = comparison.experiment, comparison.environments
     judged = list(comparison.stage.judgements)
@@ -106,18 +106,18 @@ def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
             "run__ended_at",
         )
     )
-    found: dict[tuple[str, str, str, str], dict[str, _Arm]] = {}
+    arms_by_table: dict[tuple[str, str, str, str], dict[str, _Arm]] = {}
     times: dict[tuple[str, str, str], list[float]] = {}
     for workload, scale, metric, unit, name, uid, block, value, began, ended in rows:
         if metric == TIME_TO_ACCURACY:
             times.setdefault((workload, scale, name), []).append(value)
             continue
-        arms = found.setdefault((workload, scale, metric, unit), {})
+        arms = arms_by_table.setdefault((workload, scale, metric, unit), {})
         arm = arms.setdefault(name, _Arm())
         arm.samples.append(Sample(run=uid, block=str(block + 1), environment=name, value=value))
         if began and ended:
             arm.seconds.append((ended - began).total_seconds())
-    if not found:
+    if not arms_by_table:
         return []
     targets = {
         name: target_of(parameters)
@@ -125,7 +125,7 @@ def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     }
     return [
         _table(experiment, environments, *key, arms, times, targets.get(key[0], 0.0))
-        for key, arms in found.items()
+        for key, arms in arms_by_table.items()
     ]
 
 

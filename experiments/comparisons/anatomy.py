@@ -12,21 +12,21 @@ from experiments.models import Run
 
 @dataclass(frozen=True)
 class Body:
-    """The runs of one environment: seconds as medians over them.
+    """The phases of one environment, in seconds: medians over its runs.
 
-    A phase that some runs have not gone through took them no time.
+    A phase that a run did not go through counts as 0 s.
     """
 
     environment: str
     runs: int
     phases: Mapping[str, float]
     total: float
-    """The median of whole runs, which medians of phases need not add up to."""
+    """The median of whole runs; the medians of phases need not add up to it."""
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """One workload at one scale, the baseline first."""
+    """The phases of one workload at one scale, the baseline first."""
 
     workload: str
     scale: str
@@ -38,9 +38,9 @@ class Anatomy:
 
 
 def anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
-    """Return the phases of each workload and scale that runs have told of; one query.
+    """Return the phases of each workload and scale whose runs reported any; one query.
 
-    Of the runs that the last planned look has judged; before the first one there is none.
+    Only runs that an interim analysis has judged count; before the first one there are none.
     """
     judged = list(comparison.stage.judgements)
     if not judged:
@@ -55,13 +55,20 @@ def anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
         .order_by("workload__name", "scale")
         .values_list("workload__name", "scale", "environment__name", "phases")
     )
-    found: dict[tuple[str, str], dict[str, list[dict[str, float]]]] = {}
+    phases_by_group: dict[tuple[str, str], dict[str, list[dict[str, float]]]] = {}
     for workload, scale, environment, phases in runs:
-        found.setdefault((workload, scale), {}).setdefault(environment, []).append(phases)
+        phases_by_group.setdefault((workload, scale), {}).setdefault(environment, []).append(phases)
     names = comparison.environments
     return [
-        Anatomy(*cell, [_body(name, told[name]) for name in names if name in told])
-        for cell, told in found.items()
+        Anatomy(
+            *cell,
+            [
+                _body(name, phases_by_environment[name])
+                for name in names
+                if name in phases_by_environment
+            ],
+        )
+        for cell, phases_by_environment in phases_by_group.items()
     ]
 
 

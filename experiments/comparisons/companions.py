@@ -1,6 +1,7 @@
-"""What other tests say about the runs of a comparison, beside its verdicts.
+"""Results of other tests on the runs of a comparison, shown beside its verdicts.
 
-Apart from `comparisons`, because arranging runs ten thousand times takes longer than a page may.
+They are computed apart from the comparison because ten thousand permutations of its runs take
+longer than a page may.
 """
 
 from __future__ import annotations
@@ -16,55 +17,55 @@ from experiments.statistics.robust import Robustness, robustness
 
 @dataclass(frozen=True)
 class Companions:
-    """Of one pair, with the group that it stands in."""
+    """The other tests of one pair, with the pair's group."""
 
     group: Group
     pair: Pair
     robustness: Robustness
 
 
-def companions(found: Comparison) -> list[Companions]:
-    """Return one for each pair of the comparison."""
+def companions(comparison: Comparison) -> list[Companions]:
+    """Return the other tests of each pair of the comparison that has single runs."""
     return [
-        Companions(group, pair, robustness(pair, _judged(found, group, pair)))
-        for group in found.groups
+        Companions(group, pair, robustness(pair, _judged_samples(comparison, group, pair)))
+        for group in comparison.groups
         if group.samples
         for pair in group.pairs
     ]
 
 
-def worth_asking(found: Comparison) -> bool:
-    """Whether any pair has enough runs for other tests to tell anything."""
+def worth_asking(comparison: Comparison) -> bool:
+    """Return whether any pair has enough runs for the other tests."""
     return any(
         pair.ci95 is not None
         and (pair.n_blocks if pair.paired else min(pair.n_baseline, pair.n_environment)) >= FEWEST
-        for group in found.groups
+        for group in comparison.groups
         if group.samples
         for pair in group.pairs
     )
 
 
-def companion_rows(found: Comparison) -> list[dict[str, Any]]:
-    """Return one row a pair, for JSON; points of plots can be drawn again from the runs."""
+def companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one row for each pair, for JSON, without the points of plots: the runs have these."""
     return [
         {
-            **one.group.cell,
-            **asdict(one.robustness),
+            **companion.group.cell,
+            **asdict(companion.robustness),
             "normality": [
                 {"of": checked.of, "n": checked.n, "w": checked.w, "p": checked.p}
-                for checked in one.robustness.normality
+                for checked in companion.robustness.normality
             ],
-            "sentence": one.robustness.sentence,
+            "sentence": companion.robustness.sentence,
         }
-        for one in companions(found)
+        for companion in companions(comparison)
     ]
 
 
-def _judged(found: Comparison, group: Group, pair: Pair) -> list[Sample]:
-    """The samples that the pair's verdict rests on: those of the look that gave it."""
-    if not isinstance(found, ExperimentComparison) or not pair.look:
+def _judged_samples(comparison: Comparison, group: Group, pair: Pair) -> list[Sample]:
+    """Return the samples of the interim analysis that gave the pair its verdict."""
+    if not isinstance(comparison, ExperimentComparison) or not pair.look:
         return group.samples
-    looks = found.stage.looks
+    looks = comparison.stage.looks
     if pair.look.number in (0, len(looks)):
         return group.samples
     repeats = looks[pair.look.number - 1]

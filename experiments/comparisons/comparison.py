@@ -1,4 +1,4 @@
-"""What is compared, wherever its numbers come from, and the rows that are exported of it."""
+"""Comparisons, wherever their numbers come from, and the rows that are exported of them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from experiments.statistics.values import ALPHA
 
 @dataclass(frozen=True)
 class Group:
-    """One cell in all its environments: what is compared with each other, and how it came out.
+    """One configuration in all its environments: the runs, and each pair with its result.
 
-    Samples and pairs name environments by their names, which are unique on a cluster and in a
-    table.
+    Samples and pairs refer to environments by name: names are unique on a cluster and in a table.
     """
 
     cell: Mapping[str, str]
-    """What is alike in the group: {"workload": "blas", "scale": "1x1"}; a table has its labels."""
+    """The configuration: {"workload": "blas", "scale": "1x1"}; the labels of a table's row."""
     metric: Measured
     samples: list[Sample]
     """Every single run; empty where only means are known."""
     pairs: list[Pair]
     problem: str = ""
-    """Why nothing can be compared, in words."""
+    """Why nothing can be compared."""
     warm_ups: WarmUps | None = None
-    """How its runs start; None where nobody has seen their steps, or where these do not matter."""
+    """The start-ups of its runs; None where no steps were recorded, or they do not matter."""
     trained: Trainings | None = None
-    """How its trainings ended; None where no run recorded a loss."""
+    """The ends of its trainings; None where no run recorded a loss."""
 
     @property
     def values(self) -> list[str]:
-        """The cell in words; a bare number says what it counts: "ResNet50", "gpus 4"."""
+        """Return the configuration's values; a bare number has its name: "ResNet50", "gpus 4"."""
         return [
             f"{name} {value}" if value.replace(".", "").isdigit() else value
             for name, value in self.cell.items()
@@ -48,35 +47,35 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The cell as a sentence names it: "blas, 1x1"."""
+        """Return the configuration as a sentence names it: "blas, 1x1"."""
         return ", ".join(self.values)
 
     @property
-    def held(self) -> list[Alike]:
-        """What its trainings were, each held against the baseline's."""
+    def compared_trainings(self) -> list[Alike]:
+        """Return the results of its trainings, each compared with the baseline's."""
         known = self.trained or Trainings()
-        both = (*known.losses, *known.accuracies)
-        return [one for one in both if one.environment != one.baseline]
+        trainings = (*known.losses, *known.accuracies)
+        return [training for training in trainings if training.environment != training.baseline]
 
     @property
     def title(self) -> str:
-        """The cell with its metric, as a heading: "blas · 1x1 · step_time"."""
+        """Return the configuration with its metric, as a heading: "blas · 1x1 · step_time"."""
         return " · ".join(filter(None, (*self.values, self.metric.name)))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What every comparison is, wherever its numbers come from: pages and exports show these."""
+    """A comparison of environments, of any source, as pages and exports show it."""
 
     runs_have_pages: ClassVar = False
     """Whether a sample's `run` is the uid of a run in the database."""
     key: str
-    """What its files and plots are called by."""
+    """The part of the names of its files and plots that is its own."""
     question: str
     margin: float
     paired: bool
     environments: list[str]
-    """By name, the baseline first: the order of their symbols and colours."""
+    """Names, the baseline first: the order of their symbols and colours."""
     groups: list[Group]
 
     @property
@@ -89,42 +88,42 @@ class Comparison:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many pairs have which verdict, the most frequent first."""
-        return _ranked(pair.verdict for pair in self.pairs)
+        """Return how many pairs have each verdict, the most frequent first."""
+        return _count_by_frequency(pair.verdict for pair in self.pairs)
 
     @property
     def stamps(self) -> dict[str, int]:
-        """How many pairs have which stamp, the most frequent first."""
-        return _ranked(stamp for pair in self.pairs for stamp in pair.stamps)
+        """Return how many pairs have each stamp, the most frequent first."""
+        return _count_by_frequency(stamp for pair in self.pairs for stamp in pair.stamps)
 
     @cached_property
     def everywhere(self) -> list[Everywhere]:
-        """What all groups together say about each environment; empty where there is one."""
+        """Return the result of all groups together for each environment; empty for one group."""
         return everywhere(self.pairs)
 
     @property
     def alpha(self) -> float:
-        """The level of every verdict."""
+        """Return the level of every verdict."""
         return next((pair.alpha for pair in self.pairs), ALPHA)
 
     @property
     def levels(self) -> tuple[str, str]:
-        """Of the intervals that decide about a difference and about equivalence: 95 % and 90 %."""
+        """Return the levels of the intervals for difference and for equivalence: 95 %, 90 %."""
         return numbers.level(1 - self.alpha), numbers.level(1 - 2 * self.alpha)
 
     @cached_property
     def marks(self) -> dict[str, int]:
-        """Environment's name -> the index by which it keeps its symbol and colour."""
+        """Return the index of each environment's symbol and colour, by its name."""
         return {name: index for index, name in enumerate(self.environments)}
 
     @property
     def about(self) -> dict[str, Any]:
-        """What each exported row begins with."""
+        """Return the columns with which each exported row begins."""
         return {"question": self.question}
 
     @property
     def warm_up_rules(self) -> list[str]:
-        """What is compared of each run's steps, in sentences; empty where nobody has seen them."""
+        """Return sentences on which steps of runs are compared; empty where none were recorded."""
         rules = {group.name: group.warm_ups.rule for group in self.groups if group.warm_ups}
         if len(set(rules.values())) == 1:
             return list(rules.values())[:1]
@@ -132,37 +131,37 @@ class Comparison:
 
     @property
     def trained(self) -> list[Group]:
-        """The groups whose runs have losses."""
+        """Return the groups whose runs have losses."""
         return [group for group in self.groups if group.trained]
 
     @property
     def has_runs(self) -> bool:
-        """Whether single runs are known, and not only means."""
+        """Return whether single runs are known, and not only means."""
         return any(group.samples for group in self.groups)
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there is anything to look at, be it one run."""
+        """Return whether there is anything to show, be it a single run."""
         return any(group.samples or group.pairs for group in self.groups)
 
 
 def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one flat row a pair, with every number of the page, for CSV and JSON."""
+    """Return one flat row for each pair, with every number of the page, for CSV and JSON."""
     return [
         _row(comparison.about, group, pair) for group in comparison.groups for pair in group.pairs
     ]
 
 
 def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one flat row for each environment that several cells say something about."""
+    """Return one flat row for each environment that is compared in several configurations."""
     return [
-        {**comparison.about, **_flat(asdict(one)), "sentence": one.sentence}
-        for one in comparison.everywhere
+        {**comparison.about, **_flat(asdict(summary)), "sentence": summary.sentence}
+        for summary in comparison.everywhere
     ]
 
 
-def _ranked(words: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(words).most_common())
+def _count_by_frequency(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())
 
 
 def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
@@ -175,18 +174,19 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
         **(group.warm_ups.columns(pair) if group.warm_ups else {}),
         **(group.trained.columns(pair.environment) if group.trained else {}),
     }
-    # A table's labels may be called like a column of ours.
+    # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()
     cell = {f"{name} (label)" if name in taken else name: v for name, v in group.cell.items()}
     return {**about, **cell, **rest}
 
 
 def is_decided(pair: Pair) -> bool:
+    """Return whether the pair has a verdict other than inconclusive."""
     return pair.verdict not in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Spread intervals over two columns; join lists of words."""
+    """Return the values with each interval in two columns and each tuple as one text."""
     row: dict[str, Any] = {}
     for name, value in values.items():
         if name == "look":

@@ -13,17 +13,17 @@ from experiments.statistics import Pair, Stamp, numbers
 from experiments.statistics.values import Before, Verdict
 
 EXCLUDED_AFTER = "excluded after a verdict"
-"""What the event says when a run is excluded although its verdict could be read."""
+"""The event of a run that is excluded although a verdict on it could be read."""
 ByAndAt = tuple[str, datetime | None]
 UNKNOWN: ByAndAt = ("", None)
-"""Of a run that was excluded by other means than a page."""
+"""For a run that was excluded without a page, such as in a shell."""
 NAMED = 5
 """More runs than this are counted, not named, in the reason of a stamp."""
 
 
 @dataclass(frozen=True)
 class Exclusion:
-    """One run that has no say because a person said so."""
+    """A run that a person has excluded from every comparison."""
 
     pk: int
     run: str
@@ -40,7 +40,7 @@ class Exclusion:
 
     @property
     def columns(self) -> dict[str, object]:
-        """What the file of runs says of it."""
+        """Return the columns that the exported file of runs has about the exclusion."""
         return {
             "excluded_by": self.by,
             "excluded_at": self.at.isoformat() if self.at else None,
@@ -50,7 +50,7 @@ class Exclusion:
 
     @property
     def words(self) -> str:
-        """The run with who excluded it, when and why, as part of a sentence."""
+        """Return who excluded the run, when and why, as part of a sentence."""
         when = f" on {self.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.at else ""
         by = f" by {self.by}" if self.by else ""
         where = f"{self.environment}, block {self.block}"
@@ -58,7 +58,7 @@ class Exclusion:
 
 
 def counted(also: Collection[int] = (), prefix: str = "run__") -> Q:
-    """Return which runs count: those that succeeded, and `also` these (primary keys)."""
+    """Return the filter for runs that count: those that succeeded, and `also` (primary keys)."""
     succeeded = Q(**{f"{prefix}state": Run.State.SUCCEEDED})
     return succeeded | Q(**{f"{prefix}pk__in": also}) if also else succeeded
 
@@ -81,7 +81,7 @@ def exclusions(experiment: Experiment) -> list[Exclusion]:
     )
     if not rows:
         return []
-    moved: dict[int | None, ByAndAt] = {}
+    excluded_by_and_at: dict[int | None, ByAndAt] = {}
     late = set()
     events = Event.objects.filter(
         experiment=experiment,
@@ -92,11 +92,11 @@ def exclusions(experiment: Experiment) -> list[Exclusion]:
         if what == EXCLUDED_AFTER:
             late.add(run)
         else:
-            moved[run] = (actor or "", time)
-    found = []
+            excluded_by_and_at[run] = (actor or "", time)
+    exclusions_in_order = []
     for pk, uid, workload, scale, environment, block, repeat, why in rows:
-        by, at = moved.get(pk, UNKNOWN)
-        found.append(
+        by, at = excluded_by_and_at.get(pk, UNKNOWN)
+        exclusions_in_order.append(
             Exclusion(
                 pk=pk,
                 run=uid,
@@ -110,25 +110,25 @@ def exclusions(experiment: Experiment) -> list[Exclusion]:
                 after_verdict=pk in late,
             )
         )
-    return found
+    return exclusions_in_order
 
 
 def stamp_excluded(
     pair: Pair, before: Pair | None, late: Sequence[Exclusion], *, problem: str = ""
 ) -> Pair:
-    """Return the pair, stamped if exclusions after a verdict have a part in it.
+    """Return the pair, stamped if exclusions after a verdict took part in it.
 
     `late` are those of its own runs, and `before` is the pair as it is with all late exclusions
     undone, or None where nothing could be compared then, because of `problem`. Without exclusions
-    of its own a pair is stamped where those of other configurations change what Holm's correction
-    says of it.
+    of its own a pair is stamped where those of other configurations change the result of Holm's
+    correction for it.
     """
     holm_changed = before is not None and _after_holm(pair) != _after_holm(before)
     if not late and not holm_changed:
         return pair
     then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
     known = ", ".join(filter(None, (then.words, problem)))
-    whose = _named(late) if late else "They are runs of other configurations."
+    whose = _list_runs(late) if late else "They are runs of other configurations."
     runs = numbers.count(len(late), "run") if late else "Runs"
     was = "was" if len(late) == 1 else "were"
     reason = (
@@ -163,7 +163,7 @@ def _after_holm(pair: Pair) -> bool:
     return Stamp.NOT_AFTER_HOLM not in pair.stamps
 
 
-def _named(late: Sequence[Exclusion]) -> str:
+def _list_runs(late: Sequence[Exclusion]) -> str:
     more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
-    said = "; ".join(one.words for one in late[:NAMED])
-    return f"{said[0].upper()}{said[1:]}{more}."
+    names = "; ".join(exclusion.words for exclusion in late[:NAMED])
+    return f"{names[0].upper()}{names[1:]}{more}."

@@ -1,4 +1,4 @@
-"""What an experiment's runs say: computed each time somebody looks, never stored."""
+"""The comparison of an experiment's runs: computed each time it is shown, never stored."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from experiments.statistics.values import Look
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 TRIED_AGAIN = "tried again after a verdict"
-"""What the event says when a failed job is tried again although its verdict could be read."""
+"""The event of a failed job that is tried again although its verdict could be read."""
 WHY_AGAIN = (
     "A failed job was tried again after a verdict could be read here: whether it was, may have "
     "depended on the verdict."
 )
 
 COLLECTED_AFTER = "collected after a verdict"
-"""What the event says when files arrive so late that a verdict could be read without them."""
+"""The event of files that arrive so late that a verdict could be read without them."""
 WHY_LATE = (
     "Files of a run arrived after a verdict could be read here: it counts now, and did not then."
 )
@@ -46,18 +46,18 @@ WHY_LATE = (
 
 @dataclass(frozen=True)
 class ExperimentComparison(Comparison):
-    """What an experiment's runs say so far."""
+    """The comparison of an experiment's runs so far."""
 
     runs_have_pages: ClassVar = True
     experiment: Experiment
     stage: Stage
-    """How far it is: before the first planned look there are runs, but no pairs."""
+    """The interim analyses: before the first one is due there are runs, but no pairs."""
     exclusions: list[Exclusion]
-    """The runs that persons have excluded; they are among no samples."""
+    """The runs that persons have excluded; no samples contain them."""
     repaired: tuple[int, int]
     """How many blocks a second job has completed, and how many of those on any node."""
     left_out: list[str]
-    """Of imported logs: what one environment ran and the baseline did not, or the reverse."""
+    """Of imported logs: sentences on what only one environment of a pair ran."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class ExperimentComparison(Comparison):
 
     @property
     def has_numbers(self) -> bool:
-        """A pair without any run says nothing that its experiment's page does not."""
+        """Return whether any run counts: pairs without runs show only what the plan shows."""
         return any(group.samples for group in self.groups)
 
     @property
@@ -79,22 +79,22 @@ class ExperimentComparison(Comparison):
 
     @property
     def alpha(self) -> float:
-        """Known before there is a pair."""
+        """Return the level of every verdict, which the plan fixes before there is a pair."""
         return self.stage.level
 
     @property
     def decided(self) -> int:
-        """How many pairs have a verdict that is more than "inconclusive"."""
+        """Return how many pairs have a verdict other than "inconclusive"."""
         return sum(is_decided(pair) for pair in self.pairs)
 
     @property
     def may_stop(self) -> bool:
-        """Whether a person may keep the verdict of the last look and end the rest."""
+        """Return whether a person may keep the latest interim verdict and cancel the rest."""
         return self.stage.waits and not self.stage.cancelled and self.decided > 0
 
 
 def compare_experiment(experiment: Experiment) -> ExperimentComparison:
-    """Compare every environment with the baseline: runs that succeeded, one value each.
+    """Compare every environment with the baseline: the runs that succeeded, one value each.
 
     The number of queries does not depend on how many workloads, scales or runs there are.
     """
@@ -117,15 +117,17 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     ]
 
     def groups(also: Collection[int] = ()) -> list[Group]:
-        """Compare the runs that succeeded, and `also` these."""
+        """Compare the runs that succeeded, and those in `also` (primary keys)."""
         starts = warm_ups(experiment, workloads, metrics, environments, also)
-        samples = _samples(experiment, metrics, starts, also)
-        facts = _facts(experiment, also)
-        differences = {place: _against_baseline(experiment, arms) for place, arms in facts.items()}
+        samples = _read_samples(experiment, metrics, starts, also)
+        facts = _read_facts(experiment, also)
+        differences = {
+            place: _compare_facts_with_baseline(experiment, arms) for place, arms in facts.items()
+        }
         trained = trainings(experiment, environments, also)
-        return _adjusted(
+        return _apply_holm(
             [
-                _group(
+                _compare_group(
                     experiment,
                     stage,
                     {"workload": workload.name, "scale": scale},
@@ -133,7 +135,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
                     arms[workload, scale],
                     samples.get((workload.pk, scale), []),
                     differences.get((workload.pk, scale), {}),
-                    _programs(workload, facts.get((workload.pk, scale), {}), environments),
+                    _describe_programs(workload, facts.get((workload.pk, scale), {}), environments),
                     starts.get((workload.pk, scale)),
                     parity,
                     trained.get((workload.pk, scale)),
@@ -145,14 +147,18 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
             ]
         )
 
-    found = groups()
-    if left_out := [one for one in excluded if one.after_verdict]:
-        before = groups({one.pk for one in left_out})
-        found = [
-            _held_to_exclusions(
-                group, then, [one for one in left_out if one.place == (workload.pk, scale)]
+    compared_groups = groups()
+    if left_out := [exclusion for exclusion in excluded if exclusion.after_verdict]:
+        groups_before = groups({exclusion.pk for exclusion in left_out})
+        compared_groups = [
+            _stamp_late_exclusions(
+                group,
+                group_before,
+                [exclusion for exclusion in left_out if exclusion.place == (workload.pk, scale)],
             )
-            for (workload, scale), group, then in zip(places, found, before, strict=True)
+            for (workload, scale), group, group_before in zip(
+                places, compared_groups, groups_before, strict=True
+            )
         ]
     return ExperimentComparison(
         key=experiment.key,
@@ -160,7 +166,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         margin=experiment.margin,
         paired=experiment.is_paired,
         environments=environments,
-        groups=found,
+        groups=compared_groups,
         experiment=experiment,
         stage=stage,
         exclusions=excluded,
@@ -173,22 +179,22 @@ def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
     name = experiment.primary_metric or kind.primary_of(workload.parameters)
-    return next(one for one in kind.metrics_of(workload.parameters) if one.name == name)
+    return next(metric for metric in kind.metrics_of(workload.parameters) if metric.name == name)
 
 
 def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
-    """Yield one row a run with its measurements: enough to recompute every comparison.
+    """Yield one row for each run with its measurements: enough to recompute every comparison.
 
-    `compared` is the value that the comparison takes, in the metric and after the warm-up of its
+    `compared` is the value that the comparison uses, in the metric and after the warm-up of its
     plan.
     """
     workloads = list(experiment.workloads.all())
     metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
     starts = warm_ups(experiment, workloads, metrics, _baseline_first(experiment))
-    samples = _samples(experiment, metrics, starts)
+    samples = _read_samples(experiment, metrics, starts)
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
-    excluded = {one.run: one.columns for one in exclusions(experiment)}
-    looked_at = {uid: start for group in starts.values() for uid, start in group.starts.items()}
+    excluded = {exclusion.run: exclusion.columns for exclusion in exclusions(experiment)}
+    start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job__repairs", "workload", "environment", "snapshot")
     for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
         numbers = {
@@ -217,11 +223,11 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             **numbers,
             "compared": compared.get(run.uid),
             **excluded.get(run.uid, {}),
-            **(looked_at[run.uid].columns if run.uid in looked_at else {}),
+            **(start_of_run[run.uid].columns if run.uid in start_of_run else {}),
         }
 
 
-def _group(
+def _compare_group(
     experiment: Experiment,
     stage: Stage,
     cell: Mapping[str, str],
@@ -229,7 +235,7 @@ def _group(
     environments: list[str],
     samples: list[Sample],
     differences: Mapping[str, list[str]],
-    programs_said: Mapping[str, str],
+    program_descriptions: Mapping[str, str],
     starts: WarmUps | None,
     parity: Mapping[str, Mapping[str, Any]],
     trained: Trainings | None,
@@ -244,18 +250,18 @@ def _group(
             for name in environments[1:]
         }
 
-    def judge(judgement: Judgement, asked: Sequence[str]) -> list[Pair]:
+    def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:
         looks = len(stage.looks)
         look = Look(number=judgement.number, of=looks, alpha=stage.level) if looks > 1 else None
-        within = [
+        samples_until_then = [
             sample
             for sample in samples
             if judgement.repeats is None or sample.repeat <= judgement.repeats
         ]
         pairs = compare(
-            within,
+            samples_until_then,
             baseline=experiment.baseline.name,
-            environments=asked,
+            environments=judged_environments,
             margin=experiment.margin,
             better=metric.better,
             paired=experiment.is_paired,
@@ -264,91 +270,100 @@ def _group(
             look=look,
         )
         if not judgement.number:
-            pairs = [_stamped(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
+            pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
         return pairs
 
     try:
-        pairs = _first_decided(list(stage.judgements), environments[1:], judge)
-    except ValueError as error:  # a metric chosen to decide may be zero or negative
+        pairs = _keep_first_verdicts(list(stage.judgements), environments[1:], judge)
+    except ValueError as error:  # the chosen metric may be zero or negative
         return Group(cell, metric, samples, [], str(error), starts, trained)
     if tried_again:
-        pairs = [_stamped(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
+        pairs = [_add_stamp(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     if collected_late:
-        pairs = [_stamped(pair, Stamp.COLLECTED_AFTER, WHY_LATE) for pair in pairs]
+        pairs = [_add_stamp(pair, Stamp.COLLECTED_AFTER, WHY_LATE) for pair in pairs]
     if second_jobs and experiment.is_paired:
-        pairs = [_held_to_jobs(pair, samples, second_jobs) for pair in pairs]
+        pairs = [_stamp_across_jobs(pair, samples, second_jobs) for pair in pairs]
     pairs = [
-        _with_software(pair, parity.get(pair.environment), programs_said.get(pair.environment, ""))
+        _add_software(
+            pair, parity.get(pair.environment), program_descriptions.get(pair.environment, "")
+        )
         for pair in pairs
     ]
     if trained:
-        pairs = [_held_to_training(pair, trained) for pair in pairs]
+        pairs = [_stamp_trained_differently(pair, trained) for pair in pairs]
     return Group(cell, metric, samples, pairs, warm_ups=starts, trained=trained)
 
 
-def _first_decided(
+def _keep_first_verdicts(
     judgements: Sequence[Judgement],
     environments: Sequence[str],
     judge: Callable[[Judgement, Sequence[str]], list[Pair]],
 ) -> list[Pair]:
-    """Each environment's pair at the first judgement with a verdict, else at the last one.
+    """Return each environment's pair at the first judgement with a verdict, else at the last one.
 
-    What has come since a look that decided stands beside its verdict, as an estimate.
+    Runs that came after the analysis that decided add an estimate beside its verdict.
     """
-    found: dict[str, Pair] = {}
+    pairs: dict[str, Pair] = {}
     for judgement in judgements:
         for pair in judge(judgement, environments):
-            earlier = found.get(pair.environment)
+            earlier = pairs.get(pair.environment)
             if earlier and earlier.look and is_decided(earlier):
-                found[pair.environment] = _with_later(earlier, earlier.look, pair)
+                pairs[pair.environment] = _add_later_estimate(earlier, earlier.look, pair)
             elif judgement.decides:
-                found[pair.environment] = pair
-    return list(found.values())
+                pairs[pair.environment] = pair
+    return list(pairs.values())
 
 
-def _with_later(pair: Pair, look: Look, now: Pair) -> Pair:
+def _add_later_estimate(pair: Pair, look: Look, now: Pair) -> Pair:
     if now.size == pair.size:
         return pair
     look = replace(look, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
     return replace(pair, look=look)
 
 
-def _with_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -> Pair:
-    """With what the plan keeps of the passport: what was waived stays beside the verdict.
+def _add_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -> Pair:
+    """Return the pair with the parity report of its plan; a waived difference adds a stamp.
 
-    `program` says what the runs found of a program of the user's own; "" where they had none.
+    `program` describes the user's own program as the runs found it; "" where they had none.
     """
     if parity is None:
         return replace(pair, software=program)
     known = parity_reports.known_before(parity, own_program=bool(program))
     pair = replace(pair, software=f"{known} {program}".strip())
     why = parity_reports.why_waived(parity)
-    return _stamped(pair, Stamp.WAIVED, why) if why else pair
+    return _add_stamp(pair, Stamp.WAIVED, why) if why else pair
 
 
-def _held_to_jobs(
+def _stamp_across_jobs(
     pair: Pair, samples: Sequence[Sample], second_jobs: Mapping[str, SecondJob]
 ) -> Pair:
-    """Runs of one block that are of two jobs are further apart: that stands beside any verdict."""
+    """Return the pair, stamped if runs of one block are of two jobs: they are further apart."""
     why = why_across_jobs(pair, samples, second_jobs)
-    return _stamped(pair, Stamp.ACROSS_JOBS, why) if why else pair
+    return _add_stamp(pair, Stamp.ACROSS_JOBS, why) if why else pair
 
 
-def _held_to_training(pair: Pair, trained: Trainings) -> Pair:
-    """A run that trains wrongly is not a fast run: that stands beside any verdict."""
-    for why in trained.amiss(pair.environment)[:1]:
-        pair = _stamped(pair, Stamp.TRAINED_DIFFERENTLY, why)
+def _stamp_trained_differently(pair: Pair, trained: Trainings) -> Pair:
+    """Return the pair, stamped if its environment trained differently: wrong runs are not fast."""
+    for why in trained.reasons_to_stamp(pair.environment)[:1]:
+        pair = _add_stamp(pair, Stamp.TRAINED_DIFFERENTLY, why)
     return pair
 
 
-def _held_to_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) -> Group:
-    """The group, its verdicts stamped where `late` exclusions have a part in them."""
-    then = {pair.environment: pair for pair in before.pairs}
+def _stamp_late_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) -> Group:
+    """Return the group, its verdicts stamped where `late` exclusions took part in them.
+
+    `before` is the same group with all late exclusions undone.
+    """
+    pairs_before = {pair.environment: pair for pair in before.pairs}
     pairs = [
         stamp_excluded(
             pair,
-            then.get(pair.environment),
-            [one for one in late if one.environment in (pair.environment, pair.baseline)],
+            pairs_before.get(pair.environment),
+            [
+                exclusion
+                for exclusion in late
+                if exclusion.environment in (pair.environment, pair.baseline)
+            ],
             problem=before.problem,
         )
         for pair in group.pairs
@@ -356,7 +371,7 @@ def _held_to_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) 
     return replace(group, pairs=pairs)
 
 
-def _stamped(pair: Pair, stamp: Stamp, reason: str) -> Pair:
+def _add_stamp(pair: Pair, stamp: Stamp, reason: str) -> Pair:
     return replace(pair, stamps=(*pair.stamps, stamp), reasons=(*pair.reasons, reason))
 
 
@@ -365,22 +380,22 @@ def _baseline_first(experiment: Experiment) -> list[str]:
     return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
 
 
-def _samples(
+def _read_samples(
     experiment: Experiment,
     metrics: Mapping[int, Metric],
     starts: Mapping[Place, WarmUps],
     also: Collection[int] = (),
 ) -> dict[Place, list[Sample]]:
-    """Return each group's values in the order of the plan, after the warm-up that decides.
+    """Return the values of each group in the order of the plan, after the warm-up that decides.
 
-    Failed, cancelled and excluded runs have no say, but for `also` these.
+    Failed, cancelled and excluded runs do not count, except those in `also`.
     """
     rows = Measurement.objects.filter(
         counted(also),
         run__experiment=experiment,
         metric__in={metric.name for metric in metrics.values()},
     ).order_by("run__job__block", "run__position")
-    found: dict[Place, list[Sample]] = {}
+    samples_by_group: dict[Place, list[Sample]] = {}
     for (
         workload,
         scale,
@@ -415,18 +430,20 @@ def _samples(
             started=began.timestamp() if began else None,
             repeat=repeat,
         )
-        found.setdefault((workload, scale), []).append(sample)
-    return found | {
-        place: group.applied(found[place]) for place, group in starts.items() if place in found
+        samples_by_group.setdefault((workload, scale), []).append(sample)
+    return samples_by_group | {
+        place: group.applied(samples_by_group[place])
+        for place, group in starts.items()
+        if place in samples_by_group
     }
 
 
-def _facts(
+def _read_facts(
     experiment: Experiment, also: Collection[int]
 ) -> dict[Place, dict[str, list[Mapping[str, str]]]]:
-    """Return what snapshots say of the runs, by group and environment.
+    """Return the facts of the runs' snapshots, by group and environment.
 
-    PostgreSQL leaves out facts that are repeated: most runs of an environment have the same.
+    The query drops duplicates: most runs of an environment have the same facts.
     """
     rows = (
         experiment.runs.filter(counted(also, prefix=""), snapshot__isnull=False)
@@ -440,26 +457,30 @@ def _facts(
     return facts
 
 
-def _programs(
+def _describe_programs(
     workload: Workload, facts: Mapping[str, list[Mapping[str, str]]], environments: Sequence[str]
 ) -> dict[str, str]:
-    """Return in words what was inspected of the user's program, by environment."""
+    """Return a description of the user's program, by environment; empty for known workloads."""
     if not KNOWN_WORKLOADS[workload.kind].is_the_users:
         return {}
-    ours = facts.get(environments[0], [])
+    baseline_facts = facts.get(environments[0], [])
     return {
-        name: program_files.describe_programs(ours, facts.get(name, [])) for name in environments
+        name: program_files.describe_programs(baseline_facts, facts.get(name, []))
+        for name in environments
     }
 
 
-def _against_baseline(
+def _compare_facts_with_baseline(
     experiment: Experiment, facts: Mapping[str, list[Mapping[str, str]]]
 ) -> dict[str, list[str]]:
-    ours = facts.get(experiment.baseline.name, [])
-    return {name: snapshots.differences(ours, theirs) for name, theirs in facts.items()}
+    baseline_facts = facts.get(experiment.baseline.name, [])
+    return {
+        name: snapshots.differences(baseline_facts, environment_facts)
+        for name, environment_facts in facts.items()
+    }
 
 
-def _adjusted(groups: list[Group]) -> list[Group]:
+def _apply_holm(groups: list[Group]) -> list[Group]:
     """Correct for the number of questions asked: Holm over all pairs of the experiment."""
     adjusted = iter(holm([pair for group in groups for pair in group.pairs]))
     return [replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups]

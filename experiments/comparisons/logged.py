@@ -1,4 +1,4 @@
-"""Which environments are compared in which configuration: all, or those that have logs."""
+"""The environments that are compared in each configuration: all, or those that have logs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def compared_arms(
 ) -> Arms:
     """Return the environments of each configuration; `environments` begins with the baseline.
 
-    What was planned is there whether it has run or not. Imported logs had no plan of ours: what
-    nobody ran is left out, and an environment stands in the configurations of which it has logs.
+    A planned configuration is included whether it has run or not. Imported logs have no plan: an
+    environment is included in the configurations of which it has logs.
     """
     places = [(workload, scale) for workload in workloads for scale in experiment.scales]
     if not experiment.imported_at:
@@ -38,7 +38,7 @@ def compared_arms(
 
 
 def is_compared(names: Sequence[str], baseline: str) -> bool:
-    """Return whether the baseline and another environment are there."""
+    """Return whether the names are those of the baseline and of another environment."""
     return len(names) > 1 and names[0] == baseline
 
 
@@ -54,7 +54,7 @@ def describe_left_out(arms: Arms, environments: Sequence[str]) -> list[str]:
 
 
 def _alone(arms: Arms, pair: set[str]) -> dict[str, list[str]]:
-    """Return the scales, by workload, at which one of the pair was run."""
+    """Return the scales, by workload, at which only one of the pair was run."""
     alone: defaultdict[str, list[str]] = defaultdict(list)
     for (workload, scale), names in arms.items():
         if len(pair.intersection(names)) == 1:

@@ -1,4 +1,4 @@
-"""Published tables: what a person sees before keeping one, and its comparison ever after."""
+"""Published tables: the preview before one is saved, and the comparison of one that is."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from experiments.statistics.published.sheets import Sheet, read_sheet
 from experiments.statistics.published.tables import Row, Table, read_table
 
 MOST_BYTES = 2_000_000
-"""Of a table that is kept: it is read anew whenever somebody looks."""
+"""Of a saved table: it is read again each time it is shown."""
 MOST_ROWS = 10_000
 MOST_COMPARISONS = 200
 FIRST_ROWS = 10
 BARE = re.compile(r"(bare.?metal|bare|native|host|baseline|no.?container|without.*)", re.IGNORECASE)
-"""What people call the environment that the others are compared with."""
+"""Usual names of the environment with which the others are compared."""
 
 
 @dataclass(frozen=True)
 class TableComparison(Comparison):
-    """What a published table can show."""
+    """The comparison of the environments of a published table."""
 
     row: PublishedTable
     sheet: Sheet
-    """The table as it was given."""
+    """The table as a person entered it."""
     table: Table
     left_out: list[str]
-    """What has no part in it, and why."""
+    """Sentences on what is not compared, and why."""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -50,10 +50,10 @@ class TableComparison(Comparison):
 def compare_published(row: PublishedTable) -> TableComparison:
     """Compare every environment of a table with its baseline.
 
-    TableError, if the text cannot be compared (any more): it was when it was kept.
+    TableError, if the text can no longer be compared: it could when it was saved.
     """
     sheet = read_sheet(row.text)
-    table = read_table(sheet, baseline=row.baseline, reading=reading_of(row.reading))
+    table = read_table(sheet, baseline=row.baseline, reading=reading_from_row(row.reading))
     compared = compare_table(table, baseline=row.baseline, margin=row.margin)
     others = [name for name in table.environments if name != row.baseline]
     return TableComparison(
@@ -70,24 +70,24 @@ def compare_published(row: PublishedTable) -> TableComparison:
     )
 
 
-def reading_of(said: Mapping[str, Any]) -> Reading:
-    """What a row keeps about its table, as the statistics take it."""
-    return Reading(**said)
+def reading_from_row(stored: Mapping[str, Any]) -> Reading:
+    """Return how a table is to be read, from what its row has stored."""
+    return Reading(**stored)
 
 
-def as_kept(reading: Reading) -> dict[str, Any]:
-    """The same, as a row keeps it."""
+def reading_to_row(reading: Reading) -> dict[str, Any]:
+    """Return how a table is to be read, as its row stores it."""
     return asdict(reading) | {"roles": dict(reading.roles)}
 
 
 def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[Group]:
-    """Return a group for each cell with something beside the baseline."""
+    """Return a group for each configuration with any environment beside the baseline."""
     groups = []
     for cell, arms in cells_of(table):
         if set(arms) == {baseline}:
             continue
         rows = [row for arm in arms.values() for row in arm]
-        pairs = [one.pair for one in compared if one.cell == cell]
+        pairs = [comparison.pair for comparison in compared if comparison.cell == cell]
         metric = Measured(table.measured, rows[0].unit, rows[0].better, _label(table.measured))
         samples = samples_of(rows) if table.single_runs else []
         problem = "" if baseline in arms else f"there is no row of {baseline} to compare with."
@@ -96,50 +96,52 @@ def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[G
 
 
 def _label(column: str) -> str:
-    """What is compared, without its unit: "step_time (s)" -> "step time"."""
+    """Return the name of a column without its unit: "step_time (s)" -> "step time"."""
     return unit_of(column)[0].replace("_", " ") or column or "value"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table that is being looked at; `texts` are its fields in the rows shown."""
+    """A column of a previewed table; `texts` are its fields in the rows shown."""
 
     name: str
     role: str
     texts: list[str]
     amiss: list[bool]
-    """Which of them a problem is about."""
+    """For each of the fields, whether a problem is about it."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A table as it is read so far, and what stands against comparing it."""
+    """A table as far as it could be read, and the problems that prevent its comparison."""
 
     columns: list[Column] = field(default_factory=list)
     row_numbers: list[int] = field(default_factory=list)
-    """Of the rows shown, as a spreadsheet counts them: the first, and those with a problem."""
+    """Numbers of the rows shown, as in a spreadsheet: the first, and those with problems."""
     rows: int = 0
     environments: list[str] = field(default_factory=list)
     baseline: str = ""
-    """The one asked for, else the one that looks most like bare metal."""
+    """The requested one, else the one whose name is most like bare metal."""
     first: list[tuple[int, str, str, str]] = field(default_factory=list)
-    """The first rows as they are read: number, cell, environment and value in words."""
+    """The first rows as they are read: number, configuration, environment and value as text."""
     summary: str = ""
     problem: str = ""
     further: list[str] = field(default_factory=list)
-    """What is wrong with other rows."""
+    """Problems of other rows."""
     left_out: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
-    """Columns of which one is compared, where there are several and all are numbers of runs."""
+    """Columns of which one can be compared, where several have a number for each run."""
 
     @property
     def measured(self) -> str:
-        """The column that is compared."""
-        return next((one.name for one in self.columns if one.role in {"mean", "value"}), "")
+        """Return the name of the column that is compared."""
+        return next(
+            (column.name for column in self.columns if column.role in {"mean", "value"}), ""
+        )
 
     @property
     def rest(self) -> int:
-        """How many rows are not shown."""
+        """Return how many rows are not shown."""
         return self.rows - len(self.row_numbers)
 
 
@@ -154,8 +156,8 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
             )
     except TableError as error:
         return Preview(problem=str(error))
-    found: dict[str, Any] = {
-        **_rows_shown(sheet, reading, []),
+    shown: dict[str, Any] = {
+        **_columns_shown(sheet, reading, []),
         "rows": len(sheet.rows),
         "metrics": metrics_of(sheet),
     }
@@ -163,86 +165,92 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
         table = read_table(sheet, baseline=baseline, reading=reading)
     except TableError as error:
         problems = [str(error), *error.others]
-        found |= _rows_shown(sheet, reading, problems)
-        return Preview(**found, problem=problems[0], further=problems[1:])
+        shown |= _columns_shown(sheet, reading, problems)
+        return Preview(**shown, problem=problems[0], further=problems[1:])
     if baseline not in table.environments:
         baseline = suggested_baseline(table.environments)
-    found |= {
+    shown |= {
         "environments": table.environments,
         "baseline": baseline,
-        "first": [_in_words(row) for row in table.rows[:FIRST_ROWS]],
+        "first": [_describe_row(row) for row in table.rows[:FIRST_ROWS]],
     }
     try:
         comparisons = sum(len(arms) - 1 for _, arms in cells_of(table) if baseline in arms)
-        if comparisons > MOST_COMPARISONS:  # looked at before the work is done
+        if comparisons > MOST_COMPARISONS:  # checked before the work is done
             raise TableError(
                 f"These are {comparisons:,} comparisons; a page shows {MOST_COMPARISONS} at most. "
                 "Is a column a label that should be ignored?"
             )
         compared = compare_table(table, baseline=baseline, margin=margin)
     except TableError as error:
-        found |= _rows_shown(sheet, reading, [str(error)])
-        return Preview(**found, problem=str(error))
+        shown |= _columns_shown(sheet, reading, [str(error)])
+        return Preview(**shown, problem=str(error))
     return Preview(
-        **found,
+        **shown,
         summary=_summary(table, compared),
         left_out=left_out(table, baseline=baseline),
     )
 
 
 def suggested_baseline(environments: Sequence[str]) -> str:
-    """Return the environment that is called like bare metal, else the first."""
+    """Return the environment whose name means bare metal, else the first."""
     return next((name for name in environments if BARE.fullmatch(name)), environments[0])
 
 
-def _rows_shown(sheet: Sheet, reading: Reading, problems: Sequence[str]) -> dict[str, Any]:
-    """The first rows, and whichever a problem is about, column by column."""
-    named = {number for problem in problems for number in _rows_named(problem)}
+def _columns_shown(sheet: Sheet, reading: Reading, problems: Sequence[str]) -> dict[str, Any]:
+    """Return the columns and row numbers of a preview: the first rows, and those with problems."""
+    named = {number for problem in problems for number in _row_numbers_in(problem)}
     rows = [row for i, row in enumerate(sheet.rows) if i < FIRST_ROWS or row[0] in named]
     roles = recognise(sheet, reading.roles)
 
-    def amiss(number: int, name: str) -> bool:
+    def has_problem(number: int, name: str) -> bool:
         return any(problem.startswith(f"Row {number}, column {name}:") for problem in problems)
 
     columns = [
         Column(
             name,
             roles[name],
-            [fields[place] for _, fields in rows],
-            [amiss(number, name) for number, _ in rows],
+            [fields[column] for _, fields in rows],
+            [has_problem(number, name) for number, _ in rows],
         )
-        for place, name in enumerate(sheet.header)
+        for column, name in enumerate(sheet.header)
     ]
     return {"columns": columns, "row_numbers": [number for number, _ in rows]}
 
 
-def _rows_named(problem: str) -> list[int]:
-    """The rows at the beginning of a problem: "Row 3, column n: ...", "Rows 2 and 3 are ..."."""
-    found = re.match(r"Rows? ((?:\d+(?:, | and )?)+)", problem)
-    return [int(number) for number in re.findall(r"\d+", found[1])] if found else []
+def _row_numbers_in(problem: str) -> list[int]:
+    """Return the rows that a problem begins with: "Row 3, column n: ...", "Rows 2 and 3 ..."."""
+    numbers_at_start = re.match(r"Rows? ((?:\d+(?:, | and )?)+)", problem)
+    return (
+        [int(number) for number in re.findall(r"\d+", numbers_at_start[1])]
+        if numbers_at_start
+        else []
+    )
 
 
-def _in_words(row: Row) -> tuple[int, str, str, str]:
+def _describe_row(row: Row) -> tuple[int, str, str, str]:
     value = f"{row.mean.value:.10g}"
     if spread := row.sd or row.se:
         value += f" ± {spread.value:.10g}"
-    known = [
+    details = [
         "SD" if row.sd else "SE" if row.se else "",
         f"n = {row.n}" if row.n else numbers.count(row.steps, "step") if row.steps else "",
     ]
-    said = ", ".join(filter(None, known))
-    words = " ".join(filter(None, [value, row.unit, f"({said})" if said else ""]))
-    return row.place.row, ", ".join(filter(None, row.cell)), row.environment, words
+    detail_text = ", ".join(filter(None, details))
+    value_text = " ".join(
+        filter(None, [value, row.unit, f"({detail_text})" if detail_text else ""])
+    )
+    return row.place.row, ", ".join(filter(None, row.cell)), row.environment, value_text
 
 
 def _summary(table: Table, compared: Sequence[Compared]) -> str:
-    """What was understood, in a sentence."""
+    """Return a sentence that says how the table was read."""
     kind = "single runs" if table.single_runs else "means"
     paired = f", paired by {table.columns['block']}" if table.paired else ""
     first = table.rows[0]
     unit = f" in {first.unit}" if first.unit else ""
     better = f", {first.better} is better" if first.better else ""
-    cells = len({tuple(one.cell.items()) for one in compared})
+    cells = len({tuple(comparison.cell.items()) for comparison in compared})
     return (
         f"{numbers.count(len(table.rows), 'value')} read as {kind}{unit}{better}{paired}: "
         f"{numbers.count(len(compared), 'comparison')} in {numbers.count(cells, 'cell')}."

@@ -1,4 +1,4 @@
-"""Blocks that a second job has completed: their runs are further apart than those of others."""
+"""Blocks that a second job has completed: their runs are further apart in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SecondJob:
 
     pk: int
     node: str
-    """The node that it asked for; "" where any was allowed."""
+    """The node that it requested; "" where any was allowed."""
 
 
 def repaired_blocks(experiment: Experiment) -> tuple[int, int]:
@@ -37,7 +37,7 @@ def runs_of_second_jobs(experiment: Experiment) -> dict[str, SecondJob]:
 def why_across_jobs(
     pair: Pair, samples: Sequence[Sample], second_jobs: Mapping[str, SecondJob]
 ) -> str:
-    """Return in how many blocks the two runs of a pair are of two jobs; "" for none."""
+    """Return a sentence on the blocks whose two runs of a pair are of two jobs; "" for none."""
     runs = {(sample.block, sample.environment): sample.run for sample in samples}
     blocks = any_node = 0
     for (block, environment), run in runs.items():

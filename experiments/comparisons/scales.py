@@ -1,4 +1,4 @@
-"""Which groups of a comparison are one workload on more and more GPUs, and what they gain."""
+"""Scaling: the groups of a comparison that are one workload on more and more GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GPUS = re.compile(r"(n|no|num|number)?[ _.]*(of)?[ _.]*gpus?", re.IGNORECASE)
 """Names of a table's column that counts GPUs."""
 FRAMEWORKS = re.compile(r"package (tensorflow|torch|jax|mxnet|numpy)([-_].+)?")
 Rest = tuple[tuple[str, str], ...]
-"""What is alike at all scales of one workload: its name, or a table's other labels."""
+"""What all scales of one workload share: its name, or a table's other labels."""
 
 
 @dataclass(frozen=True)
@@ -32,42 +32,46 @@ class Scaling:
 
     @property
     def kind(self) -> str:
-        """What experts call it; empty where nobody said whose batch it is."""
+        """Return "strong" or "weak"; empty where it is unknown whose batch it is."""
         return {"total": "strong", "per GPU": "weak"}.get(self.batch, "")
 
 
 def scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scaling]:
     """Return every workload that has an environment at two numbers of GPUs or more.
 
-    `batch` is for numbers that do not say it, such as tables. Labels other than the GPUs have to
-    agree: another framework or data set is another workload. Two queries for an experiment, none
-    for a table.
+    `batch` is used where the numbers do not say whose it is, as in tables. Labels other than the
+    GPUs have to agree: another framework or data set is another workload. Two queries for an
+    experiment, none for a table.
     """
-    found: dict[Rest, list[tuple[int, str, Group]]] = {}
+    groups_by_workload: dict[Rest, list[tuple[int, str, Group]]] = {}
     for group in comparison.groups:
-        placed = _placed(group)
-        if placed and group.metric.better:
-            gpus, scale, rest = placed
-            found.setdefault(rest, []).append((gpus, scale, group))
-    several = {rest: groups for rest, groups in found.items() if len({g for g, *_ in groups}) > 1}
+        gpus_scale_and_rest = _scale_of_group(group)
+        if gpus_scale_and_rest and group.metric.better:
+            gpus, scale, rest = gpus_scale_and_rest
+            groups_by_workload.setdefault(rest, []).append((gpus, scale, group))
+    several = {
+        rest: groups
+        for rest, groups in groups_by_workload.items()
+        if len({g for g, *_ in groups}) > 1
+    }
     if not several or not _is_time(comparison):
         return []
     batches: dict[str, Batch] = {}
-    made: Mapping[tuple[str, str, str], str] = {}
+    software_by_arm: Mapping[tuple[str, str, str], str] = {}
     if isinstance(comparison, ExperimentComparison):
         batches = _batches(comparison)
-        made = _made_with(comparison)
+        software_by_arm = _made_with(comparison)
     return [
         scaling
         for rest, groups in several.items()
         for scaling in _scaling(
-            rest, groups, batches.get(dict(rest).get("workload", "")) or batch, made
+            rest, groups, batches.get(dict(rest).get("workload", "")) or batch, software_by_arm
         )
     ]
 
 
 def _is_time(comparison: Comparison) -> bool:
-    """Whether anything may be judged: an experiment keeps its intervals until a planned look."""
+    """Return whether results may be shown: those of an experiment wait for a planned analysis."""
     if not isinstance(comparison, ExperimentComparison):
         return True
     return any(True for _ in comparison.stage.judgements)
@@ -77,23 +81,23 @@ def _scaling(
     rest: Rest,
     groups: Sequence[tuple[int, str, Group]],
     batch: Batch,
-    made: Mapping[tuple[str, str, str], str],
+    software_by_arm: Mapping[tuple[str, str, str], str],
 ) -> Iterator[Scaling]:
     workload = dict(rest).get("workload", "")
     levels = [
         level
         for gpus, scale, group in groups
-        for level in _levels(gpus, scale, group, made, workload)
+        for level in _levels(gpus, scale, group, software_by_arm, workload)
     ]
     metric = groups[0][2].metric
-    found = gains(levels, better=metric.better or "lower", batch=batch)
-    if found:
-        words = (f"{name} {value}" if value.isdigit() else value for name, value in rest if value)
-        yield Scaling(", ".join(words), metric, batch, levels, found)
+    speed_ups = gains(levels, better=metric.better or "lower", batch=batch)
+    if speed_ups:
+        labels = (f"{name} {value}" if value.isdigit() else value for name, value in rest if value)
+        yield Scaling(", ".join(labels), metric, batch, levels, speed_ups)
 
 
-def _placed(group: Group) -> tuple[int, str, Rest] | None:
-    """Return a group's GPUs, its scale in words, and its other labels; None without GPUs."""
+def _scale_of_group(group: Group) -> tuple[int, str, Rest] | None:
+    """Return a group's number of GPUs, its scale, and its other labels; None without GPUs."""
     rest = tuple((name, value) for name, value in group.cell.items() if name != "scale")
     if "scale" in group.cell:
         try:
@@ -103,7 +107,7 @@ def _placed(group: Group) -> tuple[int, str, Rest] | None:
         if scale.is_packed:
             rest += (("instances per node", str(scale.instances_per_node)),)
         if scale.launcher:
-            # Another program around each process: its cost must not pass for that of the GPUs.
+            # A launcher around each process costs time that must not be put down to the GPUs.
             rest += (("launcher", scale.launcher),)
         return (scale.gpus, group.cell["scale"], rest) if scale.gpus else None
     for name, value in rest:
@@ -117,16 +121,16 @@ def _levels(
     gpus: int,
     scale: str,
     group: Group,
-    made: Mapping[tuple[str, str, str], str],
+    software_by_arm: Mapping[tuple[str, str, str], str],
     workload: str,
 ) -> Iterator[Level]:
-    """Yield what each environment did: from its runs, else from the means of its pairs."""
+    """Yield the level of each environment: from its runs, else from the means of its pairs."""
     values: dict[str, list[float]] = {}
     for sample in group.samples:
         values.setdefault(sample.environment, []).append(sample.value)
     for name, runs in values.items():
         if all(value > 0 for value in runs):
-            made_with = made.get((workload, scale, name), "")
+            made_with = software_by_arm.get((workload, scale, name), "")
             yield from_runs(name, gpus, runs, made_with=made_with, scale=scale)
     if values:
         return
@@ -147,7 +151,7 @@ def _batches(comparison: ExperimentComparison) -> dict[str, Batch]:
 
 
 def _made_with(comparison: ExperimentComparison) -> dict[tuple[str, str, str], str]:
-    """Return machine and framework of each cell, in words, as its snapshots tell them."""
+    """Return the CPU and frameworks of each workload, scale and environment, from snapshots."""
     rows = (
         comparison.experiment.runs.filter(state=Run.State.SUCCEEDED, snapshot__isnull=False)
         .order_by()
@@ -155,15 +159,15 @@ def _made_with(comparison: ExperimentComparison) -> dict[tuple[str, str, str], s
         .distinct()
     )
     facts: dict[tuple[str, str, str], dict[str, set[str]]] = {}
-    for workload, scale, environment, known in rows:
-        kept = facts.setdefault((workload, scale, environment), {})
-        for name, value in known.items():
+    for workload, scale, environment, snapshot_facts in rows:
+        relevant_facts = facts.setdefault((workload, scale, environment), {})
+        for name, value in snapshot_facts.items():
             if name == "CPU" or FRAMEWORKS.fullmatch(name):
-                kept.setdefault(name.removeprefix("package "), set()).add(value)
+                relevant_facts.setdefault(name.removeprefix("package "), set()).add(value)
     return {
-        place: "; ".join(
+        arm: "; ".join(
             "/".join(sorted(values)) if name == "CPU" else f"{name} {'/'.join(sorted(values))}"
-            for name, values in sorted(kept.items())
+            for name, values in sorted(relevant_facts.items())
         )
-        for place, kept in facts.items()
+        for arm, relevant_facts in facts.items()
     }

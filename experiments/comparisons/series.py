@@ -1,4 +1,4 @@
-"""What the steps inside the runs of one group say: read for the eye, thinned out, never tested."""
+"""The steps inside the runs of one group, thinned out for plots; nothing here is tested."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ STEP_TIME, LOSS, ACCURACY, ACCURACY_TIME = "step_time", "loss", "accuracy", "acc
 OWN_PLOT = {(STEP_TIME, "s"), (LOSS, "1")}
 EVALUATED = (ACCURACY, ACCURACY_TIME, "accuracy_step")
 MOST_OTHERS = 12
-"""Series beside these that are drawn: a program of the user's may report any number."""
+"""Further series that are drawn: a user's program may report any number of them."""
 PARAMETERS = "run__spec__workload__parameters"
 CHUNK = 50
 """Runs whose series are fetched at once."""
 BINARY = Func(F("values"), function="array_send", output_field=BinaryField())
-"""The values as PostgreSQL holds them: to write them as text and read that takes thrice as long."""
+"""The values in PostgreSQL's binary form: writing and reading text takes three times as long."""
 
 
 @dataclass(frozen=True)
 class Other:
-    """A series that has no plot of its own kind: any number that a program gives step by step."""
+    """A series without a plot of its own kind: any number that a program reports step by step."""
 
     metric: str
     unit: str
     drawn: Losses
-    """Its curves and medians; nothing is compared to the bit."""
+    """Its curves and medians; nothing is compared bit by bit."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """One workload at one scale; what its runs did not record is empty."""
+    """The series of one workload at one scale; what its runs did not record is empty."""
 
     tails: list[Tail]
     losses: Losses
     accuracies: list[Curve]
-    """Shares against seconds of training, an evaluation a point."""
+    """Shares against seconds of training, one point for each evaluation."""
     target: float
-    """The accuracy whose time is asked for; 0: none."""
+    """The accuracy to be reached; 0 for none."""
     is_logged: bool = False
-    """Whether a value is the mean of several steps, as imported logs have it."""
+    """Whether a value is the mean of several steps, as in imported logs."""
     others: list[Other] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """Of these, the series that were too many to be drawn."""
+    """Metrics of further series that are not drawn because there are too many."""
 
 
 def inside(experiment: Experiment, workload: Workload, scale: str) -> Inside:
@@ -102,27 +102,27 @@ def inside(experiment: Experiment, workload: Workload, scale: str) -> Inside:
         baseline_first, "run__environment__name", "run__job__block", "run__position", "metric"
     )
     return Inside(
-        tails=list(_tails(experiment, ordered)) if (STEP_TIME, "s") in sizes else [],
-        losses=_losses(experiment, ordered, *sizes[LOSS, "1"])
+        tails=list(_pool_tails(experiment, ordered)) if (STEP_TIME, "s") in sizes else [],
+        losses=_read_losses(experiment, ordered, *sizes[LOSS, "1"])
         if (LOSS, "1") in sizes
         else Losses(),
-        accuracies=list(_accuracies(ordered)) if ACCURACY_TIME in metrics else [],
+        accuracies=list(_read_accuracies(ordered)) if ACCURACY_TIME in metrics else [],
         target=target_of(workload.parameters),
         is_logged=any(logged for metric, *_, logged in recorded if metric == STEP_TIME),
         others=list(
-            _others(experiment, ordered, {key: sizes[key] for key in others[:MOST_OTHERS]})
+            _read_others(experiment, ordered, {key: sizes[key] for key in others[:MOST_OTHERS]})
         ),
         left_out=[metric for metric, _ in others[MOST_OTHERS:]],
     )
 
 
-def _tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail]:
+def _pool_tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail]:
     """Pool the steps after each run's start-up, environment by environment.
 
-    That is its own warm-up where the experiment goes by what was found, else its burn-in: what
-    the program has reported, as on the run's page, else what was asked for.
+    The start-up is the detected warm-up where the experiment uses that, else the fixed burn-in:
+    the one that the program reported, as on the run's page, else the requested one.
     """
-    found_decides = experiment.warm_up == Experiment.WarmUp.FOUND
+    uses_detected_warm_up = experiment.warm_up == Experiment.WarmUp.FOUND
     steps = rows.filter(metric=STEP_TIME, unit="s").values_list(
         "run__environment__name",
         BINARY,
@@ -131,67 +131,73 @@ def _tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail]:
         "warm_up",
     )
     for name, runs in groupby(steps.iterator(chunk_size=CHUNK), key=itemgetter(0)):
-        found = tail(
+        environment_tail = tail(
             name,
             (
-                read_array(sent)[
+                read_array(array)[
                     warm_up
-                    if found_decides and warm_up is not None
-                    else int((asked if reported is None else reported) or 0) :
+                    if uses_detected_warm_up and warm_up is not None
+                    else int((requested if reported is None else reported) or 0) :
                 ]
-                for _, sent, reported, asked, warm_up in runs
+                for _, array, reported, requested, warm_up in runs
             ),
         )
-        if found:
-            yield found
+        if environment_tail:
+            yield environment_tail
 
 
-def _losses(experiment: Experiment, rows: QuerySet[Series], runs: int, longest: int) -> Losses:
-    found = rows.filter(metric=LOSS, unit="1").values_list(
+def _read_losses(experiment: Experiment, rows: QuerySet[Series], runs: int, longest: int) -> Losses:
+    series = rows.filter(metric=LOSS, unit="1").values_list(
         "run__uid", "run__environment__name", f"{PARAMETERS}__seed", BINARY, "steps"
     )
     trained = (
-        Trained(uid, name, seed, read_array(sent), steps)
-        for uid, name, seed, sent, steps in found.iterator(chunk_size=CHUNK)
+        Trained(uid, name, seed, read_array(array), steps)
+        for uid, name, seed, array, steps in series.iterator(chunk_size=CHUNK)
     )
-    return losses(trained, environments=_names(experiment), runs=runs, steps=longest)
+    return losses(trained, environments=_environment_names(experiment), runs=runs, steps=longest)
 
 
-def _others(
+def _read_others(
     experiment: Experiment, rows: QuerySet[Series], sizes: Mapping[tuple[str, str], tuple[int, int]]
 ) -> Iterator[Other]:
-    """Draw each of these metrics and units; none of them asks for a query where there are none."""
+    """Yield the curves of each metric and unit in `sizes`; no query where there are none."""
     if not sizes:
         return
-    names = _names(experiment)
-    found = (
+    names = _environment_names(experiment)
+    series_rows = (
         rows.filter(metric__in={metric for metric, _ in sizes})
         .order_by("metric", "unit", *rows.query.order_by)
         .values_list("metric", "unit", "run__uid", "run__environment__name", BINARY, "steps")
     )
-    for (metric, unit), series in groupby(found.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)):
+    for (metric, unit), series in groupby(
+        series_rows.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)
+    ):
         if (metric, unit) not in sizes:
             continue
         runs, longest = sizes[metric, unit]
         drawn = (
-            Trained(uid, name, None, read_array(sent), steps)
-            for _, _, uid, name, sent, steps in series
+            Trained(uid, name, None, read_array(array), steps)
+            for _, _, uid, name, array, steps in series
         )
         yield Other(metric, unit, losses(drawn, environments=names, runs=runs, steps=longest))
 
 
-def _names(experiment: Experiment) -> list[str]:
-    """The environments, the baseline first."""
+def _environment_names(experiment: Experiment) -> list[str]:
+    """Return the names of the environments, the baseline first."""
     names = list(experiment.environments.order_by("name").values_list("name", flat=True))
     names.sort(key=lambda name: name != experiment.baseline.name)
     return names
 
 
-def _accuracies(rows: QuerySet[Series]) -> Iterator[Curve]:
-    found = rows.filter(metric__in=(ACCURACY, ACCURACY_TIME)).values_list(
+def _read_accuracies(rows: QuerySet[Series]) -> Iterator[Curve]:
+    series_rows = rows.filter(metric__in=(ACCURACY, ACCURACY_TIME)).values_list(
         "run__uid", "run__environment__name", "metric", "values"
     )
-    for (run, name), series in groupby(found.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)):
-        both = {metric: values for _, _, metric, values in series}
-        if len(both) == 2 and len(both[ACCURACY]) == len(both[ACCURACY_TIME]):
-            yield Curve(name, both[ACCURACY_TIME], both[ACCURACY], run)
+    for (run, name), series in groupby(
+        series_rows.iterator(chunk_size=CHUNK), key=itemgetter(0, 1)
+    ):
+        values_by_metric = {metric: values for _, _, metric, values in series}
+        if len(values_by_metric) == 2 and len(values_by_metric[ACCURACY]) == len(
+            values_by_metric[ACCURACY_TIME]
+        ):
+            yield Curve(name, values_by_metric[ACCURACY_TIME], values_by_metric[ACCURACY], run)

@@ -1,4 +1,4 @@
-"""How steady the steps were: by environment, and packed on a node against alone."""
+"""Comparisons of how much steps vary: by environment, and packed on a node against alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class SteadyGroup:
-    """One workload at one scale."""
+    """The spread of steps of one workload at one scale, by environment."""
 
     workload: str
     scale: str
@@ -37,21 +37,22 @@ class SteadyGroup:
 
     @property
     def means(self) -> list[float]:
-        return [one.mean for one in self.environments]
+        return [environment.mean for environment in self.environments]
 
     @property
     def sds(self) -> list[float]:
-        return [one.sd for one in self.environments]
+        return [environment.sd for environment in self.environments]
 
 
 @dataclass(frozen=True)
 class PackedGroup:
-    """One workload alone and packed, on the same GPUs for each instance."""
+    """One workload alone and packed, each instance with as many GPUs in both."""
 
     workload: str
     alone: str
+    """The scale at which one instance runs alone."""
     together: str
-    """The scales."""
+    """The scale at which several instances share a node."""
     environments: list[Packed]
 
     @property
@@ -61,33 +62,36 @@ class PackedGroup:
 
 @dataclass(frozen=True)
 class Steadiness:
-    """Empty where no run has reported the spread of its steps, or nothing may be judged yet."""
+    """The spread of steps in all groups of an experiment.
+
+    It is empty where no run reported the spread of its steps, or nothing may be judged yet.
+    """
 
     groups: list[SteadyGroup] = field(default_factory=list)
     packed: list[PackedGroup] = field(default_factory=list)
 
     @property
     def has_tails(self) -> bool:
-        """Whether any run had steps enough for a 99th percentile."""
-        return any(one.tail for group in self.groups for one in group.environments)
+        """Return whether any run had enough steps for a 99th percentile."""
+        return any(environment.tail for group in self.groups for environment in group.environments)
 
 
 def steadiness_of(comparison: ExperimentComparison) -> Steadiness:
-    """Compare the spread inside runs that the last planned look has judged; two queries at most."""
+    """Compare the spread inside the runs of the last analysis that was due; at most two queries."""
     judged = list(comparison.stage.judgements)
     if not judged:
         return Steadiness()
-    runs = _runs(comparison, judged[-1].repeats or comparison.experiment.repeats)
+    runs = _read_runs(comparison, judged[-1].repeats or comparison.experiment.repeats)
     names, is_paired = comparison.environments, comparison.paired
     groups = [
         SteadyGroup(*place, steadiness(spreads, environments=names, paired=is_paired))
         for place, spreads in runs.items()
     ]
-    return Steadiness(groups, list(_packed(runs, names)))
+    return Steadiness(groups, list(_packed_groups(runs, names)))
 
 
-def _runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[RunSpread]]:
-    """Return each group's runs in the order of the plan, workloads and scales sorted."""
+def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[RunSpread]]:
+    """Return the runs of each group in the order of the plan, sorted by workload and scale."""
     rows = Measurement.objects.filter(
         run__experiment=comparison.experiment,
         run__state=Run.State.SUCCEEDED,
@@ -95,17 +99,17 @@ def _runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[Ru
         value__gt=0,
     )
     spreads: dict[int, dict[str, float]] = {}
-    for run, metric, value in rows.filter(metric__in=(SD, TAIL)).values_list(
+    for run_id, metric, value in rows.filter(metric__in=(SD, TAIL)).values_list(
         "run_id", "metric", "value"
     ):
-        spreads.setdefault(run, {})[metric] = value
-    if not any(SD in spread for spread in spreads.values()):
+        spreads.setdefault(run_id, {})[metric] = value
+    if not any(SD in spread_metrics for spread_metrics in spreads.values()):
         return {}
-    found: dict[Place, list[RunSpread]] = {}
+    runs_by_group: dict[Place, list[RunSpread]] = {}
     means = rows.filter(metric=MEAN).order_by(
         "run__workload__name", "run__scale", "run__job__block", "run__position"
     )
-    for run, workload, scale, uid, block, environment, node, mean in means.values_list(
+    for run_id, workload, scale, uid, block, environment, node, mean in means.values_list(
         "run_id",
         "run__workload__name",
         "run__scale",
@@ -115,37 +119,43 @@ def _runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[Ru
         "run__node",
         "value",
     ):
-        spread = spreads.get(run, {})
-        if SD in spread:
-            one = RunSpread(
-                uid, str(block + 1), environment, mean, spread[SD], spread.get(TAIL), node
+        spread_metrics = spreads.get(run_id, {})
+        if SD in spread_metrics:
+            run_spread = RunSpread(
+                uid,
+                str(block + 1),
+                environment,
+                mean,
+                spread_metrics[SD],
+                spread_metrics.get(TAIL),
+                node,
             )
-            found.setdefault((workload, scale), []).append(one)
-    return found
+            runs_by_group.setdefault((workload, scale), []).append(run_spread)
+    return runs_by_group
 
 
-def _packed(
+def _packed_groups(
     runs: Mapping[Place, Sequence[RunSpread]], environments: Sequence[str]
 ) -> Iterator[PackedGroup]:
-    for (workload, together), many in runs.items():
-        scale = _parsed(together)
-        alone = alone_of(scale) if scale else None
-        if not scale or not alone or (workload, alone) not in runs:
+    for (workload, packed_scale), packed_runs in runs.items():
+        scale = _parse_scale(packed_scale)
+        alone_scale = alone_of(scale) if scale else None
+        if not scale or not alone_scale or (workload, alone_scale) not in runs:
             continue
-        found = packed(
-            runs[workload, alone],
-            many,
+        packed_environments = packed(
+            runs[workload, alone_scale],
+            packed_runs,
             environments=environments,
             instances=scale.instances_per_node,
         )
-        if found:
-            yield PackedGroup(workload, alone, together, found)
+        if packed_environments:
+            yield PackedGroup(workload, alone_scale, packed_scale, packed_environments)
 
 
 def alone_of(scale: Scale) -> str | None:
-    """Return where one instance runs alone with as many GPUs as each has when packed.
+    """Return the scale at which one instance runs alone on as many GPUs as each has when packed.
 
-    None where nothing is packed, or the GPUs are not shared out evenly.
+    None where nothing is packed, or the GPUs are not shared evenly.
     """
     instances = scale.instances_per_node
     if instances == 1 or scale.gpus_per_node % instances:
@@ -154,26 +164,29 @@ def alone_of(scale: Scale) -> str | None:
     return str(replace(scale, gpus_per_node=gpus, instances_per_node=1))
 
 
-def _parsed(text: str) -> Scale | None:
+def _parse_scale(text: str) -> Scale | None:
     try:
         return Scale.parse(text)
-    except ValueError:  # a scale of an import, say
+    except ValueError:  # imported logs may have scales of other shapes
         return None
 
 
 def steadiness_rows(comparison: ExperimentComparison) -> list[dict[str, Any]]:
-    """Return one flat row a ratio, for CSV and JSON: estimates, so without verdict or p."""
-    found = steadiness_of(comparison)
+    """Return one flat row for each ratio, for CSV and JSON: estimates without verdict or p."""
+    step_spreads = steadiness_of(comparison)
     return [
-        {**comparison.about, **row} for row in (*_steady_rows(comparison, found), *_rows(found))
+        {**comparison.about, **row}
+        for row in (*_environment_rows(comparison, step_spreads), *_packed_rows(step_spreads))
     ]
 
 
-def _steady_rows(comparison: ExperimentComparison, found: Steadiness) -> Iterator[dict[str, Any]]:
-    for group in found.groups:
-        for one in group.environments:
-            values = {MEAN: one.mean, SD: one.sd, TAIL: one.tail}
-            ratios = {MEAN: one.mean_ratio, SD: one.sd_ratio, TAIL: one.tail_ratio}
+def _environment_rows(
+    comparison: ExperimentComparison, step_spreads: Steadiness
+) -> Iterator[dict[str, Any]]:
+    for group in step_spreads.groups:
+        for spread in group.environments:
+            values = {MEAN: spread.mean, SD: spread.sd, TAIL: spread.tail}
+            ratios = {MEAN: spread.mean_ratio, SD: spread.sd_ratio, TAIL: spread.tail_ratio}
             for metric, value in values.items():
                 if value is not None:
                     yield {
@@ -181,17 +194,21 @@ def _steady_rows(comparison: ExperimentComparison, found: Steadiness) -> Iterato
                         "scale": group.scale,
                         "metric": metric,
                         "baseline": comparison.baseline,
-                        "environment": one.environment,
-                        "n_environment": one.runs,
+                        "environment": spread.environment,
+                        "n_environment": spread.runs,
                         "steadiness": value,
                         **_columns(ratios[metric]),
                     }
 
 
-def _rows(found: Steadiness) -> Iterator[dict[str, Any]]:
-    for group in found.packed:
-        for one in group.environments:
-            ratios = {MEAN: one.mean_ratio, SD: one.sd_ratio, TAIL: one.tail_ratio}
+def _packed_rows(step_spreads: Steadiness) -> Iterator[dict[str, Any]]:
+    for group in step_spreads.packed:
+        for packed_spread in group.environments:
+            ratios = {
+                MEAN: packed_spread.mean_ratio,
+                SD: packed_spread.sd_ratio,
+                TAIL: packed_spread.tail_ratio,
+            }
             for metric, ratio in ratios.items():
                 if ratio is not None:
                     yield {
@@ -199,12 +216,12 @@ def _rows(found: Steadiness) -> Iterator[dict[str, Any]]:
                         "scale": group.together,
                         "against_scale": group.alone,
                         "metric": metric,
-                        "baseline": one.environment,
-                        "environment": one.environment,
-                        "n_baseline": one.runs_alone,
-                        "n_environment": one.runs_packed,
+                        "baseline": packed_spread.environment,
+                        "environment": packed_spread.environment,
+                        "n_baseline": packed_spread.runs_alone,
+                        "n_environment": packed_spread.runs_packed,
                         **_columns(ratio),
-                        "sentence": one.sentence,
+                        "sentence": packed_spread.sentence,
                     }
 
 

@@ -1,6 +1,6 @@
-"""What is kept about the steps of each run: found once, when they are stored.
+"""Summaries of the steps of each run, computed once when the steps are stored.
 
-Of times per step, how the run starts; of losses, how it ends and a hash of them all.
+For times per step: the warm-up and the steady state. For losses: both ends and a hash of all.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ from runners.workloads import WORKLOADS
 TIMES = {
     metric.name for kind in WORKLOADS.values() for metric in kind.metrics if metric.unit == "s"
 }
-"""A series of such a name, in seconds, holds times per step: only these have a start-up, and those
-that a workload of the user's own declares."""
-FOUND = ("shape", "block_steps", "warm_up", "steady_from", "trend", "trend_p")
-COLUMNS = (*FOUND, "settled_mean", "tail_means", "first_value", "last_value", "digest")
+"""Series of these names, in seconds, hold times per step. Only these and those that a user's own
+workload declares have a start-up."""
+STEADY_STATE_COLUMNS = ("shape", "block_steps", "warm_up", "steady_from", "trend", "trend_p")
+COLUMNS = (
+    *STEADY_STATE_COLUMNS,
+    "settled_mean",
+    "tail_means",
+    "first_value",
+    "last_value",
+    "digest",
+)
 LOSS = "loss"
 
 
-def note(series: Series) -> Series:
-    """Write what the steps say onto the row, and return it for the caller to save. Anything but
-    times per step and losses stays as it is.
+def add_step_summary(series: Series) -> Series:
+    """Add the summary of its steps to a series, and return it for the caller to save.
 
-    ValueError names the step that is not finite.
+    Series other than times per step and losses stay as they are. ValueError names the step that
+    is not finite.
     """
     if series.metric == LOSS and series.values:
         series.first_value, series.last_value = series.values[0], series.values[-1]
@@ -37,45 +44,45 @@ def note(series: Series) -> Series:
         return series
     if series.unit != "s" or not (series.metric in TIMES or _is_declared(series)):
         return series
-    found = change_points.find(series.values, series.steps)
-    for name, value in asdict(found).items():
+    steady_state = change_points.find(series.values, series.steps)
+    for name, value in asdict(steady_state).items():
         setattr(series, name, str(value) if name == "shape" else value)
     tails = change_points.tails(series.values, series.steps)
     series.tail_means = list(tails.values())
-    series.settled_mean = None if found.warm_up is None else tails[found.warm_up]
+    series.settled_mean = None if steady_state.warm_up is None else tails[steady_state.warm_up]
     return series
 
 
 def _is_declared(series: Series) -> bool:
-    """Whether the run's own workload names such a metric: users name those of their programs."""
+    """Return whether the run's workload declares this metric as a time: users name their own."""
     workload = series.run.spec.get("workload") if series.run_id else None
     if not workload or workload["kind"] not in WORKLOADS:
         return False
     declared = WORKLOADS[workload["kind"]].metrics_of(workload["parameters"])
-    return any(one.name == series.metric and one.unit == "s" for one in declared)
+    return any(metric.name == series.metric and metric.unit == "s" for metric in declared)
 
 
-def note_all(rows: Iterable[Series]) -> int:
-    """Look at stored series again and return how many were noted. Safe to repeat."""
-    noted = 0
+def add_step_summaries(rows: Iterable[Series]) -> int:
+    """Summarise stored series again and return how many were saved. Safe to repeat."""
+    count = 0
     for series in rows:
-        note(series)
+        add_step_summary(series)
         if series.shape or series.digest:
             series.save(update_fields=COLUMNS)
-            noted += 1
-    return noted
+            count += 1
+    return count
 
 
 def digest(values: Sequence[float]) -> str:
     """Return a sha256 that two series share when they are equal to the bit."""
-    # On its way into an array of the database a zero loses its sign; so it does here.
+    # The database drops the sign of a negative zero in an array, so the hash must ignore it.
     unsigned = [value + 0.0 for value in values]
     return hashlib.sha256(struct.pack(f">{len(values)}d", *unsigned)).hexdigest()
 
 
-def found_in(series: Series) -> SteadyState | None:
-    """Return what was found when the series was stored; None where nobody has looked."""
+def read_steady_state(series: Series) -> SteadyState | None:
+    """Return the steady state detected when the series was stored; None where it has none."""
     if not series.shape:
         return None
-    kept = {name: getattr(series, name) for name in FOUND}
-    return SteadyState(**kept | {"shape": Shape(series.shape)})
+    columns = {name: getattr(series, name) for name in STEADY_STATE_COLUMNS}
+    return SteadyState(**columns | {"shape": Shape(series.shape)})

@@ -1,4 +1,7 @@
-"""How the trainings of each group ended: what stamps verdicts, from a number and a hash a run."""
+"""Training equivalence: whether all environments of a group trained to the same end.
+
+Each run counts with its last value and a hash of its losses. A difference stamps verdicts.
+"""
 
 from __future__ import annotations
 
@@ -23,45 +26,45 @@ SEED = f"{PARAMETERS}__seed"
 
 @dataclass(frozen=True)
 class Trainings:
-    """Of one group: the losses by environment, the baseline's own first, and the accuracies."""
+    """The trainings of one group: losses and accuracies, the baseline's own first."""
 
     losses: list[Alike] = field(default_factory=list)
     accuracies: list[Alike] = field(default_factory=list)
 
     @property
-    def said(self) -> list[tuple[str, list[Alike]]]:
-        """Each environment with what is to be said of it."""
-        found: dict[str, list[Alike]] = {}
-        for one in (*self.losses, *self.accuracies):
-            found.setdefault(one.environment, []).append(one)
-        return list(found.items())
+    def by_environment(self) -> list[tuple[str, list[Alike]]]:
+        """Return each environment with its results: those of losses, then those of accuracies."""
+        results: dict[str, list[Alike]] = {}
+        for training in (*self.losses, *self.accuracies):
+            results.setdefault(training.environment, []).append(training)
+        return list(results.items())
 
-    def amiss(self, environment: str) -> list[str]:
-        """Why an environment's verdict is stamped; empty where it trained alike."""
+    def reasons_to_stamp(self, environment: str) -> list[str]:
+        """Return the reasons to stamp an environment's verdict; empty where it trained alike."""
         return [
-            reason(one)
-            for one in (*self.losses, *self.accuracies)
-            if one.environment == environment and one.is_amiss
+            reason(training)
+            for training in (*self.losses, *self.accuracies)
+            if training.environment == environment and training.is_amiss
         ]
 
     def columns(self, environment: str) -> dict[str, Any]:
-        """What the file of comparisons says of one environment."""
+        """Return the columns that the exported file of comparisons has about one environment."""
         return {
-            f"{one.what}_{name}": value
-            for one in (*self.losses, *self.accuracies)
-            if one.environment == environment
+            f"{training.what}_{name}": value
+            for training in (*self.losses, *self.accuracies)
+            if training.environment == environment
             for name, value in (
-                ("trained", str(one.outcome)),
-                ("runs_compared", one.runs),
-                ("runs_equal", one.equal),
-                ("scale", "ln" if one.is_relative else "as it is"),
-                ("difference_rms", one.rms),
-                ("difference_mean", one.shift),
-                ("seeds", one.baseline_seeds),
-                ("sd_between_seeds", one.seed_sd),
-                ("apart", one.apart),
-                ("p", one.p),
-                ("p_holm", one.p_holm),
+                ("trained", str(training.outcome)),
+                ("runs_compared", training.runs),
+                ("runs_equal", training.equal),
+                ("scale", "ln" if training.is_relative else "as it is"),
+                ("difference_rms", training.rms),
+                ("difference_mean", training.shift),
+                ("seeds", training.baseline_seeds),
+                ("sd_between_seeds", training.seed_sd),
+                ("apart", training.apart),
+                ("p", training.p),
+                ("p_holm", training.p_holm),
             )
         }
 
@@ -69,33 +72,42 @@ class Trainings:
 def trainings(
     experiment: Experiment, environments: Sequence[str], also: Collection[int] = ()
 ) -> dict[Place, Trainings]:
-    """Return each group whose runs have recorded losses; one query, and one more if any has.
+    """Return the trainings of each group whose runs recorded losses; one query, or two.
 
-    All runs that have succeeded (and `also` these) count, whether a look has judged them or not:
-    what trains wrongly is to be seen at once.
+    All runs that succeeded count, and those in `also` (primary keys), even before an interim
+    analysis has judged them: wrong training must be visible at once.
     """
     series = Series.objects.filter(counted(also), metric=LOSS).exclude(digest="")
-    losses = _endings(experiment, series, F("last_value"), "first_value", "digest")
+    losses = _read_endings(experiment, series, F("last_value"), "first_value", "digest")
     if not losses:
         return {}
     rows = Measurement.objects.filter(counted(also), metric__in=ACCURACIES, unit="1")
-    accuracies = _endings(experiment, rows, F("value"), needs_labels=True)
-    found = {
+    accuracies = _read_endings(experiment, rows, F("value"), needs_labels=True)
+    undecided = {
         place: Trainings(
-            _compared(endings, environments),
-            _compared(accuracies.get(place, _Endings()), environments, what="accuracy"),
+            _compare_with_baseline(endings, environments),
+            _compare_with_baseline(
+                accuracies.get(place, _Endings()), environments, what="accuracy"
+            ),
         )
         for place, endings in losses.items()
     }
-    # Holm's family is the study: every environment, configuration, loss and accuracy.
-    family = iter(
-        decided([one for each in found.values() for one in (*each.losses, *each.accuracies)])
+    # Holm's correction is over the study: every environment, configuration, loss and accuracy.
+    decided_trainings = iter(
+        decided(
+            [
+                training
+                for group in undecided.values()
+                for training in (*group.losses, *group.accuracies)
+            ]
+        )
     )
     return {
         place: Trainings(
-            [next(family) for _ in each.losses], [next(family) for _ in each.accuracies]
+            [next(decided_trainings) for _ in group.losses],
+            [next(decided_trainings) for _ in group.accuracies],
         )
-        for place, each in found.items()
+        for place, group in undecided.items()
     }
 
 
@@ -105,15 +117,15 @@ class _Endings:
     seeds_known: bool = True
 
 
-def _endings(
+def _read_endings(
     experiment: Experiment, rows: QuerySet[Any], last: F, *more: str, needs_labels: bool = False
 ) -> dict[Place, _Endings]:
-    """Return the runs of each group in the order of the plan.
+    """Return the ends of the runs of each group, in the order of the plan.
 
-    An accuracy on labels that were made up says nothing about what was learnt: `needs_labels`.
+    `needs_labels` leaves out synthetic data: an accuracy on made-up labels means nothing.
     """
-    found: dict[Place, _Endings] = {}
-    chosen = (
+    endings_by_group: dict[Place, _Endings] = {}
+    training_rows = (
         rows.filter(run__experiment=experiment)
         .order_by("run__job__block", "run__position", "metric")
         .values_list(
@@ -129,22 +141,35 @@ def _endings(
             *more,
         )
     )
-    for workload, scale, environment, uid, repeat, seed, data, dataset, value, *rest in chosen:
+    for (
+        workload,
+        scale,
+        environment,
+        uid,
+        repeat,
+        seed,
+        data,
+        dataset,
+        value,
+        *rest,
+    ) in training_rows:
         if needs_labels and "synthetic" in f"{data} {dataset}":
             continue
-        group = found.setdefault((workload, scale), _Endings())
+        group = endings_by_group.setdefault((workload, scale), _Endings())
         group.seeds_known &= seed is not None
         draw = f"repeat {repeat}" if seed is None else f"seed {seed}"
         group.endings.append(Ending(uid, environment, draw, value, *rest))
-    return found
+    return endings_by_group
 
 
-def _compared(found: _Endings, environments: Sequence[str], what: str = LOSS) -> list[Alike]:
+def _compare_with_baseline(
+    group: _Endings, environments: Sequence[str], what: str = LOSS
+) -> list[Alike]:
     return alike(
-        found.endings,
+        group.endings,
         baseline=environments[0],
         environments=environments,
         what=what,
         better="lower" if what == LOSS else "higher",
-        seeds_known=found.seeds_known,
+        seeds_known=group.seeds_known,
     )

@@ -1,4 +1,4 @@
-"""How the runs of each group of a comparison start, and what their values are once they settle."""
+"""The warm-up of the runs of each group of a comparison, and their values after it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True)
 class Start:
-    """How one run started; times per step in seconds."""
+    """The start-up of one run, as its steps show it; times per step in seconds."""
 
     environment: str
     shape: Shape
     block_steps: int
     warm_up: int | None
-    """Steps before its own cut; None where no steady state was found."""
+    """Steps before the run's own cut; None where no steady state was detected."""
     slows: bool
     speeds_up: bool
     measured: float
-    """Its mean as it was reported: after the fixed burn-in."""
+    """The run's mean as it was reported: after the fixed burn-in."""
     settled: float | None
-    """Its mean after its own cut."""
+    """The run's mean after its own cut."""
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the file of runs says of it."""
+        """Return the columns that the exported file of runs has about the start-up."""
         return {
             "shape": str(self.shape),
             "warm_up_steps": self.warm_up,
@@ -49,27 +49,27 @@ class Start:
 
 @dataclass(frozen=True)
 class InEnvironment:
-    """How the runs of one environment start."""
+    """The start-ups of all runs of one environment."""
 
     environment: str
     shapes: Counter[Shape]
     warm_ups: list[int]
-    """Steps, in order; one for each run that settles."""
+    """Steps, in ascending order; one number for each run that settles."""
     slows: int
     speeds_up: int
     fixed_bias: float | None
-    """By how much the fixed burn-in leaves a mean above that after the warm-up, as a fraction."""
+    """How far the mean after the fixed burn-in lies above that after the warm-up, as a fraction."""
     ratio_bias: float | None
-    """The same of the ratio to the baseline, in times; None of the baseline itself."""
+    """The same for the ratio to the baseline; None for the baseline itself."""
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """Shapes that occurred, as words, in a fixed order."""
+        """Return each shape that occurred with its number of runs, in a fixed order."""
         return [(str(shape), self.shapes[shape]) for shape in Shape if self.shapes[shape]]
 
     @property
     def warm_up(self) -> str:
-        """Steps in words: the median, and the smallest and largest where they differ."""
+        """Return the steps of the warm-up: the median, and the range where they differ."""
         if not self.warm_ups:
             return numbers.MISSING
         middle, (low, *_, high) = median(self.warm_ups), (*self.warm_ups, self.warm_ups[-1])
@@ -78,8 +78,8 @@ class InEnvironment:
 
     @property
     def trends(self) -> str:
-        found = ((self.slows, "slower"), (self.speeds_up, "faster"))
-        return ", ".join(f"{count} {words}" for count, words in found if count) or "none"
+        counts = ((self.slows, "slower"), (self.speeds_up, "faster"))
+        return ", ".join(f"{count} {direction}" for count, direction in counts if count) or "none"
 
     @property
     def left_by_fixed(self) -> str:
@@ -92,25 +92,26 @@ class InEnvironment:
 
 @dataclass(frozen=True)
 class WarmUps:
-    """How the runs of one group start, by the uid of each; and whether that decides."""
+    """The start-ups of the runs of one group, and whether they decide what is compared."""
 
     environments: Sequence[str]
     """The baseline first."""
     starts: Mapping[str, Start]
+    """The start-up of each run, by the run's uid."""
     decides: bool
-    """Whether the warm-up that was found cuts, rather than the fixed burn-in."""
+    """Whether the detected warm-up is cut off, rather than the fixed burn-in."""
     burn_in: int
     is_time: bool
-    """Whether the metric is a time: a rate goes the other way."""
+    """Whether the metric is a time; False for a rate, which is the inverse."""
     left: Mapping[str, float]
     """With a common cut, the mean of all steps after it, by the uid of each run."""
     common_cut: int | None = None
-    """In steps; None where the shapes do not agree, or nothing decides."""
+    """In steps; None where the shapes do not agree, or the fixed burn-in is cut off."""
     is_judged_early: bool = False
-    """Whether some runs are judged before others have come, which must not move their cut."""
+    """Whether interim analyses judge some runs before others exist; those must not move the cut."""
 
     def value(self, run: str, reported: float) -> float:
-        """What the value of a run (its uid) is, after the cut that decides.
+        """Return the value of a run (its uid) after the cut that decides.
 
         A run that never settles has no cut of its own. It counts all the same, with what is left
         after the cut of the others; where they have none in common, with what it reported.
@@ -123,18 +124,19 @@ class WarmUps:
         return reported * ratio if self.is_time else reported / ratio
 
     def applied(self, samples: Iterable[Sample]) -> list[Sample]:
-        """The samples with the values that decide; those that never settle say so."""
+        """Return the samples with the values that are compared, marked if they never settle."""
         return [
             replace(
                 sample,
                 value=self.value(sample.run, sample.value),
-                settles=not self._never(sample.run),
+                settles=not self._never_settles(sample.run),
             )
             for sample in samples
         ]
 
     @property
     def in_environments(self) -> list[InEnvironment]:
+        """Return the start-ups of each environment, the baseline's first."""
         arms = [
             [start for start in self.starts.values() if start.environment == name]
             for name in self.environments
@@ -152,32 +154,32 @@ class WarmUps:
                 speeds_up=sum(start.speeds_up for start in arm),
                 fixed_bias=mean,
                 ratio_bias=(1 + mean) / (1 + means[0]) - 1
-                if place and mean is not None and means[0] is not None
+                if index and mean is not None and means[0] is not None
                 else None,
             )
-            for place, (name, arm, mean) in enumerate(
+            for index, (name, arm, mean) in enumerate(
                 zip(self.environments, arms, means, strict=True)
             )
         ]
 
     def columns(self, pair: Pair) -> dict[str, Any]:
-        """What the file of comparisons says of the start-ups behind a pair."""
+        """Return the columns that the exported file of comparisons has about a pair's start-ups."""
         columns: dict[str, Any] = {
             "warm_up": "found" if self.decides else "fixed",
             "fixed_burn_in_steps": self.burn_in,
             "common_cut_steps": self.common_cut,
         }
         sides = {pair.baseline: "baseline", pair.environment: "environment"}
-        for each in self.in_environments:
-            if side := sides.get(each.environment):
-                counts = (f"{count} {shape}" for shape, count in each.counts)
+        for environment in self.in_environments:
+            if side := sides.get(environment.environment):
+                counts = (f"{count} {shape}" for shape, count in environment.counts)
                 columns[f"{side}_shapes"] = "; ".join(counts)
-                columns[f"{side}_fixed_bias"] = each.fixed_bias
+                columns[f"{side}_fixed_bias"] = environment.fixed_bias
         return columns
 
     @property
     def rule(self) -> str:
-        """What decides, as a sentence."""
+        """Return the sentence that says which steps of each run are compared."""
         fixed = (
             f"the mean after the fixed burn-in of {self.burn_in:,} step{'s' * (self.burn_in != 1)}"
             if self.burn_in
@@ -204,18 +206,18 @@ class WarmUps:
 
     @property
     def unsettled(self) -> int:
-        """How many runs never settle."""
+        """Return how many runs never settle."""
         return sum(start.shape is Shape.NONE for start in self.starts.values())
 
-    def _never(self, run: str) -> bool:
+    def _never_settles(self, run: str) -> bool:
         return run in self.starts and self.starts[run].shape is Shape.NONE
 
 
 def common_cut(starts: Iterable[Start]) -> int | None:
-    """The largest warm-up where the shapes agree, in steps; None where they do not.
+    """Return the largest warm-up where the shapes agree, in steps; None where they do not.
 
-    They agree where every run that settles is flat or a warm-up: then steps are level after the
-    largest cut in all of them. In a slowdown a later cut would take fast steps away.
+    They agree where every run that settles is flat or has a warm-up: then the steps of all runs
+    are level after the largest cut. In a slowdown a later cut would remove fast steps.
     """
     settled = [start for start in starts if start.warm_up is not None]
     if not settled or any(start.shape is Shape.SLOWDOWN for start in settled):
@@ -230,9 +232,9 @@ def warm_ups(
     environments: Sequence[str],
     also: Collection[int] = (),
 ) -> dict[Place, WarmUps]:
-    """Return each group whose metric rests on times per step; one query, or two.
+    """Return the start-ups of each group whose metric rests on times per step; at most two queries.
 
-    Of the runs that succeeded, and `also` of these.
+    The runs are those that succeeded, and those in `also` (primary keys).
     """
     rests_on = {
         row.pk: KNOWN_WORKLOADS[row.kind].find_base_series(metrics[row.pk].name)
@@ -244,7 +246,7 @@ def warm_ups(
         metric__in=set(rests_on.values()),
         run__measurements__metric=models.F("metric"),
     ).exclude(shape="")
-    found: dict[Place, dict[str, Start]] = {}
+    starts_by_group: dict[Place, dict[str, Start]] = {}
     burn_ins: dict[Place, int] = {}
     for (
         workload,
@@ -288,58 +290,61 @@ def warm_ups(
             measured=measured,
             settled=settled,
         )
-        found.setdefault((workload, scale), {})[uid] = start
+        starts_by_group.setdefault((workload, scale), {})[uid] = start
         if own_burn_in is not None:
             burn_ins[workload, scale] = own_burn_in
     decides = experiment.warm_up == Experiment.WarmUp.FOUND
     is_judged_early = experiment.looks > 1
     shared = decides and not is_judged_early
     cuts = {
-        place: common_cut(starts.values()) if shared else None for place, starts in found.items()
+        place: common_cut(starts.values()) if shared else None
+        for place, starts in starts_by_group.items()
     }
-    left = _left(rows, found, cuts)
+    means_after_cut = _means_after_common_cut(rows, starts_by_group, cuts)
     by_pk = {row.pk: row for row in workloads}
     return {
         place: WarmUps(
             environments=environments,
             starts=starts,
             decides=decides,
-            burn_in=burn_ins.get(place, _burn_in(experiment, by_pk[place[0]])),
+            burn_in=burn_ins.get(place, _frozen_burn_in(experiment, by_pk[place[0]])),
             is_time=metrics[place[0]].unit == "s",
-            left={uid: left[uid] for uid in starts if uid in left},
+            left={uid: means_after_cut[uid] for uid in starts if uid in means_after_cut},
             common_cut=cuts[place],
             is_judged_early=is_judged_early,
         )
-        for place, starts in found.items()
+        for place, starts in starts_by_group.items()
     }
 
 
-def _left(
+def _means_after_common_cut(
     rows: models.QuerySet[Series],
-    found: Mapping[Place, Mapping[str, Start]],
+    starts_by_group: Mapping[Place, Mapping[str, Start]],
     cuts: Mapping[Place, int | None],
 ) -> dict[str, float]:
-    """Return what is left of each run after its group's common cut: one number each is read."""
+    """Return the mean of each run (by uid) after its group's common cut; reads one number a run."""
     blocks = {
         uid: cut // start.block_steps
         for place, cut in cuts.items()
         if cut is not None
-        for uid, start in found[place].items()
+        for uid, start in starts_by_group[place].items()
     }
     columns = {block: f"tail_means__{block}" for block in sorted(set(blocks.values()))}
     if not columns:
         return {}
-    left = {}
+    means_after_cut = {}
     for uid, *means in rows.values_list("run__uid", *columns.values()):
         mean = dict(zip(columns, means, strict=True)).get(blocks.get(uid, -1))
         if mean is not None:
-            left[uid] = mean
-    return left
+            means_after_cut[uid] = mean
+    return means_after_cut
 
 
-def _burn_in(experiment: Experiment, workload: Workload) -> int:
+def _frozen_burn_in(experiment: Experiment, workload: Workload) -> int:
     """Return the steps that the workload's own means leave out, as the plan froze them."""
-    declared = {each.name: each.default for each in KNOWN_WORKLOADS[workload.kind].parameters}
+    declared = {
+        parameter.name: parameter.default for parameter in KNOWN_WORKLOADS[workload.kind].parameters
+    }
     frozen = (experiment.plan or {}).get("workloads", {}).get(str(workload.pk), {})
-    given = declared | workload.parameters | frozen.get("parameters", {})
-    return int(given.get("burn_in") or 0)
+    parameters = declared | workload.parameters | frozen.get("parameters", {})
+    return int(parameters.get("burn_in") or 0)

@@ -10,7 +10,7 @@ from textwrap import shorten
 from django.db import transaction
 from django.utils import timezone
 
-from experiments.comparisons.step_summaries import note
+from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.files_left import damaged_files, keep_files, unread_files, wanted_files
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
@@ -218,7 +218,7 @@ def keep_run(
     is_count = isinstance(said, int) and not isinstance(said, bool) and 0 <= said <= MOST_STEPS
     burn_in = said if is_count else None
     Series.objects.bulk_create(
-        note(
+        add_step_summary(
             Series(
                 run=run,
                 metric=name,

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from experiments.access import audit
-from experiments.comparisons.step_summaries import note
+from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.lifecycle import record
 from experiments.imports import ImportProblem, Logs
 from experiments.imports.layout import (
@@ -271,7 +271,7 @@ def _create_runs(
     )
     Series.objects.bulk_create(
         (
-            note(
+            add_step_summary(
                 Series(
                     run=run,
                     metric=metric,

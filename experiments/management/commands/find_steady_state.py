@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from experiments.comparisons.step_summaries import TIMES, note_all
+from experiments.comparisons.step_summaries import TIMES, add_step_summaries
 from experiments.models import Series
 
 
@@ -21,5 +21,5 @@ class Command(BaseCommand):
         rows = Series.objects.filter(unit="s", metric__in=TIMES)
         if not again:
             rows = rows.filter(shape="")
-        noted = note_all(rows.iterator(chunk_size=100))
+        noted = add_step_summaries(rows.iterator(chunk_size=100))
         self.stdout.write(f"{noted} series looked at.")

@@ -18,9 +18,9 @@ from dashboard.comparisons.latex import comparison_tex
 from dashboard.comparisons.methods import methods
 from experiments.comparisons import comparison_rows, everywhere_rows
 from experiments.comparisons.published_tables import (
-    as_kept,
     compare_published,
     preview,
+    reading_to_row,
 )
 from experiments.models import PublishedTable
 from experiments.statistics.published.columns import ROLES, Reading
@@ -253,7 +253,7 @@ def test_whatever_is_shown_without_a_problem_can_be_kept_and_exported(
     if seen.problem:
         return
     row = PublishedTable(
-        pk=1, text=text, baseline=seen.baseline, margin=0.02, reading=as_kept(reading)
+        pk=1, text=text, baseline=seen.baseline, margin=0.02, reading=reading_to_row(reading)
     )
     comparison = compare_published(row)
     rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.step_summaries import note
+from experiments.comparisons.step_summaries import add_step_summary
 from experiments.comparisons.trainings import trainings
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
@@ -69,7 +69,7 @@ def trained(
             )
             end = ends(environment.name, repeat)
             kept = SeriesFactory(run=run, metric="loss", unit="1", values=[2.3, 1.0, end])
-            note(kept).save()
+            add_step_summary(kept).save()
             MeasurementFactory(run=run, metric="accuracy", value=0.6 + repeat / 100, unit="1")
     return made
 
@@ -220,4 +220,4 @@ def test_accuracies_on_made_up_labels_are_not_compared(
     (group,) = compare_experiment(made).trained
     assert group.trained
     assert (len(group.trained.losses), group.trained.accuracies) == (2, [])
-    assert "accuracy" not in str(group.held)
+    assert "accuracy" not in str(group.compared_trainings)

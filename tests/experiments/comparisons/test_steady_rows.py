@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from experiments.comparisons.step_summaries import found_in, note
+from experiments.comparisons.step_summaries import add_step_summary, read_steady_state
 from experiments.models import Series
 from experiments.statistics.change_points import FEWEST_BLOCKS, Shape
 from tests.factories import SeriesFactory
@@ -18,12 +18,12 @@ STEPS = [0.03 + 0.0001 * (i % 7) for i in range(70)] + [0.02 + 0.0001 * (i % 7) 
 
 
 def test_a_note_stands_beside_the_steps():
-    series = note(Series(metric="step_time", unit="s", values=STEPS))
+    series = add_step_summary(Series(metric="step_time", unit="s", values=STEPS))
     assert (series.shape, series.warm_up, series.steady_from) == ("warm-up", 70, 70)
     assert series.settled_mean == pytest.approx(sum(STEPS[70:]) / 330)
     assert series.tail_means[7] == series.settled_mean
     assert len(series.tail_means) == 40
-    found = found_in(series)
+    found = read_steady_state(series)
     assert found
     assert found.shape is Shape.WARM_UP
     assert "the first 70 steps are slower" in found.sentence
@@ -33,17 +33,19 @@ def test_a_note_stands_beside_the_steps():
     ("metric", "unit"), [("loss", "1"), ("accuracy_time", "s"), ("gflops", "Gflop/s")]
 )
 def test_only_times_per_step_have_a_start_up(metric, unit):
-    series = note(Series(metric=metric, unit=unit, values=STEPS))
-    assert (series.shape, series.tail_means, found_in(series)) == ("", [], None)
+    series = add_step_summary(Series(metric=metric, unit=unit, values=STEPS))
+    assert (series.shape, series.tail_means, read_steady_state(series)) == ("", [], None)
 
 
 def test_losses_keep_their_ends_and_a_hash_that_the_last_bit_changes():
-    series = note(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
+    series = add_step_summary(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
     assert (series.first_value, series.last_value) == (2.3, 0.5)
-    again = note(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
-    other = note(Series(metric="loss", unit="1", values=[2.3, math.nextafter(0.1, 1), 0.5]))
+    again = add_step_summary(Series(metric="loss", unit="1", values=[2.3, 0.1, 0.5]))
+    other = add_step_summary(
+        Series(metric="loss", unit="1", values=[2.3, math.nextafter(0.1, 1), 0.5])
+    )
     assert series.digest == again.digest != other.digest
-    assert note(Series(metric="loss", unit="1", values=[])).digest == ""
+    assert add_step_summary(Series(metric="loss", unit="1", values=[])).digest == ""
 
 
 def test_losses_of_old_runs_get_what_new_ones_have():
@@ -58,7 +60,7 @@ def test_losses_of_old_runs_get_what_new_ones_have():
     with connection.cursor() as cursor:
         cursor.execute(migration.OLD_ROWS)
     for row in rows:
-        expected = note(Series(metric=row.metric, unit="1", values=row.values))
+        expected = add_step_summary(Series(metric=row.metric, unit="1", values=row.values))
         row.refresh_from_db()
         assert (row.first_value, row.last_value, row.digest) == (
             expected.first_value,
@@ -68,7 +70,9 @@ def test_losses_of_old_runs_get_what_new_ones_have():
 
 
 def test_a_run_too_short_to_tell_says_so():
-    series = note(Series(metric="step_time", unit="s", values=STEPS[: 10 * FEWEST_BLOCKS - 1]))
+    series = add_step_summary(
+        Series(metric="step_time", unit="s", values=STEPS[: 10 * FEWEST_BLOCKS - 1])
+    )
     assert (series.shape, series.warm_up, series.settled_mean) == ("too short to tell", None, None)
 
 
