@@ -29,7 +29,7 @@ from experiments.images.inventory import columns, storable
 from experiments.models import Arrival, Cluster, Image, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
-from runners.images import About, about, identify, registry, to_oci
+from runners.images import ImageDescription, convert_to_oci, describe_image, identify, registry
 from runners.transports import Local, Transport
 from runners.untrusted import clean_text
 
@@ -138,7 +138,7 @@ def _have(image: Image, write: Callable[[int], bool]) -> str:
                 f"{other.path} on {other.cluster} is not the archive that it was: its sha256 is "
                 f"{found}, it was {other.sha256}."
             )
-        digest = about(path).digest
+        digest = describe_image(path).digest
         if digest != image.digest:
             raise Refused(
                 f"{other.path} on {other.cluster} is another image: its digest is {digest}, and "
@@ -245,16 +245,16 @@ def _pull(row: Arrival, path: Path, write: Callable[..., bool]) -> None:
     attended(fetch, write)
 
 
-def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, About, str]:
+def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, ImageDescription, str]:
     """What is to be kept, what it is, and its sha256.
 
     Of an image in an archive one is kept, as an OCI archive: a docker-archive has no digest.
     """
     whole = path
     if identify(path) in ("docker", "oci"):
-        to_oci(path, made)
+        convert_to_oci(path, made)
         whole = made
-    found = about(whole, count=meter.more)
+    found = describe_image(whole, count=meter.more)
     if found.kind != "oci":
         return whole, found, found.digest[7:]
     with whole.open("rb") as file:
@@ -272,7 +272,7 @@ def _is_hidden(digest: str, user: User) -> bool:
     return rows.exists() and not rows.visible_to(user).exists()
 
 
-def _keep(row: Arrival, whole: Path, found: About, sha256: str) -> Image:
+def _keep(row: Arrival, whole: Path, found: ImageDescription, sha256: str) -> Image:
     """Put the file into the store and write the catalogue; the same image may be there already.
 
     Raises Refused where it is, as somebody's who does not share it: a link would lead nowhere.

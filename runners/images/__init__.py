@@ -1,19 +1,19 @@
-"""Container images: what a file is, what is in it, where it comes from, what it becomes.
+"""Container images: reading their files, fetching them, and making the forms that runtimes start.
 
-`archives` reads files, `registry` fetches them, `formats` says how a cluster makes its own forms.
+`archives` reads files, `registry` fetches them, `formats` makes a cluster's forms.
 """
 
-from runners.images.archives import About, Kind, about, identify, to_oci
+from runners.images.archives import ImageDescription, Kind, convert_to_oci, describe_image, identify
 from runners.images.formats import FORMATS, Format, Source, Staging
 
 __all__ = [
     "FORMATS",
-    "About",
     "Format",
+    "ImageDescription",
     "Kind",
     "Source",
     "Staging",
-    "about",
+    "convert_to_oci",
+    "describe_image",
     "identify",
-    "to_oci",
 ]

@@ -1,8 +1,8 @@
-"""Addresses on the web that Tare may ask: none inside the site, except for hosts that it lists.
+"""Addresses on the web that Tare may request: none inside the site, except for hosts that it lists.
 
-A host is looked up once. All that the resolver answers is judged, and the connection goes to what
-was judged, so that a name cannot mean one thing when it is judged and another when it is used. In
-`inside` stand the hosts that may be anywhere, as `environment.hosts` returns them: `host` or
+A host is looked up once. All addresses of the resolver are checked, and the connection goes to one
+of these, so that a name cannot mean one address when it is checked and another when it is used.
+`inside` holds the hosts that may be anywhere, as `environment.hosts` returns them: `host` or
 `host:port` with TLS, `http://` before it without.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from runners.errors import Refused
 
-# No user, no escapes, no control characters: nothing that two readers could read differently.
+# No user, no escapes, no control characters: nothing that two parsers could read differently.
 ADDRESS = re.compile(
     r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?([/?][!-~]*)?", re.ASCII | re.IGNORECASE
 )
@@ -33,7 +33,7 @@ def open_address(request: urllib.request.Request, inside: Collection[str], timeo
     director = urllib.request.OpenerDirector()  # without the handlers of files and FTP
     for handler in (
         urllib.request.ProxyHandler(),
-        JudgingHandler(inside),
+        CheckingHandler(inside),
         Redirects(inside),
         urllib.request.HTTPErrorProcessor(),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -44,7 +44,7 @@ def open_address(request: urllib.request.Request, inside: Collection[str], timeo
 
 
 def is_plain(host: str, inside: Collection[str]) -> bool:
-    """Return whether the site lists `host` or `host:port` as one to be asked without TLS."""
+    """Return whether the site lists `host` or `host:port` for requests without TLS."""
     try:
         parts = urllib.parse.urlsplit(f"http://{host}")
         names = _names(parts.hostname or "", parts.port or 80, "http://")
@@ -85,26 +85,26 @@ def is_public(address: str) -> bool:
 
 
 def look_up(host: str, port: int, inside: Collection[str]) -> list[tuple[Any, ...]]:
-    """Return what `socket.getaddrinfo` answers, judged. Raises Refused, OSError.
+    """Return the checked addresses of `socket.getaddrinfo`. Raises Refused, OSError.
 
-    Numbers such as 0x7f.1 and 2130706433 are judged as what the resolver makes of them.
+    Numbers such as 0x7f.1 and 2130706433 are checked as the address that the resolver returns.
     """
     try:
-        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError:  # a label that is empty or too long
         raise Refused(f"{host!r} is no name of a host.") from None
     is_listed = not _names(host, port, "", "http://").isdisjoint(inside)
-    if not is_listed and not all(is_public(str(place[-1][0])) for place in places):
-        # Without the address: who may name an image need not learn the site's network.
+    if not is_listed and not all(is_public(str(result[-1][0])) for result in results):
+        # Without the address: people who may name an image must not explore the site's network.
         raise Refused(
             f"{host} is inside this site's network. Tare asks hosts of the public internet, and "
             f"those that this site lists in {SETTING}."
         )
-    return list(places)
+    return list(results)
 
 
 def connect(host: str, port: int, timeout: Any, inside: Collection[str]) -> socket.socket:
-    """Return a connection to one of the judged addresses. Raises Refused, OSError."""
+    """Return a connection to one of the checked addresses. Raises Refused, OSError."""
     problem: OSError = socket.gaierror(f"{host} has no address")
     for family, kind, protocol, _, address in look_up(host, port, inside):
         connection = socket.socket(family, kind, protocol)
@@ -120,13 +120,13 @@ def connect(host: str, port: int, timeout: Any, inside: Collection[str]) -> sock
 
 
 def _names(host: str, port: int, *prefixes: str) -> set[str]:
-    """Return the ways in which a site may list a host."""
+    """Return the spellings in which a site may list a host."""
     name = f"[{host}]" if ":" in host else host.rstrip(".").lower()
     return {f"{prefix}{name}{end}" for prefix in prefixes for end in ("", f":{port}")}
 
 
-class JudgedConnection(http.client.HTTPConnection):
-    """HTTP to a judged address."""
+class CheckedConnection(http.client.HTTPConnection):
+    """HTTP to a checked address."""
 
     inside: Collection[str] = ()
 
@@ -134,28 +134,28 @@ class JudgedConnection(http.client.HTTPConnection):
         self.sock = connect(self.host, self.port, self.timeout, self.inside)
 
 
-class JudgedTLSConnection(http.client.HTTPSConnection, JudgedConnection):
-    """HTTPS to a judged address: TLS is put on it by the library, and verifies the name."""
+class CheckedTLSConnection(http.client.HTTPSConnection, CheckedConnection):
+    """HTTPS to a checked address: the library adds TLS, and verifies the name."""
 
 
-class JudgingHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens HTTP and HTTPS by judged connections, or by the proxy that the environment names."""
+class CheckingHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens HTTP and HTTPS by checked connections, or by the proxy that the environment names."""
 
     def __init__(self, inside: Collection[str]) -> None:
         super().__init__()
         self.inside = inside
 
     def http_open(self, req: urllib.request.Request) -> Any:
-        return self.open_judged(req, http.client.HTTPConnection, JudgedConnection)
+        return self.open_checked(req, http.client.HTTPConnection, CheckedConnection)
 
     def https_open(self, req: urllib.request.Request) -> Any:
-        return self.open_judged(req, http.client.HTTPSConnection, JudgedTLSConnection)
+        return self.open_checked(req, http.client.HTTPSConnection, CheckedTLSConnection)
 
-    def open_judged(
+    def open_checked(
         self,
         request: urllib.request.Request,
         by_proxy: type[http.client.HTTPConnection],
-        direct: type[JudgedConnection],
+        direct: type[CheckedConnection],
     ) -> Any:
         host, port = check_address(request.full_url, self.inside)
         if request.host != urllib.parse.urlsplit(request.full_url).netloc:  # a proxy's
@@ -163,7 +163,7 @@ class JudgingHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
                 look_up(host, port, self.inside)
             return self.do_open(by_proxy, request)
 
-        def make_connection(host: str, **options: Any) -> JudgedConnection:
+        def make_connection(host: str, **options: Any) -> CheckedConnection:
             connection = direct(host, **options)
             connection.inside = self.inside
             return connection
@@ -172,7 +172,7 @@ class JudgingHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to addresses that may be asked, and never from TLS to none."""
+    """Follows redirects to addresses that may be requested, and never from TLS to plain HTTP."""
 
     def __init__(self, inside: Collection[str]) -> None:
         self.inside = inside
@@ -180,8 +180,10 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        came, goes = (urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl))
-        if goes not in ("https", came):
+        old_scheme, new_scheme = (
+            urllib.parse.urlsplit(url).scheme for url in (req.full_url, newurl)
+        )
+        if new_scheme not in ("https", old_scheme):
             raise Refused(f"{req.host} sends on to {newurl}, which is not safe to follow.")
         check_address(newurl, self.inside)
         fp.close()  # unread: it may have no end

@@ -1,7 +1,7 @@
-"""Files that people call images: what they are, their digest, and what is in them.
+"""Reads image files: their kind, their digest, and their contents.
 
-Read as a stream, in constant memory but for the names: nothing is unpacked to a disk. `identify` is
-quick, `about` reads everything and holds it to every digest. All refusals are Refused, in words.
+They are read as a stream, in constant memory except for the names; nothing is unpacked to a disk.
+`identify` is quick, `describe_image` reads everything and checks all digests. Both raise Refused.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from runners.payload.layers import BadImage, Blob, Layer, Node
 
 CHUNK = 1 << 20  # bytes
 Kind = Literal["oci", "docker", "rootfs", "sif"]
-Count = Callable[[int], None]  # is told how many bytes more have been read
+Count = Callable[[int], None]  # called with the number of bytes that have been read since
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
-OTHERS = (  # what people send instead of an image
+OTHERS = (  # files that people send instead of an image
     (b"<", "a web page: the download was perhaps refused with an error or a log-in form"),
     (b"{", "JSON: perhaps a registry's answer instead of the image"),
     (b"hsqs", "a squashfs file, which says nothing of itself: send the archive that it came from"),
@@ -38,8 +38,8 @@ SIF_HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 
 
 @dataclass(frozen=True)
-class About:
-    """What an image is known by, and what is in it."""
+class ImageDescription:
+    """An image's digest and other facts, and a survey of its contents."""
 
     kind: Kind
     digest: str  # "sha256:...": of an OCI manifest, else of the file
@@ -53,46 +53,54 @@ class About:
 
 
 def identify(path: Path) -> Kind:
-    """What a file is, from its first bytes and, of an archive, its names. Raises Refused."""
-    with _refused(path), path.open("rb") as file:
+    """Return a file's kind by its first bytes and, for an archive, its names. Raises Refused."""
+    with _refuse_bad_files(path), path.open("rb") as file:
         head = file.read(512)
         if not head:
             raise BadImage("it is empty")
         if SIF_MAGIC in head[:64]:
-            _sif(file)
+            _read_sif_architecture(file)
             return "sif"
         if any(head.startswith(magic) for magic in COMPRESSED):
-            return _kind_of_names(_first_names(file))
+            return _classify_names(_read_first_names(file))
         if head[257:262] != b"ustar":
-            raise BadImage(_instead(head))
+            raise BadImage(_describe_other_file(head))
         archive = layers.Archive(file)
-        return _kind_of_names(archive.members)
+        return _classify_names(archive.members)
 
 
-def about(path: Path, *, architecture: str = "amd64", count: Count | None = None) -> About:
-    """Read the whole file and hold it to its digests. Raises Refused.
+def describe_image(
+    path: Path, *, architecture: str = "amd64", count: Count | None = None
+) -> ImageDescription:
+    """Read the whole file, check its digests and describe it. Raises Refused.
 
-    `count` is told the bytes as they are read. docker-archives have no manifest, and so no digest
-    that a registry would know: make an OCI archive of them first (`to_oci`).
+    `count` is called with the bytes as they are read. docker-archives have no manifest, and so no
+    digest that a registry would know: make an OCI archive of them first (`convert_to_oci`).
     """
     kind = identify(path)
     size = path.stat().st_size
-    with _refused(path), path.open("rb") as file:
+    with _refuse_bad_files(path), path.open("rb") as file:
         if kind == "sif":
-            its = _sif(file)
-            if its != architecture:
-                raise BadImage(f"it is for {its}, not for {architecture}")
-            return About(kind, _digest(file, count), size, its)
+            sif_architecture = _read_sif_architecture(file)
+            if sif_architecture != architecture:
+                raise BadImage(f"it is for {sif_architecture}, not for {architecture}")
+            return ImageDescription(kind, _compute_digest(file, count), size, sif_architecture)
         if kind == "rootfs":
             layer = Layer(Blob(0, size, ""), "")
-            surveyed = _survey(file, [layer], count)
-            return About(kind, _digest(file, None), size, _machine(surveyed), survey=surveyed)
+            survey_result = _survey_layers(file, [layer], count)
+            return ImageDescription(
+                kind,
+                _compute_digest(file, None),
+                size,
+                _read_architecture(survey_result),
+                survey=survey_result,
+            )
         manifest = layers.Archive(file).read_manifest(architecture)
         with layers.explain_bad_manifest():
             config = manifest.config.get("config") or {}
-            variables = tuple(str(one) for one in config.get("Env") or ())
+            variables = tuple(str(variable) for variable in config.get("Env") or ())
             labels = {str(k): str(v) for k, v in (config.get("Labels") or {}).items()}
-        return About(
+        return ImageDescription(
             kind=kind,
             digest=manifest.digest,
             size=size,
@@ -100,44 +108,44 @@ def about(path: Path, *, architecture: str = "amd64", count: Count | None = None
             variables=variables,
             labels=labels,
             created=str(manifest.config.get("created") or ""),
-            survey=_survey(file, manifest.layers, count),
+            survey=_survey_layers(file, manifest.layers, count),
         )
 
 
-def to_oci(source: Path, target: Path, *, architecture: str = "amd64") -> str:
-    """Make an OCI archive of one image of an OCI or docker-archive; its digest. Raises Refused.
+def convert_to_oci(source: Path, target: Path, *, architecture: str = "amd64") -> str:
+    """Write one image of an OCI or docker-archive as an OCI archive. Return its digest.
 
-    An OCI image keeps its digest. Whatever else the archive holds is left behind, so that nobody
-    chooses another one. `target` is there when it is whole; compressed archives are unpacked.
+    An OCI image keeps its digest. Other images in the archive are left out, so that nobody chooses
+    one of them. `target` exists only when it is complete. Raises Refused.
     """
     partial = target.with_name(f"{target.name}.part")
     try:
-        with _refused(source), _bare(source, partial) as file:
+        with _refuse_bad_files(source), _open_uncompressed(source, partial) as file:
             archive = layers.Archive(file)
             manifest = archive.read_manifest(architecture)
-            with partial.open("wb") as made:
-                digest = _rewrite(file, archive, manifest, made)
+            with partial.open("wb") as target_file:
+                digest = _write_oci_archive(file, archive, manifest, target_file)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return digest
 
 
-def _rewrite(
-    file: BinaryIO, archive: layers.Archive, manifest: layers.Manifest, made: BinaryIO
+def _write_oci_archive(
+    file: BinaryIO, archive: layers.Archive, manifest: layers.Manifest, target_file: BinaryIO
 ) -> str:
     file.seek(manifest.config_blob.offset)
     config = file.read(manifest.config_blob.size)
-    writer = pack.Writer(made)
-    described = []
+    writer = pack.Writer(target_file)
+    layer_descriptors = []
     for layer in manifest.layers:
         blob = layer.blob
-        if not blob.sha256:  # docker-archives say the digest of the unpacked layer only
+        if not blob.sha256:  # docker-archives have the digest of the unpacked layer only
             blob = blob._replace(sha256=layers.Stream(file, blob).finish())
         file.seek(blob.offset)
-        described.append(
+        layer_descriptors.append(
             {
-                "mediaType": _layer_type(file.read(8)),
+                "mediaType": _find_layer_type(file.read(8)),
                 "digest": f"sha256:{blob.sha256}",
                 "size": blob.size,
             }
@@ -148,7 +156,7 @@ def _rewrite(
     if manifest.digest:
         content = archive.read(f"blobs/sha256/{manifest.digest[7:]}", manifest.digest)
     else:
-        about_config = {
+        config_descriptor = {
             "mediaType": pack.CONFIG,
             "digest": f"sha256:{manifest.config_blob.sha256}",
             "size": len(config),
@@ -157,26 +165,30 @@ def _rewrite(
             {
                 "schemaVersion": 2,
                 "mediaType": pack.MANIFEST,
-                "config": about_config,
-                "layers": described,
+                "config": config_descriptor,
+                "layers": layer_descriptors,
             }
         )
     return writer.finish(content, config)
 
 
-def _layer_type(magic: bytes) -> str:
-    found = [name for start, name in COMPRESSED.items() if magic.startswith(start)]
-    return f"{pack.LAYER}+{found[0]}" if found else pack.LAYER
+def _find_layer_type(magic: bytes) -> str:
+    compressions = [
+        name for magic_bytes, name in COMPRESSED.items() if magic.startswith(magic_bytes)
+    ]
+    return f"{pack.LAYER}+{compressions[0]}" if compressions else pack.LAYER
 
 
-def _survey(file: BinaryIO, found: list[Layer], count: Count | None) -> dict[str, Any]:
-    """The same survey as of a folder that the layers were unpacked to."""
+def _survey_layers(
+    file: BinaryIO, image_layers: list[Layer], count: Count | None
+) -> dict[str, Any]:
+    """Return the same survey as of a folder into which the layers are unpacked."""
     tree = layers.Tree(survey.Entry(survey.FOLDER, 0o755, 0, ""))
-    kept: dict[str, bytes] = {}  # what facts need, by the sha256 of the content
+    needed_contents: dict[str, bytes] = {}  # what facts need, by the sha256 of the content
     sizes: list[int] = [0]
     buffer = memoryview(bytearray(CHUNK))
 
-    def take(path: str, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
+    def add_member(path: str, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
         if tree.apply_whiteout(path):
             return
         if member.isdir():
@@ -192,26 +204,28 @@ def _survey(file: BinaryIO, found: list[Layer], count: Count | None) -> dict[str
             tree.put(path, Node(tree.layer, source.value, source.link))
         elif content is not None:
             digest, size = hashlib.sha256(), 0
-            whole = bytearray() if inventory.needs_content(path, member.size) else None
+            content_bytes = bytearray() if inventory.needs_content(path, member.size) else None
             while length := content.readinto(buffer):  # type: ignore[attr-defined]
                 digest.update(buffer[:length])
                 size += length
-                if whole is not None:
-                    whole += buffer[:length]
-            if whole is not None:
-                kept[f"{path}\0{digest.hexdigest()}"] = inventory.reduce_content(path, bytes(whole))
+                if content_bytes is not None:
+                    content_bytes += buffer[:length]
+            if content_bytes is not None:
+                needed_contents[f"{path}\0{digest.hexdigest()}"] = inventory.reduce_content(
+                    path, bytes(content_bytes)
+                )
             entry = survey.Entry(survey.FILE, member.mode, size, digest.hexdigest())
             tree.put(path, Node(tree.layer, entry))
-        elif tree.find(path):  # a device or a pipe: nothing, but what was there before is gone
+        elif tree.find(path):  # a device or a pipe: not surveyed, but it replaces what was there
             tree.put(path, Node(tree.layer, None))
 
-    for number, layer in enumerate(found, start=1):
+    for number, layer in enumerate(image_layers, start=1):
         tree.layer = number
-        layers.read_layer(file, layer, take, count, sizes)
-    return _report(tree, kept)
+        layers.read_layer(file, layer, add_member, count, sizes)
+    return _make_survey(tree, needed_contents)
 
 
-def _report(tree: layers.Tree, kept: Mapping[str, bytes]) -> dict[str, Any]:
+def _make_survey(tree: layers.Tree, needed_contents: Mapping[str, bytes]) -> dict[str, Any]:
     entries: dict[str, survey.Entry] = {}
     contents: dict[str, bytes] = {}
     exclusions: list[tuple[str, str]] = []
@@ -226,7 +240,7 @@ def _report(tree: layers.Tree, kept: Mapping[str, bytes]) -> dict[str, Any]:
             hidden.add(path)
         elif not survey.is_closed(entry.kind, entry.mode):
             entries[path] = entry
-            if content := kept.get(f"{path}\0{entry.content}"):
+            if content := needed_contents.get(f"{path}\0{entry.content}"):
                 contents[path] = content
         else:
             unreadable.append(path)
@@ -236,8 +250,8 @@ def _report(tree: layers.Tree, kept: Mapping[str, bytes]) -> dict[str, Any]:
     return survey.report(entries, contents, exclusions, unreadable)
 
 
-def _sif(file: BinaryIO) -> str:
-    """The architecture of a SIF file that is whole, as registries name it."""
+def _read_sif_architecture(file: BinaryIO) -> str:
+    """Return the architecture of a complete SIF file, as registries name it."""
     file.seek(0)
     head = file.read(SIF_HEADER.size)
     if len(head) < SIF_HEADER.size:
@@ -251,15 +265,15 @@ def _sif(file: BinaryIO) -> str:
     return SIF_ARCHITECTURES.get(architecture, f"the unknown architecture {architecture!r}")
 
 
-def _first_names(file: BinaryIO) -> list[str]:
-    """Names at the beginning of a compressed archive."""
+def _read_first_names(file: BinaryIO) -> list[str]:
+    """Return the first names in a compressed archive."""
     file.seek(0)
     magic = file.read(8)
     file.seek(0)
     names: list[str] = []
-    with layers.open_unpacked(file, magic) as bare:
+    with layers.open_unpacked(file, magic) as stream:
         try:
-            with tarfile.open(fileobj=bare, mode="r|", tarinfo=layers.Member) as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=layers.Member) as tar:
                 for member in tar:
                     names.append(layers.clean_name(member.name))
                     if len(names) == 200:
@@ -269,7 +283,7 @@ def _first_names(file: BinaryIO) -> list[str]:
     return names
 
 
-def _kind_of_names(names: Any) -> Kind:
+def _classify_names(names: Any) -> Kind:
     if "oci-layout" in names or "index.json" in names:
         return "oci"
     if "manifest.json" in names:
@@ -283,17 +297,17 @@ def _kind_of_names(names: Any) -> Kind:
     )
 
 
-def _instead(head: bytes) -> str:
+def _describe_other_file(head: bytes) -> str:
     start = head.lstrip()
-    for magic, words in OTHERS:
+    for magic, description in OTHERS:
         if start.startswith(magic):
-            return f"it is {words}"
+            return f"it is {description}"
     return "it is no image: neither a tar archive nor a SIF file"
 
 
 @contextlib.contextmanager
-def _bare(source: Path, beside: Path) -> Iterator[BinaryIO]:
-    """The archive without compression around all of it; unpacked beside the target if need be."""
+def _open_uncompressed(source: Path, beside: Path) -> Iterator[BinaryIO]:
+    """Yield the archive without compression, unpacked beside the target if necessary."""
     with source.open("rb") as file:
         magic = file.read(8)
         file.seek(0)
@@ -302,29 +316,32 @@ def _bare(source: Path, beside: Path) -> Iterator[BinaryIO]:
             return
         unpacked = beside.with_name(f"{beside.name}.tar")
         try:
-            with layers.open_unpacked(file, magic) as bare, unpacked.open("w+b") as made:
-                reader = layers.Unpacked(bare, source.stat().st_size, [0])
+            with (
+                layers.open_unpacked(file, magic) as stream,
+                unpacked.open("w+b") as uncompressed_file,
+            ):
+                reader = layers.Unpacked(stream, source.stat().st_size, [0])
                 while chunk := reader.read(CHUNK):
-                    made.write(chunk)
-                made.flush()
-                yield made
+                    uncompressed_file.write(chunk)
+                uncompressed_file.flush()
+                yield uncompressed_file
         finally:
             unpacked.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _refused(path: Path) -> Iterator[None]:
-    """Say why a file is refused, and which one."""
+def _refuse_bad_files(path: Path) -> Iterator[None]:
+    """Turn errors in a file into Refused, with the file's name."""
     try:
         yield
     except BadImage as error:
-        words = str(error).rstrip(".")
-        raise Refused(f"{path.name} is refused: {words[:1].lower()}{words[1:]}.") from None
+        message = str(error).rstrip(".")
+        raise Refused(f"{path.name} is refused: {message[:1].lower()}{message[1:]}.") from None
     except (EOFError, tarfile.TarError) as error:
         raise Refused(f"{path.name} is refused: it is cut off or damaged ({error}).") from None
 
 
-def _digest(file: BinaryIO, count: Count | None) -> str:
+def _compute_digest(file: BinaryIO, count: Count | None) -> str:
     file.seek(0)
     total = hashlib.sha256()
     while chunk := file.read(CHUNK):
@@ -334,6 +351,6 @@ def _digest(file: BinaryIO, count: Count | None) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _machine(surveyed: Mapping[str, Any]) -> str:
-    found = str(surveyed["system"]["architecture"])
-    return pack.ARCHITECTURES.get(found, found)
+def _read_architecture(survey_result: Mapping[str, Any]) -> str:
+    machine = str(survey_result["system"]["architecture"])
+    return pack.ARCHITECTURES.get(machine, machine)

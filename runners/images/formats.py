@@ -1,8 +1,8 @@
-"""What staging does on a cluster: each format's steps from a source to what a runtime starts. Pure.
+"""The steps that stage an image on a cluster, from a source to a form for a runtime. No I/O.
 
-A form is made beside its place and moved there when it is whole; whatever ends a step early, only
-`PLACE.part` can be left, and the step itself, the next staging and the removal all clear it away.
-Places follow from the image's digest alone, so nothing that people type is in them.
+A form is made beside its place and moved there when it is complete. If a step ends early, only
+`PLACE.part` can be left, which the step itself, the next staging or the removal delete. Places
+depend on the image's digest alone, so they contain nothing that people typed.
 """
 
 import re
@@ -21,7 +21,7 @@ UNPACK = "payload/unpack.py"  # steps start in the job's directory
 
 @dataclass(frozen=True)
 class Source:
-    """What forms are made from: a file on the cluster. An archive is one that `to_oci` has made."""
+    """A file on the cluster from which forms are made; an archive is one of `convert_to_oci`."""
 
     kind: str  # "oci", "rootfs" or "sif"
     path: str
@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Staging:
-    """How one form is made. `place` is what EnvironmentSpec.image_path becomes."""
+    """The steps that make one form. `place` becomes EnvironmentSpec.image_path."""
 
     place: str
     needs: tuple[str, ...]  # programs that the node must have
@@ -40,51 +40,53 @@ class Staging:
 class Format(ABC):
     """One form of images on a cluster.
 
-    `tools` are the cluster's runtimes: kind -> executable, empty for the usual name on PATH. Which
-    of them makes the form is the format's business, so a new runtime needs nothing here.
+    `tools` are the cluster's runtimes: kind -> executable, empty for the usual name on PATH. The
+    format chooses the one that makes the form, so a new runtime needs nothing here.
     """
 
     label: ClassVar[str]
     made_by: ClassVar[tuple[str, ...]] = ()  # kinds of runtimes that can make it, the best first
-    by_mode: ClassVar[bool] = False  # each mode of the runtime changes it: one form a mode
-    on_node: ClassVar[bool] = False  # kept by each node for itself
-    by_site: ClassVar[str] = ""  # why Tare does not make it; then the rest refuses
+    by_mode: ClassVar[bool] = False  # each mode of the runtime changes it and needs its own form
+    on_node: ClassVar[bool] = False  # each node stores it for itself
+    by_site: ClassVar[str] = ""  # why Tare does not make it; then making and removing it is refused
 
     @abstractmethod
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
-        """Where the form of an image lies below `folder`, or what it is called."""
+        """Return the path of an image's form below `folder`, or its name in a store."""
 
     @abstractmethod
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
-        """The steps; `executable` is of the first of `made_by` that the cluster has."""
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
+        """Return the steps; `executable` is that of the first in `made_by` that the cluster has."""
 
     @abstractmethod
-    def is_ours(self, place: str) -> bool:
-        """Whether a place is one that `place` gives."""
+    def is_made_by_tare(self, place: str) -> bool:
+        """Return whether Tare has made the form at this place, by its path or name."""
 
     @abstractmethod
-    def removing(self, place: str, executable: str) -> list[Step]:
-        """The steps that take it away, and do nothing where it is gone."""
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
+        """Return the steps that remove it, and do nothing if it is gone."""
 
     def stage(
         self, source: Source, folder: str, tools: Mapping[str, str], mode: str = ""
     ) -> Staging:
-        """The form of an image below `folder`, an absolute path. Raises Refused, in words."""
-        executable = self.maker(tools, source)
+        """Return how to make an image's form below `folder`, an absolute path. Raises Refused."""
+        executable = self.find_maker(tools, source)
         place = self.place(source.digest, folder, mode)
-        steps = tuple(self.making(source, place, executable, mode))
+        steps = tuple(self.list_making_steps(source, place, executable, mode))
         needs = {"python3" for step in steps if UNPACK in step.argv}
         needs |= {"mksquashfs" for step in steps if "mksquashfs" in step.argv}
         return Staging(place, tuple(sorted({*needs, executable} - {""})), steps)
 
     def unstage(self, place: str, tools: Mapping[str, str]) -> tuple[Step, ...]:
-        """The steps that remove what was staged. Raises Refused for what Tare has not made."""
-        if not self.is_ours(place):
+        """Return the steps that remove a form. Raises Refused if Tare has not made it."""
+        if not self.is_made_by_tare(place):
             raise Refused(f"{place} was not staged by Tare, which removes nothing else.")
-        return tuple(self.removing(place, self.maker(tools)))
+        return tuple(self.list_removal_steps(place, self.find_maker(tools)))
 
-    def maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
-        """The program that makes this form. Raises Refused where there is none."""
+    def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
+        """Return the program that makes this form. Raises Refused if the cluster has none."""
         if self.by_site:
             raise Refused(self.by_site)
         for kind in self.made_by:
@@ -102,24 +104,24 @@ class File(Format):
     suffix: ClassVar[str]
 
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return f"{folder.rstrip('/')}/{hexadecimal(source_digest)}{self.suffix}"
+        return f"{folder.rstrip('/')}/{parse_hex_digest(source_digest)}{self.suffix}"
 
-    def is_ours(self, place: str) -> bool:
+    def is_made_by_tare(self, place: str) -> bool:
         return bool(re.fullmatch(rf"/.*/[0-9a-f]{{64}}{re.escape(self.suffix)}", place))
 
-    def removing(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
         return [Step("Removing it", ("sh", "-c", scripts.REMOVE, "remove", place))]
 
 
 class Named(Format):
-    """Something in a store of the runtime's own, known by a name."""
+    """A form in the runtime's own store, identified by a name."""
 
     pattern: ClassVar[str] = r"tare-[0-9a-f]{16}(-[a-z0-9]+)?"
 
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return "-".join(filter(None, ["tare", hexadecimal(source_digest)[:16], mode.lower()]))
+        return "-".join(filter(None, ["tare", parse_hex_digest(source_digest)[:16], mode.lower()]))
 
-    def is_ours(self, place: str) -> bool:
+    def is_made_by_tare(self, place: str) -> bool:
         return bool(re.fullmatch(self.pattern, place))
 
 
@@ -128,15 +130,23 @@ class Sif(File):
     made_by = ("apptainer", "singularity")
     suffix = ".sif"
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         if source.kind == "sif":
-            copy = guarded("Copying the SIF file", place, "cp", source.path, made(place))
-            return [copy, put(place)]
+            copy = make_guarded_step(
+                "Copying the SIF file", place, "cp", source.path, partial_path(place)
+            )
+            return [copy, make_final_step(place)]
         steps, content = [], f"oci-archive:{source.path}"
         if source.kind == "rootfs":
-            steps, content = [unpacked(source, place, executable)], root(place)
-        command = ("sh", "-c", scripts.BUILD_SIF, executable, made(place), content)
-        return [*steps, guarded("Making the SIF file", place, *command), put(place)]
+            steps, content = [make_unpack_step(source, place, executable)], partial_root(place)
+        command = ("sh", "-c", scripts.BUILD_SIF, executable, partial_path(place), content)
+        return [
+            *steps,
+            make_guarded_step("Making the SIF file", place, *command),
+            make_final_step(place),
+        ]
 
 
 class Sandbox(File):
@@ -145,35 +155,48 @@ class Sandbox(File):
     label = "A sandbox"
     suffix = ".sandbox"
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         folder = place.rpartition("/")[0]
         return [
-            unpacked(source, place, executable, keep_variables=True),
-            # What sites bind must have a place to be bound to; empty folders are no part of a tree.
-            guarded("Making a mount point", place, "mkdir", "-p", root(place) + folder),
-            put(place, root(place)),
+            make_unpack_step(source, place, executable, keep_variables=True),
+            # Folders that sites bind need a mount point; empty folders do not change the survey.
+            make_guarded_step(
+                "Making a mount point", place, "mkdir", "-p", partial_root(place) + folder
+            ),
+            make_final_step(place, partial_root(place)),
         ]
 
-    def maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
-        return unpacker(tools, source)
+    def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
+        return find_unpacker(tools, source)
 
 
 class Squashfs(File):
     label = "A squashfs file"
     suffix = ".sqfs"
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
-        return [*self.squash(source, place, executable), put(place)]
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
+        return [*self.list_squash_steps(source, place, executable), make_final_step(place)]
 
-    def maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
-        return unpacker(tools, source) if source and source.kind == "sif" else ""
+    def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
+        return find_unpacker(tools, source) if source and source.kind == "sif" else ""
 
     @staticmethod
-    def squash(source: Source, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.SQUASH, "mksquashfs", root(place), made(place))
+    def list_squash_steps(source: Source, place: str, executable: str) -> list[Step]:
+        command = (
+            "sh",
+            "-c",
+            scripts.SQUASH,
+            "mksquashfs",
+            partial_root(place),
+            partial_path(place),
+        )
         return [
-            unpacked(source, place, executable),
-            guarded("Making the squashfs file", place, *command),
+            make_unpack_step(source, place, executable),
+            make_guarded_step("Making the squashfs file", place, *command),
         ]
 
 
@@ -184,7 +207,9 @@ class UDockerContainer(Named):
     made_by = ("udocker",)
     by_mode = True
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         if source.kind == "sif":
             raise Refused(
                 "udocker makes no container of a SIF file: add the image by its reference, its "
@@ -194,7 +219,7 @@ class UDockerContainer(Named):
         command = ("sh", "-c", script, executable, source.path, place, mode or "P1")
         return [Step("Making the container of udocker", command)]
 
-    def removing(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
         command = ("sh", "-c", scripts.UDOCKER_REMOVE, executable, place)
         return [Step("Removing the container of udocker", command)]
 
@@ -209,7 +234,7 @@ class PodmanImage(Named):
     script = scripts.PODMAN_LOAD
 
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return f"localhost/tare/{hexadecimal(source_digest)[:16]}@{source_digest}"
+        return f"localhost/tare/{parse_hex_digest(source_digest)[:16]}@{source_digest}"
 
     def stage(
         self, source: Source, folder: str, tools: Mapping[str, str], mode: str = ""
@@ -217,31 +242,33 @@ class PodmanImage(Named):
         staging = super().stage(source, folder, tools, mode)
         if source.kind == "oci":
             return staging
-        return Staging(self.of_files(staging.place), staging.needs, staging.steps)
+        return Staging(self.name_rootfs(staging.place), staging.needs, staging.steps)
 
     @staticmethod
-    def tagged(place: str) -> str:
-        """Podman gives and takes away names with a tag only."""
+    def remove_digest(place: str) -> str:
+        """Return the name with a tag, the only kind that Podman can add and remove."""
         return place.partition("@")[0] + ":staged" if "@" in place else place
 
     @staticmethod
-    def of_files(place: str) -> str:
+    def name_rootfs(place: str) -> str:
         return place.partition("@")[0] + ":rootfs"
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         if source.kind == "sif":
             raise Refused(
                 "Podman takes no SIF file: add the image by its reference, its archive or its root "
                 "file system."
             )
-        script, name = scripts.PODMAN_LOAD, self.tagged(place)
+        script, name = scripts.PODMAN_LOAD, self.remove_digest(place)
         if source.kind == "rootfs":
-            script, name = scripts.PODMAN_IMPORT, self.of_files(place)
+            script, name = scripts.PODMAN_IMPORT, self.name_rootfs(place)
         command = ("sh", "-c", script, executable, source.path, name)
         return [Step("Giving Podman the image", command)]
 
-    def removing(self, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, self.tagged(place))
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
+        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, self.remove_digest(place))
         return [Step("Removing Podman's image", command)]
 
 
@@ -254,9 +281,11 @@ class DockerImage(Named):
     pattern = r"tare/[0-9a-f]{16}:staged"
 
     def place(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return f"tare/{hexadecimal(source_digest)[:16]}:staged"  # as the archive itself says
+        return f"tare/{parse_hex_digest(source_digest)[:16]}:staged"  # as the archive itself says
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         if source.kind == "oci":
             return [Step("Giving Docker the image", (executable, "load", "--input", source.path))]
         if source.kind == "rootfs":
@@ -267,27 +296,29 @@ class DockerImage(Named):
             "file system."
         )
 
-    def removing(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
         command = ("sh", "-c", scripts.DOCKER_REMOVE, executable, place)
         return [Step("Removing Docker's image", command)]
 
 
-class OfTheSite(Named):
-    """What the site's own service makes, or nobody needs."""
+class SiteFormat(Named):
+    """A form that only the site's own service makes, or that is not needed."""
 
-    def making(self, source: Source, place: str, executable: str, mode: str) -> list[Step]:
+    def list_making_steps(
+        self, source: Source, place: str, executable: str, mode: str
+    ) -> list[Step]:
         raise Refused(self.by_site)
 
-    def removing(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
         raise Refused(self.by_site)
 
 
-class EnrootContainer(OfTheSite):
+class EnrootContainer(SiteFormat):
     label = "A container of Enroot"
     by_site = "Stage a squashfs file: Enroot starts it as it is."
 
 
-class Shifter(OfTheSite):
+class Shifter(SiteFormat):
     label = "An image of Shifter"
     by_site = (
         "Shifter's images are pulled by the site's own gateway: run `shifterimg pull` on its login "
@@ -295,7 +326,7 @@ class Shifter(OfTheSite):
     )
 
 
-class Sarus(OfTheSite):
+class Sarus(SiteFormat):
     label = "An image of Sarus"
     by_site = (
         "Sarus keeps a repository of its own: run `sarus pull`, or `sarus load` of an archive, on "
@@ -316,37 +347,37 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def hexadecimal(digest: str) -> str:
-    """The 64 letters of a digest; ValueError for anything else, which no path should hold."""
-    found = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
-    if not found:
+def parse_hex_digest(digest: str) -> str:
+    """Return the 64 letters of a digest. ValueError for anything else: no path may contain it."""
+    match = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
+    if not match:
         raise ValueError(f"not a digest: {digest!r}")
-    return found[1]
+    return match[1]
 
 
-def made(place: str) -> str:
-    """Where a file is made, to be moved to its place."""
+def partial_path(place: str) -> str:
+    """Return the path at which a file is made, to be moved to its place."""
     return f"{place}.part/made"
 
 
-def root(place: str) -> str:
-    """Where a root file system is unpacked."""
+def partial_root(place: str) -> str:
+    """Return the folder into which a root file system is unpacked."""
     return f"{place}.part/root"
 
 
-def guarded(doing: str, place: str, *command: str) -> Step:
-    """A step that works in PLACE.part, and clears it away if it fails."""
+def make_guarded_step(doing: str, place: str, *command: str) -> Step:
+    """Return a step that works in PLACE.part, and removes it if it fails."""
     return Step(doing, ("sh", "-c", scripts.BESIDE, "beside", f"{place}.part", *command))
 
 
-def put(place: str, whole: str = "") -> Step:
-    """The last step: what is whole takes its place."""
-    command = ("sh", "-c", scripts.PUT, "put", f"{place}.part", whole or made(place), place)
+def make_final_step(place: str, whole: str = "") -> Step:
+    """Return the last step, which moves the complete form to its place."""
+    command = ("sh", "-c", scripts.PUT, "put", f"{place}.part", whole or partial_path(place), place)
     return Step("Moving it into its place", command)
 
 
-def unpacker(tools: Mapping[str, str], source: Source | None) -> str:
-    """Apptainer or Singularity if there is one; nothing else opens a SIF file."""
+def find_unpacker(tools: Mapping[str, str], source: Source | None) -> str:
+    """Return Apptainer or Singularity, or "". Raises Refused if a SIF file needs one of them."""
     for kind in ("apptainer", "singularity"):
         if kind in tools:
             return tools[kind] or RUNTIMES[kind].command
@@ -355,9 +386,11 @@ def unpacker(tools: Mapping[str, str], source: Source | None) -> str:
     return ""
 
 
-def unpacked(source: Source, place: str, executable: str, *, keep_variables: bool = False) -> Step:
-    """The root file system in a folder."""
-    folder = root(place)
+def make_unpack_step(
+    source: Source, place: str, executable: str, *, keep_variables: bool = False
+) -> Step:
+    """Return the step that unpacks the root file system into a folder."""
+    folder = partial_root(place)
     command: tuple[str, ...]
     if source.kind == "rootfs":
         command = ("sh", "-c", scripts.UNTAR, "untar", source.path, folder)
@@ -366,4 +399,4 @@ def unpacked(source: Source, place: str, executable: str, *, keep_variables: boo
         command = (executable, "build", "--sandbox", folder, content)
     else:
         command = ("python3", UNPACK, source.path, folder)
-    return guarded("Unpacking the image", place, *command)
+    return make_guarded_step("Unpacking the image", place, *command)

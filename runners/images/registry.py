@@ -144,7 +144,7 @@ def resolve(
                 f"image (schemaVersion {document.get('schemaVersion')!r}, "
                 f"{document.get('artifactType') or document.get('mediaType')!r})"
             )
-        size = sum(layers.parse_size(one) for one in (document["config"], *document["layers"]))
+        size = sum(layers.parse_size(blob) for blob in (document["config"], *document["layers"]))
     return Resolved(reference, digest, content, size, index_digest)
 
 

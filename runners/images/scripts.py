@@ -1,6 +1,6 @@
-"""What staging has a shell do. Constants: whatever differs is an argument."""
+"""The shell scripts of staging. They are constants: all that differs is an argument."""
 
-# WORK COMMAND...: what it makes is in WORK, which is cleared away unless it ends well.
+# WORK COMMAND...: runs a command that works in WORK, which is removed unless the command succeeds.
 BESIDE = """umask 022
 work=$1
 shift
@@ -17,7 +17,7 @@ export SINGULARITY_TMPDIR="$work" SINGULARITY_CACHEDIR="$work/cache"
 trap - EXIT
 """
 
-# WORK MADE PLACE: what was there before leaves with the rest of WORK.
+# WORK MADE PLACE: moves MADE to PLACE; an older one is removed with the rest of WORK.
 PUT = """work=$1 made=$2 place=$3
 [ -e "$made" ] || exit
 if [ -e "$place" ]; then mv -T "$place" "$work/before" || exit; fi
@@ -34,7 +34,7 @@ REMOVE = """for each in "$1" "$1.part"; do
 done
 """
 
-# EXECUTABLE MADE CONTENT: zstd packs and unpacks several times faster, where it can be asked for.
+# EXECUTABLE MADE CONTENT: zstd packs and unpacks several times faster, if it can be chosen.
 BUILD_SIF = """if "$0" build --help | grep -q -e --mksquashfs-args; then
     exec "$0" build --mksquashfs-args '-comp zstd -Xcompression-level 3' "$1" "$2"
 fi
@@ -53,7 +53,7 @@ tar -x --no-same-owner --exclude='dev/*' --exclude='./dev/*' -C "$2" -f "$1" || 
 exec chmod -R u+rwX "$2"
 """
 
-# EXECUTABLE ARCHIVE NAME MODE: a store of its own for the image, which nobody needs afterwards.
+# EXECUTABLE ARCHIVE NAME MODE: the image gets a store of its own, which is removed afterwards.
 _UDOCKER = """umask 022
 udocker=$0 archive=$1 name=$2 mode=$3
 store=$(mktemp -d "$PWD/udocker.XXXXXX") || exit
@@ -103,8 +103,8 @@ UDOCKER_REMOVE = """for name in "$1-part" "$1"; do
 done
 """
 
-# EXECUTABLE ARCHIVE NAME. The copy of the layers for the user's numbers is made by the first
-# container, which is never started: no run shall wait for it.
+# EXECUTABLE ARCHIVE NAME. The first container makes the copy of the layers for the user's ids; it
+# is made here and never started, so that no run waits for it.
 PODMAN_LOAD = """id=$("$0" pull --quiet "oci-archive:$1") || exit
 "$0" tag "$id" "$2" || exit
 container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
@@ -115,7 +115,7 @@ container=$("$0" create --userns=keep-id --network=none "$2" true) || exit
 exec "$0" rm "$container"
 """
 
-# EXECUTABLE NAME. Somebody else may know the same image by another name, and keep it.
+# EXECUTABLE NAME. The same image may have another name, given by somebody else: then it stays.
 PODMAN_REMOVE = """"$0" image exists "$1" || exit 0
 id=$("$0" image inspect --format '{{.Id}}' "$1") || exit
 case $1 in *@*) tag=${1%%@*}:staged ;; *) tag=$1 ;; esac

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import Refused
-from runners.images import About, about, identify, to_oci
+from runners.images import ImageDescription, convert_to_oci, describe_image, identify
 from runners.payload import inventory, layers, pack, survey, unpack
 from tests.runners.made_images import (
     Image,
@@ -46,7 +46,7 @@ CHANGES = layer(
 )
 
 
-def names(described: About) -> set[str]:
+def names(described: ImageDescription) -> set[str]:
     return set(described.survey["parts"])
 
 
@@ -60,7 +60,7 @@ def test_layers_lie_one_over_the_other(tmp_path: Path, pack_by) -> None:
     made = image(BASE, CHANGES, pack_by=pack_by, Env=["PATH=/usr/bin"], Labels={"a": "b"})
     path = made.write(tmp_path / "image.tar")
     read: list[int] = []
-    described = about(path, count=read.append)
+    described = describe_image(path, count=read.append)
     assert identify(path) == described.kind == "oci"
     assert described.digest == made.digest
     assert described.variables == ("PATH=/usr/bin",)
@@ -93,17 +93,17 @@ def test_what_a_layer_hides_it_hides_of_lower_layers_only(tmp_path: Path) -> Non
     unpack.unpack(str(path), str(tmp_path / "root"))
     assert [one.name for one in (tmp_path / "root/d").iterdir()] == ["new"]
     assert (tmp_path / "root/f/now/a/folder").read_bytes() == b"3"
-    assert about(path).survey == survey.survey(str(tmp_path / "root"))
+    assert describe_image(path).survey == survey.survey(str(tmp_path / "root"))
 
 
 def test_an_oci_archive_keeps_its_digest_and_loses_what_else_it_holds(tmp_path: Path) -> None:
     made = image(BASE)
     source = made.write(tmp_path / "image.tar")
-    assert to_oci(source, tmp_path / "again.tar") == made.digest
-    assert about(tmp_path / "again.tar").survey == about(source).survey
+    assert convert_to_oci(source, tmp_path / "again.tar") == made.digest
+    assert describe_image(tmp_path / "again.tar").survey == describe_image(source).survey
     (tmp_path / "packed.tar.gz").write_bytes(gzip.compress(source.read_bytes()))
     assert identify(tmp_path / "packed.tar.gz") == "oci"
-    assert to_oci(tmp_path / "packed.tar.gz", tmp_path / "unpacked.tar") == made.digest
+    assert convert_to_oci(tmp_path / "packed.tar.gz", tmp_path / "unpacked.tar") == made.digest
     assert (tmp_path / "unpacked.tar").read_bytes() == (tmp_path / "again.tar").read_bytes()
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -111,11 +111,11 @@ def test_an_oci_archive_keeps_its_digest_and_loses_what_else_it_holds(tmp_path: 
 def test_an_archive_of_docker_becomes_one_of_oci(tmp_path: Path) -> None:
     path = docker_archive(tmp_path / "saved.tar", BASE, CHANGES)
     assert identify(path) == "docker"
-    assert about(path).digest == ""
-    digests = {to_oci(path, tmp_path / f"{number}.tar") for number in range(2)}
-    described = about(tmp_path / "0.tar")
+    assert describe_image(path).digest == ""
+    digests = {convert_to_oci(path, tmp_path / f"{number}.tar") for number in range(2)}
+    described = describe_image(tmp_path / "0.tar")
     assert digests == {described.digest}
-    assert described.survey == about(path).survey
+    assert described.survey == describe_image(path).survey
     assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
 
 
@@ -124,11 +124,14 @@ def test_a_root_file_system_is_known_by_its_own_digest(tmp_path: Path, name: str
     packers = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstd}
     content = packers.get(name.rpartition(".")[2], bytes)(BASE)
     (tmp_path / name).write_bytes(content)
-    described = about(tmp_path / name)
+    described = describe_image(tmp_path / name)
     assert (described.kind, described.size) == ("rootfs", len(content))
     sums = subprocess.run(["sha256sum", tmp_path / name], capture_output=True, text=True)
     assert described.digest == f"sha256:{sums.stdout[:64]}"
-    assert described.survey["tree"] == about(image(BASE).write(tmp_path / "i.tar")).survey["tree"]
+    assert (
+        described.survey["tree"]
+        == describe_image(image(BASE).write(tmp_path / "i.tar")).survey["tree"]
+    )
 
 
 def sif(architecture: bytes = b"02", size: int = 4096) -> bytes:
@@ -141,7 +144,7 @@ def sif(architecture: bytes = b"02", size: int = 4096) -> bytes:
 
 def test_a_sif_file_is_known_by_its_own_digest(tmp_path: Path) -> None:
     (tmp_path / "image.sif").write_bytes(sif())
-    described = about(tmp_path / "image.sif")
+    described = describe_image(tmp_path / "image.sif")
     assert (described.kind, described.architecture) == ("sif", "amd64")
     assert described.digest.startswith("sha256:")
     assert described.survey == {}
@@ -183,11 +186,11 @@ def test_the_image_for_a_platform_is_chosen(tmp_path: Path) -> None:
     both = with_file(written(tmp_path), "index.json", index(GOOD, "linux/arm64", "linux/amd64"))
     path = tmp_path / "both.tar"
     path.write_bytes(both)
-    assert about(path).digest == GOOD.digest
+    assert describe_image(path).digest == GOOD.digest
     with pytest.raises(Refused, match="no image for linux/s390x, only for linux/amd64, linux/arm6"):
-        about(path, architecture="s390x")
+        describe_image(path, architecture="s390x")
     with pytest.raises(Refused, match="is for linux/amd64, not for linux/arm64"):
-        about(path, architecture="arm64")
+        describe_image(path, architecture="arm64")
 
 
 DAMAGED = layer(*os_release(), Member("a/" + "b" * 120, b"c"), Member("d", link="e"))
@@ -345,9 +348,9 @@ def test_bad_files_are_refused_in_words(tmp_path: Path, what: str) -> None:
     path = tmp_path / "it's an image.tar"
     path.write_bytes(make(tmp_path))
     with pytest.raises(Refused, match=rf"(?s)^it's an image.tar is refused: .*({words})"):
-        about(path)
+        describe_image(path)
     with contextlib.suppress(Refused):  # a layer is looked into by `about` alone
-        to_oci(path, tmp_path / "target")
+        convert_to_oci(path, tmp_path / "target")
     assert not (tmp_path / "target.part").exists()
 
 
@@ -356,18 +359,18 @@ def test_a_bomb_is_refused_while_it_unpacks(
 ) -> None:
     bomb = layer(*os_release(), Member("zeros", bytes(10_000_000)))
     path = image(bomb).write(tmp_path / "bomb.tar")
-    about(path)
+    describe_image(path)
     monkeypatch.setattr(layers, "RATIO_FROM", 1_000_000)
     with pytest.raises(Refused, match="unpacks to too much"):
-        about(path)
+        describe_image(path)
     monkeypatch.undo()
     monkeypatch.setattr(layers, "UNPACKED_LIMIT", 1_000_000)
     with pytest.raises(Refused, match="unpacks to too much"):
-        about(path)
+        describe_image(path)
     monkeypatch.undo()
     monkeypatch.setattr(layers, "MEMBER_LIMIT", 2)
     with pytest.raises(Refused, match="more than 2 names"):
-        about(path)
+        describe_image(path)
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
@@ -387,7 +390,7 @@ def test_a_missing_zstd_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = image(BASE, pack_by=zstd).write(tmp_path / "image.tar")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match="compressed by zstd, and there is no program zstd here"):
-        about(path)
+        describe_image(path)
 
 
 WORDS = {"manifests", "layers", "config", "digest", "size", "rootfs", "diff_ids", "Env", "Labels"}
@@ -408,9 +411,9 @@ def test_whatever_an_index_says_it_is_read_or_refused(name: str, said: object) -
         path = Path(folder) / "image.tar"
         path.write_bytes(layer(Member(name, json.dumps(said).encode())))
         with pytest.raises(Refused):
-            about(path)
+            describe_image(path)
         with pytest.raises(Refused):
-            to_oci(path, path.with_name("made.tar"))
+            convert_to_oci(path, path.with_name("made.tar"))
 
 
 @given(JSON)
@@ -419,14 +422,14 @@ def test_whatever_a_manifest_says_it_is_refused(said: object) -> None:
         path = Path(folder) / "image.tar"
         path.write_bytes(layer(*leading_to(json.dumps(said).encode())))
         with pytest.raises(Refused):
-            about(path)
+            describe_image(path)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(WORDS)), JSON))
 def test_whatever_a_configuration_says_it_is_read_or_refused(said: dict[str, object]) -> None:
     config = json.dumps({**json.loads(GOOD.config), **said}).encode()
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Refused):
-        about(with_config(config).write(Path(folder) / "image.tar"))
+        describe_image(with_config(config).write(Path(folder) / "image.tar"))
 
 
 @given(st.data())
@@ -438,9 +441,9 @@ def test_a_damaged_archive_is_read_or_refused(data: st.DataObject) -> None:
         path = Path(folder) / "image.tar"
         path.write_bytes(content)
         with contextlib.suppress(Refused):
-            about(path)
+            describe_image(path)
         with contextlib.suppress(Refused):
-            to_oci(path, path.with_name("made.tar"))
+            convert_to_oci(path, path.with_name("made.tar"))
 
 
 def test_files_of_an_image_are_read_in_a_time_that_grows_with_their_size() -> None:

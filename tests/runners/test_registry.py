@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import Refused, TryAgain
-from runners.images import about
+from runners.images import describe_image
 from runners.images.registry import Access, Reference, Resolved, fetch, parse, resolve
 from tests.runners import registry
 from tests.runners.made_images import Image, Member, image, layer, os_release
@@ -95,8 +95,10 @@ def test_an_image_arrives_as_it_was_pushed(host: str, tmp_path: Path, made: Imag
     target = tmp_path / "image.tar"
     assert fetch(resolved, target, EVERYBODY, progress=lambda *now: told.append(now)) == made.digest
     assert told == sorted(told)
-    assert about(target).digest == made.digest
-    assert about(target).survey == about(made.write(tmp_path / "written.tar")).survey
+    assert describe_image(target).digest == made.digest
+    assert (
+        describe_image(target).survey == describe_image(made.write(tmp_path / "written.tar")).survey
+    )
     assert told[-1][0] == sum(map(len, made.blobs))
     assert resolved.size == told[-1][1] == told[-1][0] + len(made.config)
     assert [one.name for one in tmp_path.iterdir() if "part" in one.name] == []
@@ -267,7 +269,7 @@ def test_a_broken_transfer_is_gone_on_with(tmp_path: Path) -> None:
         assert fetch(resolved, target, EVERYBODY) == IMAGE.digest
     assert [start for start in starts if start < 1_200_000] == [0, 600_000]
     assert starts[-1] == 1_200_000
-    assert about(target).digest == IMAGE.digest
+    assert describe_image(target).digest == IMAGE.digest
 
 
 def test_a_registry_that_always_begins_anew_is_borne_with(tmp_path: Path) -> None:
@@ -280,7 +282,7 @@ def test_a_registry_that_always_begins_anew_is_borne_with(tmp_path: Path) -> Non
 
     with answering(flawed(IMAGE, stubborn)) as host:
         assert fetch(get(host, "x"), tmp_path / "image.tar", EVERYBODY) == IMAGE.digest
-    assert about(tmp_path / "image.tar").digest == IMAGE.digest
+    assert describe_image(tmp_path / "image.tar").digest == IMAGE.digest
 
 
 @pytest.mark.parametrize(

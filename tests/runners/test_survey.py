@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runners.images import about
+from runners.images import describe_image
 from runners.payload import inventory, pack, survey, unpack
 
 PROGRAM = Path(survey.__file__)
@@ -166,7 +166,7 @@ def test_an_archive_of_a_folder_has_its_survey_and_becomes_it_again(
     with archive.open("wb") as file:
         pack.write(file, [pack.Source(str(root))], {}, {})
     walked = survey.survey(str(root))
-    assert about(archive).survey == walked
+    assert describe_image(archive).survey == walked
     unpack.unpack(str(archive), str(base / "again"))
     assert survey.survey(str(base / "again")) == walked
 

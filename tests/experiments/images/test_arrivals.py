@@ -183,7 +183,7 @@ def test_a_failure_that_nobody_foresaw_ends_an_import_too(
 ) -> None:
     row = uploaded(rootfs())
     with mock.patch(
-        "experiments.execution.image_transfers.about", side_effect=ZeroDivisionError("x")
+        "experiments.execution.image_transfers.describe_image", side_effect=ZeroDivisionError("x")
     ):
         done = received(row)
     assert done.state == "failed"
