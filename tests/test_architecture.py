@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-BASE = Path(__file__).resolve().parent.parent
-FLOORS = ("dashboard", "experiments", "runners", "standalone")
+from tests.source_tree import BASE, imports, imports_between_rooms, module_name, modules
 
 # Longest prefix decides. What a module may import beside the standard library.
 MAY_IMPORT = {
@@ -121,25 +119,6 @@ MIRRORS = ("experiments.models.", "experiments.management.", "dashboard.charts."
 NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch"}}
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(BASE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def modules() -> Iterator[Path]:
-    for floor in FLOORS:
-        yield from (path for path in (BASE / floor).rglob("*.py") if "migrations" not in path.parts)
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        # A relative import stays in its package: the payload runs outside of ours.
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module or ""
-
-
 def rule(table: dict[str, set[str]], name: str) -> set[str]:
     prefixes = [prefix for prefix in table if name == prefix or name.startswith(f"{prefix}.")]
     return table[max(prefixes, key=len)] if prefixes else set()
@@ -189,33 +168,15 @@ def test_the_payload_imports_only_the_standard_library_at_the_top() -> None:
         assert wrong == [], path.name
 
 
-def room_of(module: str) -> str:
-    """Return the room that a module is in, "experiments.images"; of a floor itself, the floor."""
-    return ".".join(module.split(".")[:2])
-
-
-def imported_modules(path: Path, known: set[str]) -> Iterator[str]:
-    """Yield the modules of ours that a module imports, `from room import module` included."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                yield name if name in known else node.module
-
-
 @pytest.mark.parametrize("floor", ROOMS)
 def test_rooms_import_what_their_table_says_and_nothing_else(floor: str) -> None:
-    known = {module_name(path) for path in modules()}
-    imports_of: dict[str, set[str]] = {}
-    for path in modules():
-        room = room_of(module_name(path))
-        if not room.startswith(f"{floor}."):
-            continue
-        rooms = {room_of(name) for name in imported_modules(path, known)} - {room, floor}
-        imported = {name.removeprefix(f"{floor}.") for name in rooms if name.startswith(floor)}
-        imports_of.setdefault(room.removeprefix(f"{floor}."), set()).update(imported)
+    imports_of = {
+        room.removeprefix(f"{floor}."): {
+            name.removeprefix(f"{floor}.") for name in imported if name.startswith(f"{floor}.")
+        }
+        for room, imported in imports_between_rooms().items()
+        if room.startswith(f"{floor}.")
+    }
     assert imports_of == {
         room: set(may_import.split()) for room, may_import in ROOMS[floor].items()
     }

@@ -16,12 +16,6 @@ from textwrap import shorten
 from django.db import DatabaseError, InterfaceError, transaction
 from django.utils import timezone
 
-from experiments.execution.attempts import (
-    MOST_ATTEMPTS,
-    counted_attempt,
-    has_ended_workers,
-    untried_first,
-)
 from experiments.execution.collect import collect, keep_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.connections import connect
@@ -31,6 +25,12 @@ from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, lease
 from experiments.execution.lifecycle import move, record
 from experiments.execution.own_failures import Failure, describe
+from experiments.execution.read_attempts import (
+    MOST_ATTEMPTS,
+    counted_attempt,
+    has_ended_workers,
+    untried_first,
+)
 from experiments.execution.rows import handle_of, jobs_in, rows_in
 from experiments.execution.sending import SendingPaused, recover, send_planned
 from experiments.models import Chore, Cluster, Credential, Job

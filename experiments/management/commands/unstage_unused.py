@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.images import staging
-from experiments.images.unused_files import leftovers
+from experiments.images.store_leftovers import leftovers
 from experiments.models import Cluster, User
 from experiments.models.images import ARCHIVE
 from experiments.statistics import numbers

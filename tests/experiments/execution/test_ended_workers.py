@@ -19,9 +19,9 @@ from django.utils import timezone
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
-from experiments.execution.attempts import MOST_ATTEMPTS
 from experiments.execution.late_files import ask_to_collect_again
 from experiments.execution.lifecycle import retry
+from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.models import Chore, Cluster, Experiment, Job
 from runners.errors import TryAgain
 from tests.conftest import finish, tick_until
