@@ -6,48 +6,22 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, readable, readable_table
-from dashboard.comparisons.anatomy import panels
-from dashboard.comparisons.figures import overall, scaling_panels, sections
-from dashboard.comparisons.methods import methods
+from dashboard.comparisons.panels import computed_panels, has_folds
 from dashboard.lists import ExperimentFilter, TableFilter, listing
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_change
-from experiments.comparisons import Comparison, compare_experiment
-from experiments.comparisons.accuracies import accuracies
-from experiments.comparisons.anatomy import anatomies
-from experiments.comparisons.companions import worth_asking
+from experiments.comparisons import compare_experiment
 from experiments.comparisons.published_tables import compare_published
-from experiments.comparisons.scales import scalings
-from experiments.comparisons.step_spreads import steadiness_of
 from experiments.execution.progress import progress_of
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.published.printed import TableError
-from experiments.statistics.scaling import Batch
 
 SORTS = {"question": "question", "cluster": "cluster__name", "launched": "since_when"}
 TABLE_SORTS = {"question": "question", "source": "source", "created": "created_at"}
 PER_PAGE = 20
-MOST_OPEN = 4
-"""Groups whose plots and tables are seen at once; where there are more, each is opened by who wants
-it, and on paper all are."""
-BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
-EXPORTS = (
-    ("Comparison, CSV", "comparison_csv"),
-    ("Comparison, JSON", "comparison_json"),
-    ("Comparison, LaTeX", "comparison_tex"),
-    ("Runs, CSV", "runs_csv"),
-    ("Runs, JSON", "runs_json"),
-)
-TABLE_EXPORTS = (
-    ("Comparison, CSV", "table_csv"),
-    ("Comparison, JSON", "table_json"),
-    ("Comparison, LaTeX", "table_tex"),
-    ("The table as given", "table_text"),
-)
 
 
 @require_GET
@@ -80,14 +54,9 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = {"experiment": experiment, "comparison": found}
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
-    exports = [(words, reverse(name, args=[pk])) for words, name in EXPORTS]
     progress = progress_of([experiment])[experiment.pk]
-    context |= {"tally": progress.tally, "status": progress.status, "exports": exports}
-    context["robustness"] = worth_asking(found) and reverse("robustness", args=[pk])
-    context["accuracies"] = accuracies(found)
-    context["steadiness"] = steadiness_of(found)
-    context["anatomy"] = panels(anatomies(found))
-    return render(request, "comparisons/detail.html", context | shown(found, request))
+    context |= {"tally": progress.tally, "status": progress.status}
+    return _with_panels(request, context)
 
 
 @by_link
@@ -106,24 +75,12 @@ def table(request: OpenRequest, pk: int) -> HttpResponse:
     context["comparison"] = found
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
-    exports = [(words, reverse(name, args=[pk])) for words, name in TABLE_EXPORTS]
-    context |= shown(found, request) | {"exports": exports}
-    context["robustness"] = worth_asking(found) and reverse("table_robustness", args=[pk])
+    return _with_panels(request, context)
+
+
+def _with_panels(request: OpenRequest, context: dict[str, Any]) -> HttpResponse:
+    """Render the page of the comparison in `context` with its panels."""
+    comparison = context["comparison"]
+    panels = list(computed_panels(comparison, request)) if comparison.has_numbers else []
+    context |= {"panels": panels, "folds": has_folds(comparison)}
     return render(request, "comparisons/detail.html", context)
-
-
-def shown(found: Comparison, request: OpenRequest) -> dict[str, Any]:
-    """Return what the page shows of any comparison beside its numbers.
-
-    `scaling` in the address says what nobody else has said: strong or weak.
-    """
-    batch = BATCHES.get(request.GET.get("scaling", ""), "")
-    return {
-        "overall": overall(found),
-        "scalings": scaling_panels(scalings(found, batch=batch), found.marks),
-        "told_scaling": bool(batch),
-        "sections": sections(found),
-        "folds": len(found.groups) > MOST_OPEN,
-        "most_open": MOST_OPEN,
-        "methods": methods(found),
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -12,17 +11,10 @@ from django.views.decorators.http import require_GET
 from dashboard.access.rights import by_link, readable, readable_table
 from dashboard.comparisons import latex
 from dashboard.comparisons.exports import as_csv, as_json, file_name, safe_table
+from dashboard.comparisons.panels import csv_rows, exported_rows
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import (
-    Comparison,
-    compare_experiment,
-    comparison_rows,
-    everywhere_rows,
-    run_rows,
-)
-from experiments.comparisons.companions import companion_rows
+from experiments.comparisons import Comparison, compare_experiment, run_rows
 from experiments.comparisons.published_tables import TableComparison, compare_published
-from experiments.comparisons.step_spreads import steadiness_rows
 from experiments.execution.progress import progress_of
 from experiments.models import Experiment, PublishedTable
 from experiments.statistics.interim_analyses import level, schedule
@@ -33,7 +25,7 @@ from experiments.statistics.published.printed import TableError
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
     found = compare_experiment(readable(request, pk))
-    return _csv(found, steadiness_rows(found), waiting=found.stage.waiting)
+    return _csv(found, waiting=found.stage.waiting)
 
 
 @by_link
@@ -44,10 +36,7 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     about = {
         "experiment": _about(experiment),
         "waiting": found.stage.waiting,
-        "exclusions": [{"run": one.run, **one.columns} for one in found.exclusions],
         "left_out": found.left_out,
-        "robustness": companion_rows(found),
-        "steadiness": steadiness_rows(found),
     }
     return _json(found, about)
 
@@ -68,8 +57,7 @@ def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
 @require_GET
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     comparison = _comparison_of(request, pk)
-    about: dict[str, Any] = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
-    about["robustness"] = companion_rows(comparison)
+    about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
     return _json(comparison, about)
 
 
@@ -113,22 +101,16 @@ def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
         raise Http404(str(error)) from error
 
 
-def _csv(
-    comparison: Comparison, further: Iterable[dict[str, Any]] = (), *, waiting: str = ""
-) -> HttpResponseBase:
+def _csv(comparison: Comparison, *, waiting: str = "") -> HttpResponseBase:
     """Return all that is compared; before there is anything, one row that says when it comes."""
-    rows = [*comparison_rows(comparison), *everywhere_rows(comparison), *further]
+    rows = csv_rows(comparison)
     if waiting and not rows:
         rows = [{**comparison.about, "waiting": waiting}]
     return as_csv(rows, file_name(comparison, "comparison", ".csv"))
 
 
 def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:
-    rows = {
-        "comparison": comparison_rows(comparison),
-        "all_cells": everywhere_rows(comparison),
-    }
-    return as_json(about | rows, file_name(comparison, "comparison", ".json"))
+    return as_json(about | exported_rows(comparison), file_name(comparison, "comparison", ".json"))
 
 
 def _tex(comparison: Comparison) -> HttpResponseBase:

@@ -1,0 +1,318 @@
+"""The panels of a comparison's page in their order: what each one computes, shows and exports.
+
+The page, its print and the exports follow PANELS. A new panel is one class here, one template in
+`templates/comparisons/panels/`, and one name in PANELS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from django.urls import reverse
+
+from dashboard.comparisons import anatomy
+from dashboard.comparisons.figures import Panel as ScalingPanel
+from dashboard.comparisons.figures import Plot, Section, overall, scaling_panels, sections
+from dashboard.comparisons.methods import methods
+from dashboard.typed_requests import OpenRequest
+from experiments.comparisons import (
+    Comparison,
+    Exclusion,
+    ExperimentComparison,
+    Group,
+    comparison_rows,
+    everywhere_rows,
+)
+from experiments.comparisons.accuracies import Accuracies, accuracies
+from experiments.comparisons.anatomy import anatomies
+from experiments.comparisons.companions import companion_rows, worth_asking
+from experiments.comparisons.published_tables import TableComparison
+from experiments.comparisons.scales import scalings
+from experiments.comparisons.step_spreads import Steadiness, steadiness_of, steadiness_rows
+from experiments.statistics.published.sheets import Sheet
+from experiments.statistics.scaling import Batch
+
+MOST_OPEN = 4
+"""Groups whose plots and tables are seen at once; where there are more, each is opened by who wants
+it, and on paper all are."""
+BATCHES: dict[str, Batch] = {"strong": "total", "weak": "per GPU"}
+EXPORTS = (
+    ("Comparison, CSV", "comparison_csv"),
+    ("Comparison, JSON", "comparison_json"),
+    ("Comparison, LaTeX", "comparison_tex"),
+    ("Runs, CSV", "runs_csv"),
+    ("Runs, JSON", "runs_json"),
+)
+TABLE_EXPORTS = (
+    ("Comparison, CSV", "table_csv"),
+    ("Comparison, JSON", "table_json"),
+    ("Comparison, LaTeX", "table_tex"),
+    ("The table as given", "table_text"),
+)
+Rows = list[dict[str, Any]]
+Kind = TypeVar("Kind", bound=Comparison)
+
+
+class Panel(Generic[Kind]):
+    """One part of the page. Its template finds what `compute` returns as `content`."""
+
+    name: ClassVar[str]
+    heading: ClassVar[str] = ""
+    kind: ClassVar[type[Comparison]] = Comparison
+    """Which comparisons have the panel: all, those of experiments, or those of tables."""
+    in_csv: ClassVar[bool] = False
+    """Whether the rows of its export stand in the CSV file too."""
+
+    @property
+    def template(self) -> str:
+        return f"comparisons/panels/{self.name}.html"
+
+    def compute(self, comparison: Kind, request: OpenRequest) -> Any:
+        """Return what the template shows; None where there is nothing to show."""
+        raise NotImplementedError(f"{type(self).__name__} does not compute anything.")
+
+    def export(self, comparison: Kind) -> dict[str, Rows]:
+        """Return rows by the key under which they stand in the JSON file."""
+        return {}
+
+
+class ExperimentPanel(Panel[ExperimentComparison]):
+    kind = ExperimentComparison
+
+
+class TablePanel(Panel[TableComparison]):
+    kind = TableComparison
+
+
+class Verdicts(Panel[Comparison]):
+    name = "verdicts"
+    heading = "Verdicts"
+    in_csv = True
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> Comparison:
+        return comparison
+
+    def export(self, comparison: Comparison) -> dict[str, Rows]:
+        return {
+            "comparison": comparison_rows(comparison),
+            "all_cells": everywhere_rows(comparison),
+        }
+
+
+class Ratios(Panel[Comparison]):
+    """The forest plot, and the same as bars; each plot brings its own heading."""
+
+    name = "ratios"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Plot] | None:
+        return overall(comparison) or None
+
+
+@dataclass(frozen=True)
+class ScalingContent:
+    panels: list[ScalingPanel]
+    is_folded: bool
+    is_kind_chosen: bool
+    """Whether the address says which work stayed the same, because nobody else has."""
+
+
+class Scalings(Panel[Comparison]):
+    """Value and efficiency against GPUs; `?scaling=` says strong or weak of a table."""
+
+    name = "scaling"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> ScalingContent | None:
+        batch = BATCHES.get(request.GET.get("scaling", ""), "")
+        panels = scaling_panels(scalings(comparison, batch=batch), comparison.marks)
+        is_folded = has_folds(comparison) and len(panels) > MOST_OPEN
+        return ScalingContent(panels, is_folded, bool(batch)) if panels else None
+
+
+class Configurations(Panel[Comparison]):
+    """The plots of each workload at each scale, under the heading of their group."""
+
+    name = "configurations"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
+        return [section for section in sections(comparison) if section.plots] or None
+
+
+class TrainingEquivalence(ExperimentPanel):
+    name = "training"
+    heading = "Did they train alike?"
+
+    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[Group] | None:
+        return comparison.trained or None
+
+
+class Accuracy(ExperimentPanel):
+    name = "accuracy"
+    heading = "Accuracy, and the time it took"
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[Accuracies] | None:
+        return accuracies(comparison) or None
+
+
+class StepSpread(ExperimentPanel):
+    name = "steadiness"
+    heading = "Steadiness"
+    in_csv = True
+
+    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> Steadiness | None:
+        steadiness = steadiness_of(comparison)
+        return steadiness if steadiness.groups else None
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        return {"steadiness": steadiness_rows(comparison)}
+
+
+class Anatomy(ExperimentPanel):
+    name = "anatomy"
+    heading = "Anatomy of a run"
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[anatomy.Panel] | None:
+        return anatomy.panels(anatomies(comparison)) or None
+
+
+class FullResults(Panel[Comparison]):
+    name = "full_results"
+    heading = "Every number"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Group] | None:
+        return comparison.groups if comparison.pairs else None
+
+
+class Exclusions(ExperimentPanel):
+    name = "exclusions"
+    heading = "Excluded runs"
+
+    def compute(
+        self, comparison: ExperimentComparison, request: OpenRequest
+    ) -> list[Exclusion] | None:
+        return comparison.exclusions or None
+
+    def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
+        rows = [{"run": excluded.run, **excluded.columns} for excluded in comparison.exclusions]
+        return {"exclusions": rows}
+
+
+class WarmUp(ExperimentPanel):
+    name = "warm_up"
+    heading = "How the runs start"
+
+    def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[str] | None:
+        return comparison.warm_up_rules or None
+
+
+class Robustness(Panel[Comparison]):
+    """A link that fetches other tests, or the sentence that there are too few runs for any."""
+
+    name = "robustness"
+    heading = "Robustness"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> str | None:
+        if worth_asking(comparison):
+            return _address(comparison, "robustness", "table_robustness")
+        return "" if comparison.pairs and comparison.has_runs else None
+
+    def export(self, comparison: Comparison) -> dict[str, Rows]:
+        return {"robustness": companion_rows(comparison)}
+
+
+class Methods(Panel[Comparison]):
+    name = "methods"
+    heading = "Methods"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[str]:
+        return methods(comparison)
+
+
+class TableText(TablePanel):
+    name = "table_text"
+    heading = "The table as it was given"
+
+    def compute(self, comparison: TableComparison, request: OpenRequest) -> Sheet:
+        return comparison.sheet
+
+
+class Export(Panel[Comparison]):
+    name = "export"
+    heading = "Take it along"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
+        files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS
+        return [(label, _address(comparison, view, view)) for label, view in files]
+
+
+PANELS: tuple[Panel[Any], ...] = (
+    Verdicts(),
+    Ratios(),
+    Scalings(),
+    Configurations(),
+    TrainingEquivalence(),
+    Accuracy(),
+    StepSpread(),
+    Anatomy(),
+    FullResults(),
+    Exclusions(),
+    WarmUp(),
+    Robustness(),
+    Methods(),
+    TableText(),
+    Export(),
+)
+
+
+def panels_of(comparison: Comparison) -> Iterator[Panel[Any]]:
+    """Yield the panels that a comparison of this kind has, in the order of the page."""
+    return (panel for panel in PANELS if isinstance(comparison, panel.kind))
+
+
+def computed_panels(
+    comparison: Comparison, request: OpenRequest
+) -> Iterator[tuple[Panel[Any], Any]]:
+    """Yield each panel that has something to show, with its content."""
+    for panel in panels_of(comparison):
+        content = panel.compute(comparison, request)
+        if content is not None:
+            yield panel, content
+
+
+def exported_rows(comparison: Comparison) -> dict[str, Rows]:
+    """Return the rows of all panels by their key in the JSON file."""
+    rows: dict[str, Rows] = {}
+    for panel in panels_of(comparison):
+        rows |= panel.export(comparison)
+    return rows
+
+
+def csv_rows(comparison: Comparison) -> Rows:
+    """Return the rows of the panels that have a part in the CSV file."""
+    return [
+        row
+        for panel in panels_of(comparison)
+        if panel.in_csv
+        for rows in panel.export(comparison).values()
+        for row in rows
+    ]
+
+
+def has_folds(comparison: Comparison) -> bool:
+    """Whether there are so many groups that long panels are opened by who wants them."""
+    return len(comparison.groups) > MOST_OPEN
+
+
+def _address(comparison: Comparison, of_experiment: str, of_table: str) -> str:
+    """Return the address of a view of the comparison, by the view's name for each kind."""
+    match comparison:
+        case TableComparison():
+            return reverse(of_table, args=[comparison.row.pk])
+        case ExperimentComparison():
+            return reverse(of_experiment, args=[comparison.experiment.pk])
+    raise TypeError(f"{type(comparison).__name__} has no page.")
