@@ -17,7 +17,7 @@ from django.urls import reverse
 from dashboard.comparisons.panels import PANELS, Panel, computed_panels, panels_of
 from experiments.comparisons import Comparison, ExperimentComparison, compare_experiment
 from experiments.comparisons.published_tables import TableComparison, compare_published
-from experiments.comparisons.step_summaries import note
+from experiments.comparisons.step_summaries import add_step_summary
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People
 from tests.dashboard.published_tables import TABLE_3
@@ -33,7 +33,8 @@ def experiment(people: People, as_owner: Client) -> Experiment:
     """Trainings that have recorded all that a panel can show; a person has excluded one of them."""
     made: Experiment = started(owner=people.owner, visibility="members").experiment
     for run in made.runs.all():
-        note(SeriesFactory.build(run=run, metric="loss", unit="1", values=[2.3, 1.0, 0.5])).save()
+        loss = SeriesFactory.build(run=run, metric="loss", unit="1", values=[2.3, 1.0, 0.5])
+        add_step_summary(loss).save()
         MeasurementFactory(run=run, metric="accuracy", value=0.6 + run.repeat / 100, unit="1")
         MeasurementFactory(run=run, metric="step_time_sd", value=1e-4 * run.repeat)
         Run.objects.filter(pk=run.pk).update(phases={"import": 0.5, "steady state": 60.0})
