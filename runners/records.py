@@ -25,7 +25,7 @@ from runners.untrusted import (
     Text,
     clean_text,
     parse_document,
-    take,
+    validate,
 )
 
 TAIL = 20_000  # characters of output that are kept
@@ -191,7 +191,7 @@ def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
             if len(line) > LONGEST_LINE:
                 raise Damaged(f"it has {len(line)} bytes")
             parsed = parse_document(line, LINE)
-            take(parsed, Table(needed=EVENTS.get(parsed["event"], ())))
+            validate(parsed, Table(needed=EVENTS.get(parsed["event"], ())))
             lines.append(parsed)
         except Damaged as error:
             if len(damage) < MOST_NAMED:

@@ -102,90 +102,93 @@ def parse_document(content: bytes | str, shape: Shape = Anything()) -> Any:
         raise
     except ValueError as error:
         raise Damaged(f"it is not JSON: {clean_text(str(error))[:200]}") from None
-    return take(parsed, shape)
+    return validate(parsed, shape)
 
 
-def take(value: Any, shape: Shape, where: str = "it", depth: int = 0) -> Any:
-    """Return `value` in the form of `shape`, clean. Raises Damaged, naming `where`."""
+def validate(value: Any, shape: Shape, path: str = "it", depth: int = 0) -> Any:
+    """Return `value` in the form of `shape`, clean. Raises Damaged, naming its `path`."""
     if depth > DEEPEST:
-        raise Damaged(f"{where[:100]} is nested more than {DEEPEST} deep")
+        raise Damaged(f"{path[:100]} is nested more than {DEEPEST} deep")
     match shape:
         case Text(most, pattern):
-            return _take_text(value, most, pattern, where)
+            return _validate_text(value, most, pattern, path)
         case Whole(least, most_of_all):
             if isinstance(value, bool) or not isinstance(value, int):
-                _refuse(value, "a whole number", where)
+                _refuse(value, "a whole number", path)
             if not least <= value <= most_of_all:
-                raise Damaged(f"{where} is {_short(value)}, not {least} to {most_of_all}")
+                raise Damaged(f"{path} is {_short(value)}, not {least} to {most_of_all}")
             return value
         case Number(low, high):
-            return _take_number(value, low, high, where)
+            return _validate_number(value, low, high, path)
         case Rows(of):
             if not isinstance(value, list):
-                _refuse(value, "a list", where)
+                _refuse(value, "a list", path)
             return [
-                take(item, of, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)
+                validate(item, of, f"{path}[{index}]", depth + 1)
+                for index, item in enumerate(value)
             ]
         case Table():
-            return _take_table(value, shape, where, depth)
+            return _validate_table(value, shape, path, depth)
         case Anything():
-            return _take_anything(value, where, depth)
+            return _validate_anything(value, path, depth)
 
 
-def _take_text(value: Any, most: int, pattern: str, where: str) -> str:
+def _validate_text(value: Any, most: int, pattern: str, path: str) -> str:
     if not isinstance(value, str):
-        _refuse(value, "a text", where)
+        _refuse(value, "a text", path)
     if len(value) > most:
-        raise Damaged(f"{where} has {len(value)} characters, not at most {most}")
+        raise Damaged(f"{path} has {len(value)} characters, not at most {most}")
     text = clean_text(value)
     if pattern and not re.fullmatch(pattern, text):
-        raise Damaged(f"{where} is {_short(text)}, which has another form")
+        raise Damaged(f"{path} is {_short(text)}, which has another form")
     return text
 
 
-def _take_number(value: Any, least: float, most: float, where: str) -> float:
+def _validate_number(value: Any, least: float, most: float, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(value, "a number", where)
+        _refuse(value, "a number", path)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not least <= number <= most:
-        raise Damaged(f"{where} is {_short(value)}, not a number from {least:g} to {most:g}")
+        raise Damaged(f"{path} is {_short(value)}, not a number from {least:g} to {most:g}")
     return number
 
 
-def _take_table(value: Any, shape: Table, where: str, depth: int) -> dict[str, Any]:
+def _validate_table(value: Any, shape: Table, path: str, depth: int) -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse(value, "a table", where)
+        _refuse(value, "a table", path)
     if missing := [name for name in shape.needed if value.get(name) is None]:
-        raise Damaged(f"{where} has no {', '.join(missing)}")
+        raise Damaged(f"{path} has no {', '.join(missing)}")
     table = {}
     for name, entry in value.items():
         known = clean_text(name)
         entry_shape = shape.fields.get(known, shape.others)
-        path = known if where == "it" else f"{where}.{known}"
-        table[known] = None if entry is None else take(entry, entry_shape, path[:100], depth + 1)
+        entry_path = known if path == "it" else f"{path}.{known}"
+        table[known] = (
+            None if entry is None else validate(entry, entry_shape, entry_path[:100], depth + 1)
+        )
     return table
 
 
-def _take_anything(value: Any, where: str, depth: int) -> Any:
+def _validate_anything(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, dict):
-        return _take_table(value, Table(), where, depth)
+        return _validate_table(value, Table(), path, depth)
     if isinstance(value, list):
-        return take(value, Rows(Anything()), where, depth)
+        return validate(value, Rows(Anything()), path, depth)
     if isinstance(value, str):
-        return _take_text(value, LONGEST_TEXT, "", where)
+        return _validate_text(value, LONGEST_TEXT, "", path)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return take(value, Whole(-LARGEST, LARGEST), where)
-    return _take_number(value, -math.inf, math.inf, where)
+        return validate(value, Whole(-LARGEST, LARGEST), path)
+    return _validate_number(value, -math.inf, math.inf, path)
 
 
-def _refuse(value: Any, expected: str, where: str) -> NoReturn:
+def _refuse(value: Any, expected: str, path: str) -> NoReturn:
     kinds = {dict: "a table", list: "a list", str: "a text", type(None): "null", bool: "yes or no"}
-    raise Damaged(f"{where} is {kinds.get(type(value), 'a number')}, not {expected}")
+    raise Damaged(f"{path} is {kinds.get(type(value), 'a number')}, not {expected}")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runners.shapes import SURVEY
-from runners.untrusted import clean_text, take
+from runners.untrusted import clean_text, validate
 
 
 def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not survey:
         return {}
-    survey = take(survey, SURVEY)
+    survey = validate(survey, SURVEY)
     packages = survey.get("packages") or {}
     frameworks = survey.get("frameworks") or {}
     return {

@@ -91,7 +91,9 @@ def stage(
         raise NotDone(problem)
     source = Source(image.kind, archive_path(image, cluster), image.digest)
     try:
-        path = FORMATS[form].stage(source, cluster.images_folder, cluster.executables, mode).place
+        path = (
+            FORMATS[form].stage(source, cluster.images_folder, cluster.executables, mode).location
+        )
     except Refused as refusal:
         raise NotDone(str(refusal)) from None
     with transaction.atomic():

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from experiments.design import content_hash
 from experiments.snapshots import facts
-from runners.untrusted import Table, take
+from runners.untrusted import Table, validate
 
 
 class Measurement(models.Model):
@@ -94,7 +94,7 @@ class SnapshotManager(models.Manager["Snapshot"]):
         hashes = []
         rows = {}
         for content in contents:
-            kept = take(content, Table())
+            kept = validate(content, Table())
             digest = content_hash(kept)
             hashes.append(digest)
             rows[digest] = Snapshot(content_hash=digest, content=kept, facts=facts(kept))

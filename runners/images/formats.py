@@ -1,7 +1,7 @@
 """The steps that stage an image on a cluster, from a source to a form for a runtime. No I/O.
 
-A form is made beside its place and moved there when it is complete. If a step ends early, only
-`PLACE.part` can be left, which the step itself, the next staging or the removal delete. Places
+A form is made beside its location and moved there when it is complete. If a step ends early, only
+`PLACE.part` can be left, which the step itself, the next staging or the removal delete. Locations
 depend on the image's digest alone, so they contain nothing that people typed.
 """
 
@@ -30,9 +30,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Staging:
-    """The steps that make one form. `place` becomes EnvironmentSpec.image_path."""
+    """The steps that make one form. `location` becomes EnvironmentSpec.image_path."""
 
-    place: str
+    location: str
     needs: tuple[str, ...]  # programs that the node must have
     steps: tuple[Step, ...]
 
@@ -51,21 +51,21 @@ class Format(ABC):
     by_site: ClassVar[str] = ""  # why Tare does not make it; then making and removing it is refused
 
     @abstractmethod
-    def place(self, source_digest: str, folder: str, mode: str = "") -> str:
+    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         """Return the path of an image's form below `folder`, or its name in a store."""
 
     @abstractmethod
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         """Return the steps; `executable` is that of the first in `made_by` that the cluster has."""
 
     @abstractmethod
-    def is_made_by_tare(self, place: str) -> bool:
+    def is_made_by_tare(self, location: str) -> bool:
         """Return whether Tare has made the form at this place, by its path or name."""
 
     @abstractmethod
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
         """Return the steps that remove it, and do nothing if it is gone."""
 
     def stage(
@@ -73,17 +73,17 @@ class Format(ABC):
     ) -> Staging:
         """Return how to make an image's form below `folder`, an absolute path. Raises Refused."""
         executable = self.find_maker(tools, source)
-        place = self.place(source.digest, folder, mode)
-        steps = tuple(self.list_making_steps(source, place, executable, mode))
+        location = self.choose_location(source.digest, folder, mode)
+        steps = tuple(self.list_making_steps(source, location, executable, mode))
         needs = {"python3" for step in steps if UNPACK in step.argv}
         needs |= {"mksquashfs" for step in steps if "mksquashfs" in step.argv}
-        return Staging(place, tuple(sorted({*needs, executable} - {""})), steps)
+        return Staging(location, tuple(sorted({*needs, executable} - {""})), steps)
 
-    def unstage(self, place: str, tools: Mapping[str, str]) -> tuple[Step, ...]:
+    def unstage(self, location: str, tools: Mapping[str, str]) -> tuple[Step, ...]:
         """Return the steps that remove a form. Raises Refused if Tare has not made it."""
-        if not self.is_made_by_tare(place):
-            raise Refused(f"{place} was not staged by Tare, which removes nothing else.")
-        return tuple(self.list_removal_steps(place, self.find_maker(tools)))
+        if not self.is_made_by_tare(location):
+            raise Refused(f"{location} was not staged by Tare, which removes nothing else.")
+        return tuple(self.list_removal_steps(location, self.find_maker(tools)))
 
     def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
         """Return the program that makes this form. Raises Refused if the cluster has none."""
@@ -103,14 +103,14 @@ class File(Format):
 
     suffix: ClassVar[str]
 
-    def place(self, source_digest: str, folder: str, mode: str = "") -> str:
+    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         return f"{folder.rstrip('/')}/{parse_hex_digest(source_digest)}{self.suffix}"
 
-    def is_made_by_tare(self, place: str) -> bool:
-        return bool(re.fullmatch(rf"/.*/[0-9a-f]{{64}}{re.escape(self.suffix)}", place))
+    def is_made_by_tare(self, location: str) -> bool:
+        return bool(re.fullmatch(rf"/.*/[0-9a-f]{{64}}{re.escape(self.suffix)}", location))
 
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
-        return [Step("Removing it", ("sh", "-c", scripts.REMOVE, "remove", place))]
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
+        return [Step("Removing it", ("sh", "-c", scripts.REMOVE, "remove", location))]
 
 
 class Named(Format):
@@ -118,11 +118,11 @@ class Named(Format):
 
     pattern: ClassVar[str] = r"tare-[0-9a-f]{16}(-[a-z0-9]+)?"
 
-    def place(self, source_digest: str, folder: str, mode: str = "") -> str:
+    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         return "-".join(filter(None, ["tare", parse_hex_digest(source_digest)[:16], mode.lower()]))
 
-    def is_made_by_tare(self, place: str) -> bool:
-        return bool(re.fullmatch(self.pattern, place))
+    def is_made_by_tare(self, location: str) -> bool:
+        return bool(re.fullmatch(self.pattern, location))
 
 
 class Sif(File):
@@ -131,21 +131,24 @@ class Sif(File):
     suffix = ".sif"
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         if source.kind == "sif":
             copy = make_guarded_step(
-                "Copying the SIF file", place, "cp", source.path, partial_path(place)
+                "Copying the SIF file", location, "cp", source.path, partial_path(location)
             )
-            return [copy, make_final_step(place)]
+            return [copy, make_final_step(location)]
         steps, content = [], f"oci-archive:{source.path}"
         if source.kind == "rootfs":
-            steps, content = [make_unpack_step(source, place, executable)], partial_root(place)
-        command = ("sh", "-c", scripts.BUILD_SIF, executable, partial_path(place), content)
+            steps, content = (
+                [make_unpack_step(source, location, executable)],
+                partial_root(location),
+            )
+        command = ("sh", "-c", scripts.BUILD_SIF, executable, partial_path(location), content)
         return [
             *steps,
-            make_guarded_step("Making the SIF file", place, *command),
-            make_final_step(place),
+            make_guarded_step("Making the SIF file", location, *command),
+            make_final_step(location),
         ]
 
 
@@ -156,16 +159,16 @@ class Sandbox(File):
     suffix = ".sandbox"
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
-        folder = place.rpartition("/")[0]
+        folder = location.rpartition("/")[0]
         return [
-            make_unpack_step(source, place, executable, keep_variables=True),
+            make_unpack_step(source, location, executable, keep_variables=True),
             # Folders that sites bind need a mount point; empty folders do not change the survey.
             make_guarded_step(
-                "Making a mount point", place, "mkdir", "-p", partial_root(place) + folder
+                "Making a mount point", location, "mkdir", "-p", partial_root(location) + folder
             ),
-            make_final_step(place, partial_root(place)),
+            make_final_step(location, partial_root(location)),
         ]
 
     def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
@@ -177,26 +180,26 @@ class Squashfs(File):
     suffix = ".sqfs"
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
-        return [*self.list_squash_steps(source, place, executable), make_final_step(place)]
+        return [*self.list_squash_steps(source, location, executable), make_final_step(location)]
 
     def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
         return find_unpacker(tools, source) if source and source.kind == "sif" else ""
 
     @staticmethod
-    def list_squash_steps(source: Source, place: str, executable: str) -> list[Step]:
+    def list_squash_steps(source: Source, location: str, executable: str) -> list[Step]:
         command = (
             "sh",
             "-c",
             scripts.SQUASH,
             "mksquashfs",
-            partial_root(place),
-            partial_path(place),
+            partial_root(location),
+            partial_path(location),
         )
         return [
-            make_unpack_step(source, place, executable),
-            make_guarded_step("Making the squashfs file", place, *command),
+            make_unpack_step(source, location, executable),
+            make_guarded_step("Making the squashfs file", location, *command),
         ]
 
 
@@ -208,7 +211,7 @@ class UDockerContainer(Named):
     by_mode = True
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         if source.kind == "sif":
             raise Refused(
@@ -216,11 +219,11 @@ class UDockerContainer(Named):
                 "archive or its root file system."
             )
         script = scripts.UDOCKER_LOAD if source.kind == "oci" else scripts.UDOCKER_IMPORT
-        command = ("sh", "-c", script, executable, source.path, place, mode or "P1")
+        command = ("sh", "-c", script, executable, source.path, location, mode or "P1")
         return [Step("Making the container of udocker", command)]
 
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.UDOCKER_REMOVE, executable, place)
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
+        command = ("sh", "-c", scripts.UDOCKER_REMOVE, executable, location)
         return [Step("Removing the container of udocker", command)]
 
 
@@ -233,7 +236,7 @@ class PodmanImage(Named):
     pattern = r"localhost/tare/[0-9a-f]{16}(@sha256:[0-9a-f]{64}|:rootfs)"
     script = scripts.PODMAN_LOAD
 
-    def place(self, source_digest: str, folder: str, mode: str = "") -> str:
+    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         return f"localhost/tare/{parse_hex_digest(source_digest)[:16]}@{source_digest}"
 
     def stage(
@@ -242,33 +245,33 @@ class PodmanImage(Named):
         staging = super().stage(source, folder, tools, mode)
         if source.kind == "oci":
             return staging
-        return Staging(self.name_rootfs(staging.place), staging.needs, staging.steps)
+        return Staging(self.name_rootfs(staging.location), staging.needs, staging.steps)
 
     @staticmethod
-    def remove_digest(place: str) -> str:
+    def remove_digest(location: str) -> str:
         """Return the name with a tag, the only kind that Podman can add and remove."""
-        return place.partition("@")[0] + ":staged" if "@" in place else place
+        return location.partition("@")[0] + ":staged" if "@" in location else location
 
     @staticmethod
-    def name_rootfs(place: str) -> str:
-        return place.partition("@")[0] + ":rootfs"
+    def name_rootfs(location: str) -> str:
+        return location.partition("@")[0] + ":rootfs"
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         if source.kind == "sif":
             raise Refused(
                 "Podman takes no SIF file: add the image by its reference, its archive or its root "
                 "file system."
             )
-        script, name = scripts.PODMAN_LOAD, self.remove_digest(place)
+        script, name = scripts.PODMAN_LOAD, self.remove_digest(location)
         if source.kind == "rootfs":
-            script, name = scripts.PODMAN_IMPORT, self.name_rootfs(place)
+            script, name = scripts.PODMAN_IMPORT, self.name_rootfs(location)
         command = ("sh", "-c", script, executable, source.path, name)
         return [Step("Giving Podman the image", command)]
 
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, self.remove_digest(place))
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
+        command = ("sh", "-c", scripts.PODMAN_REMOVE, executable, self.remove_digest(location))
         return [Step("Removing Podman's image", command)]
 
 
@@ -280,24 +283,24 @@ class DockerImage(Named):
     on_node = True
     pattern = r"tare/[0-9a-f]{16}:staged"
 
-    def place(self, source_digest: str, folder: str, mode: str = "") -> str:
+    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
         return f"tare/{parse_hex_digest(source_digest)[:16]}:staged"  # as the archive itself says
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         if source.kind == "oci":
             return [Step("Giving Docker the image", (executable, "load", "--input", source.path))]
         if source.kind == "rootfs":
-            command = (executable, "import", source.path, place)
+            command = (executable, "import", source.path, location)
             return [Step("Giving Docker the root file system", command)]
         raise Refused(
             "Docker takes no SIF file: add the image by its reference, its archive or its root "
             "file system."
         )
 
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
-        command = ("sh", "-c", scripts.DOCKER_REMOVE, executable, place)
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
+        command = ("sh", "-c", scripts.DOCKER_REMOVE, executable, location)
         return [Step("Removing Docker's image", command)]
 
 
@@ -305,11 +308,11 @@ class SiteFormat(Named):
     """A form that only the site's own service makes, or that is not needed."""
 
     def list_making_steps(
-        self, source: Source, place: str, executable: str, mode: str
+        self, source: Source, location: str, executable: str, mode: str
     ) -> list[Step]:
         raise Refused(self.by_site)
 
-    def list_removal_steps(self, place: str, executable: str) -> list[Step]:
+    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
         raise Refused(self.by_site)
 
 
@@ -355,24 +358,32 @@ def parse_hex_digest(digest: str) -> str:
     return match[1]
 
 
-def partial_path(place: str) -> str:
-    """Return the path at which a file is made, to be moved to its place."""
-    return f"{place}.part/made"
+def partial_path(location: str) -> str:
+    """Return the path at which a file is made, to be moved to its location."""
+    return f"{location}.part/made"
 
 
-def partial_root(place: str) -> str:
+def partial_root(location: str) -> str:
     """Return the folder into which a root file system is unpacked."""
-    return f"{place}.part/root"
+    return f"{location}.part/root"
 
 
-def make_guarded_step(doing: str, place: str, *command: str) -> Step:
+def make_guarded_step(doing: str, location: str, *command: str) -> Step:
     """Return a step that works in PLACE.part, and removes it if it fails."""
-    return Step(doing, ("sh", "-c", scripts.BESIDE, "beside", f"{place}.part", *command))
+    return Step(doing, ("sh", "-c", scripts.BESIDE, "beside", f"{location}.part", *command))
 
 
-def make_final_step(place: str, whole: str = "") -> Step:
-    """Return the last step, which moves the complete form to its place."""
-    command = ("sh", "-c", scripts.PUT, "put", f"{place}.part", whole or partial_path(place), place)
+def make_final_step(location: str, whole: str = "") -> Step:
+    """Return the last step, which moves the complete form to its location."""
+    command = (
+        "sh",
+        "-c",
+        scripts.PUT,
+        "put",
+        f"{location}.part",
+        whole or partial_path(location),
+        location,
+    )
     return Step("Moving it into its place", command)
 
 
@@ -387,10 +398,10 @@ def find_unpacker(tools: Mapping[str, str], source: Source | None) -> str:
 
 
 def make_unpack_step(
-    source: Source, place: str, executable: str, *, keep_variables: bool = False
+    source: Source, location: str, executable: str, *, keep_variables: bool = False
 ) -> Step:
     """Return the step that unpacks the root file system into a folder."""
-    folder = partial_root(place)
+    folder = partial_root(location)
     command: tuple[str, ...]
     if source.kind == "rootfs":
         command = ("sh", "-c", scripts.UNTAR, "untar", source.path, folder)
@@ -399,4 +410,4 @@ def make_unpack_step(
         command = (executable, "build", "--sandbox", folder, content)
     else:
         command = ("python3", UNPACK, source.path, folder)
-    return make_guarded_step("Unpacking the image", place, *command)
+    return make_guarded_step("Unpacking the image", location, *command)

@@ -67,7 +67,9 @@ def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
 
 
 TIMES = (
-    Metric("container_start", "s", "lower", "From the wall to the first line of Python"),
+    Metric(
+        "container_start", "s", "lower", "Container start, from launch to the first line of Python"
+    ),
     Metric("step_time", "s", "lower", "Time per step"),
     Metric("step_time_sd", "s", "lower", "Standard deviation of the steps inside a run"),
     Metric("tail_ratio", "1", "lower", "99th percentile of the steps over their median"),

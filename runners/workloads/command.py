@@ -57,7 +57,7 @@ class Command(Workload):
             type="choice",
             default="recorder",
             choices=("recorder", "patterns", "csv", "json", "nothing"),
-            label="Numbers from",
+            label="Result source",
             group="Its numbers",
             help="recorder: what it reports by `import tare`, or as JSON lines in $TARE_RESULT. "
             "patterns: regular expressions on its output. csv and json: a file that it writes. "
@@ -85,7 +85,7 @@ class Command(Workload):
             name="primary",
             type="text",
             default="",
-            label="What decides",
+            label="Primary metric",
             longest=60,
             group="Its numbers",
             help="The metric that is compared. None: the first above; without any, step_time of "
@@ -94,7 +94,7 @@ class Command(Workload):
         Parameter(
             name="burn_in",
             type="integer",
-            label="Burn-in",
+            label="Warm-up",
             default=0,
             minimum=0,
             maximum=999_999,

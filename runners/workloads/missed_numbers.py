@@ -66,56 +66,56 @@ def find_number_span(pattern: str) -> tuple[int, int]:
     other but perhaps the step's.
     """
     groups: list[int] = []  # where the content of each open group begins; 0: not the number's
-    place = 0
-    while place < len(pattern):
-        letter = pattern[place]
-        if pattern.startswith(r"\Q", place):
-            place = _skip_past(pattern, r"\E", place + 2)
+    position = 0
+    while position < len(pattern):
+        letter = pattern[position]
+        if pattern.startswith(r"\Q", position):
+            position = _skip_past(pattern, r"\E", position + 2)
             continue
         if letter == "\\":
-            place += 2
+            position += 2
             continue
         if letter == "[":
-            place = _skip_class(pattern, place)
+            position = _skip_class(pattern, position)
             continue
         if letter == "(":
-            opening = _read_opening(pattern, place)
-            groups.append(place + len(opening) if _is_number(opening) else 0)
-            place += len(opening)
+            opening = _read_opening(pattern, position)
+            groups.append(position + len(opening) if _is_number(opening) else 0)
+            position += len(opening)
             continue
         if letter == ")" and groups and (begin := groups.pop()):
-            return begin, place
-        place += 1
+            return begin, position
+        position += 1
     raise ValueError(f"{pattern} has no group around a number")
 
 
-def _read_opening(pattern: str, place: int) -> str:
+def _read_opening(pattern: str, position: int) -> str:
     """Return a group's beginning up to its content: `(` or `(?P<name>`; of other groups `(?`."""
-    named = re.compile(r"\(\?P?<\w+>").match(pattern, place)
+    named = re.compile(r"\(\?P?<\w+>").match(pattern, position)
     if named:
         return named[0]
-    return "(?" if pattern.startswith("(?", place) else "("
+    return "(?" if pattern.startswith("(?", position) else "("
 
 
 def _is_number(opening: str) -> bool:
     return opening == "(" or (opening.endswith(">") and not opening.endswith(f"<{STEP}>"))
 
 
-def _skip_class(pattern: str, place: int) -> int:
+def _skip_class(pattern: str, position: int) -> int:
     """Return the position after [...], in which a bracket that comes first stands for itself."""
-    place += 1
-    if pattern.startswith("^", place):
-        place += 1
-    if pattern.startswith("]", place):
-        place += 1
-    while place < len(pattern) and pattern[place] != "]":
-        if pattern.startswith("[:", place) and ":]" in pattern[place + 2 :]:
-            place = _skip_past(pattern, ":]", place + 2)
+    position += 1
+    if pattern.startswith("^", position):
+        position += 1
+    if pattern.startswith("]", position):
+        position += 1
+    while position < len(pattern) and pattern[position] != "]":
+        if pattern.startswith("[:", position) and ":]" in pattern[position + 2 :]:
+            position = _skip_past(pattern, ":]", position + 2)
         else:
-            place += 2 if pattern[place] == "\\" else 1
-    return place + 1
+            position += 2 if pattern[position] == "\\" else 1
+    return position + 1
 
 
-def _skip_past(pattern: str, end: str, place: int) -> int:
-    position = pattern.find(end, place)
-    return len(pattern) if position < 0 else position + len(end)
+def _skip_past(pattern: str, end: str, position: int) -> int:
+    begin = pattern.find(end, position)
+    return len(pattern) if begin < 0 else begin + len(end)

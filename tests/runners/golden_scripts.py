@@ -164,9 +164,9 @@ def steps_of(name: str) -> str:
         except Refused as error:
             lines += [f"# From {kind}: {error}", ""]
             continue
-        lines += [f"# From {kind}, at {staging.place}", f"# Needs {', '.join(staging.needs)}"]
+        lines += [f"# From {kind}, at {staging.location}", f"# Needs {', '.join(staging.needs)}"]
         lines += [_line(step) for step in staging.steps]
-        lines += ["# Removal", *map(_line, form.unstage(staging.place, TOOLS)), ""]
+        lines += ["# Removal", *map(_line, form.unstage(staging.location, TOOLS)), ""]
     return "\n".join(lines)
 
 

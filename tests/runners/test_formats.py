@@ -72,7 +72,7 @@ def test_a_sif_file_becomes_only_what_apptainer_can_make_of_it() -> None:
 @pytest.mark.parametrize("name", ["sif", "sandbox", "squashfs", "udocker", "podman", "docker"])
 def test_only_what_tare_has_staged_is_removed(name: str) -> None:
     form = FORMATS[name]
-    place = form.stage(OCI, "/scratch/im ages", TOOLS, "P1" if form.by_mode else "").place
+    place = form.stage(OCI, "/scratch/im ages", TOOLS, "P1" if form.by_mode else "").location
     assert form.unstage(place, TOOLS)
     for theirs in ("/", "/scratch", "/home/me/numpy.sif", "numpy", "", f"{place}/..", f"{place} x"):
         with pytest.raises(Refused, match="was not staged by Tare"):
@@ -82,7 +82,7 @@ def test_only_what_tare_has_staged_is_removed(name: str) -> None:
 def test_a_digest_that_is_none_names_nothing() -> None:
     for digest in ("", "sha256:../../x", "sha256:" + "A" * 64, "md5:1"):
         with pytest.raises(ValueError, match="not a digest"):
-            FORMATS["sif"].place(digest, "/scratch")
+            FORMATS["sif"].choose_location(digest, "/scratch")
 
 
 def beside(work: Path, *command: str) -> "subprocess.CompletedProcess[str]":

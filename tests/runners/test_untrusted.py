@@ -29,7 +29,7 @@ from runners.untrusted import (
     Whole,
     clean_text,
     parse_document,
-    take,
+    validate,
 )
 from runners.workloads import WORKLOADS, SanityError
 
@@ -141,7 +141,7 @@ def test_a_document_is_clean_or_damaged(shape: Table, data: st.DataObject) -> No
     with suppress(Damaged):
         read = parse_document(content, shape)
         assert_storable(read)
-        assert take(read, shape) == read, "what is clean stays as it is"
+        assert validate(read, shape) == read, "what is clean stays as it is"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_document_is_clean_or_damaged(shape: Table, data: st.DataObject) -> No
 )
 def test_what_is_wrong_is_named(shape: Any, value: Any, words: str) -> None:
     with pytest.raises(Damaged, match=words):
-        take(value, shape)
+        validate(value, shape)
 
 
 def test_depth_is_bounded() -> None:

@@ -27,7 +27,7 @@ def test_a_pattern_shows_its_matches_while_it_is_typed(
     page.get_by_label("Name", exact=True).fill("mine")
     page.get_by_label("Command").fill("sh train.sh")
     page.get_by_label("Add files").set_input_files(script)
-    page.get_by_label("Numbers from").select_option("patterns")
+    page.get_by_label("Result source").select_option("patterns")
     page.locator("#id_metric-0-name").fill("rate")
     page.locator("#id_metric-0-unit").fill("images/s")
     page.get_by_label("Try it on a log").fill(output())
