@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from runners.payload.place import Place
+from runners.payload.place import RunProcess
 from runners.payload.training import cnn
 from runners.payload.training.backends import Backend, open_backend
 from runners.payload.training.networks import NETWORKS, choose_network
@@ -85,7 +85,7 @@ def main() -> None:
     parameters = vars(arguments())
     turns, steps, skip = parameters.pop("turns"), parameters.pop("steps"), parameters.pop("skip")
     network, shape, classes = choose_network(parameters)
-    backend = open_backend(parameters, Place(".", gpus=0))
+    backend = open_backend(parameters, RunProcess(".", gpus=0))
     data = Synthetic(backend, shape, classes, parameters["seed"])
     contestants: dict[str, Turn] = {}
     for name, start in (("ours", tare_step), ("fit", keras_fit)):

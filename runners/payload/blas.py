@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, NamedTuple
 
 from . import blas_libraries
 from .frameworks import load, set_threads
-from .place import Place
+from .place import RunProcess
 from .recorder import Recorder, ResultError
 
 OPERATIONS = ("matmul", "cholesky", "svd", "eigen", "fft")
@@ -35,7 +35,7 @@ class Operation(NamedTuple):
     work: float  # nominal floating-point operations
 
 
-def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
+def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
     recorder.phase("import")
     set_threads(parameters["threads"])
     numpy = load("numpy", "NumPy")

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any, Dict, List
 
 from .frameworks import Failure
-from .place import Place
+from .place import RunProcess
 from .programs import inspect
 from .recorder import Recorder
 
@@ -25,14 +25,14 @@ QUIET = True
 """The payload itself prints nothing: patterns may search the program's output."""
 
 
-def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[str, Any]:
+def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> Dict[str, Any]:
     """Run the program; return the files that it consists of, for the snapshot.
 
     Raises Failure if the program cannot be started, SystemExit with its code if it fails.
     """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
-    variables = program_variables(parameters, files, place)
-    argv = expand_placeholders(parameters, files, place)
+    variables = program_variables(parameters, files, process)
+    argv = expand_placeholders(parameters, files, process)
     if parameters["argv"][0] in parameters["files"]:
         with contextlib.suppress(OSError):  # sent files have lost the right to be executed
             os.chmod(argv[0], 0o755)
@@ -41,7 +41,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[st
         raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
     recorder.phase("program")
     began = perf_counter()
-    code = wait_for(argv, program, variables, place)
+    code = wait_for(argv, program, variables, process)
     recorder.metric("wall_time", perf_counter() - began, "s")
     recorder.phase("end")
     if code:
@@ -49,14 +49,14 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> Dict[st
     return {"program": inspect(parameters["argv"], argv, program, sys.executable, variables)}
 
 
-def expand_placeholders(parameters: dict[str, Any], files: str, place: Place) -> List[str]:
+def expand_placeholders(parameters: dict[str, Any], files: str, process: RunProcess) -> List[str]:
     """Return the command with values for its placeholders; other braces stay as they are."""
     values = {
         "{python}": sys.executable,
         "{files}": files,
-        "{run}": place.own,
-        "{gpus}": str(place.gpus // max(1, min(place.gpus, place.local_size))),
-        "{nodes}": str(place.nodes),
+        "{run}": process.own_directory,
+        "{gpus}": str(process.gpus // max(1, min(process.gpus, process.local_size))),
+        "{nodes}": str(process.nodes),
     }
     argv = []
     for argument in parameters["argv"]:
@@ -67,13 +67,15 @@ def expand_placeholders(parameters: dict[str, Any], files: str, place: Place) ->
     return argv
 
 
-def program_variables(parameters: dict[str, Any], files: str, place: Place) -> Dict[str, str]:
+def program_variables(
+    parameters: dict[str, Any], files: str, process: RunProcess
+) -> Dict[str, str]:
     """Return the program's environment: the run's, with the paths of its files and its result."""
     variables = dict(os.environ)
     python_path = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = os.pathsep.join([files, python_path] if python_path else [files])
     variables["TARE_FILES"] = files
-    variables["TARE_RESULT"] = os.path.join(place.own, "tare-result.json")
+    variables["TARE_RESULT"] = os.path.join(process.own_directory, "tare-result.json")
     variables["TARE_BURN_IN"] = str(parameters["burn_in"])
     python_folder = os.path.dirname(sys.executable)
     path = variables.get("PATH", os.defpath)
@@ -84,7 +86,7 @@ def program_variables(parameters: dict[str, Any], files: str, place: Place) -> D
     return variables
 
 
-def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Place) -> int:
+def wait_for(argv: List[str], program: str, variables: Dict[str, str], process: RunProcess) -> int:
     """Run the program and return its exit code; -n if signal n ended it.
 
     SIGTERM and SIGINT are passed on to it.
@@ -103,7 +105,11 @@ def wait_for(argv: List[str], program: str, variables: Dict[str, str], place: Pl
     try:
         started.append(
             subprocess.Popen(
-                argv, executable=program, cwd=place.own, env=variables, stdin=subprocess.DEVNULL
+                argv,
+                executable=program,
+                cwd=process.own_directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
             )
         )
     except OSError as error:

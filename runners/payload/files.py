@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from . import pages
 from .frameworks import StartError
-from .place import Place
+from .place import RunProcess
 from .recorder import Recorder, ResultError
 
 SCRATCH = ".scratch"  # in the run's directory; the job script removes what is left of it
@@ -41,7 +41,7 @@ PARTS = {
 }
 
 
-def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
+def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
     recorder.phase("build")
     chosen = [
         part for name, parts in PARTS.items() if is_chosen(parameters, name) for part in parts
@@ -50,7 +50,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
         raise StartError("nothing to do: every number of files, megabytes and reads is 0")
     for part in chosen:
         recorder.series(f"{part}_time", "s")
-    with temporary_folder(parameters, place) as folder:
+    with temporary_folder(parameters, process) as folder:
         rounds = Rounds(parameters, folder, recorder)
         for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
             recorder.step(**{f"{part}_time": seconds for part, seconds in rounds.next().items()})
@@ -75,9 +75,9 @@ def is_chosen(parameters: Dict[str, Any], name: str) -> bool:
 
 
 @contextmanager
-def temporary_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
+def temporary_folder(parameters: Dict[str, Any], process: RunProcess) -> Iterator[str]:
     """Make a new folder below the chosen path, and remove it afterwards."""
-    parent = parameters["path"] or os.path.join(place.directory, SCRATCH)
+    parent = parameters["path"] or os.path.join(process.directory, SCRATCH)
     if not os.path.isabs(parent):
         raise StartError(f"the folder to measure in has to begin with /: {parent!r}")
     try:
@@ -85,7 +85,7 @@ def temporary_folder(parameters: Dict[str, Any], place: Place) -> Iterator[str]:
             os.makedirs(parent, exist_ok=True)
         require_space(parent, parameters)
         # A new folder, so that nobody else's files are touched.
-        folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(place.directory)}-", dir=parent)
+        folder = tempfile.mkdtemp(prefix=f"tare-{os.path.basename(process.directory)}-", dir=parent)
     except OSError as error:
         raise StartError(
             f"cannot measure in {parent}: {error.strerror}. A folder outside of the image has to "

@@ -38,11 +38,11 @@ WORKLOADS = {
 
 def main(spec_path: str) -> int:
     directory = os.path.dirname(os.path.abspath(spec_path))
-    own_directory = place.find_place({}, directory).own
+    own_directory = place.find_process({}, directory).own_directory
     recorder = Recorder(*measure_start(), path=os.path.join(own_directory, "result.json"))
     try:
         spec = read_spec(spec_path)
-        measure(spec, place.find_place(spec, directory), recorder)
+        measure(spec, place.find_process(spec, directory), recorder)
     except StartError as error:
         print(error, file=sys.stderr)
         return 2
@@ -60,12 +60,12 @@ def main(spec_path: str) -> int:
     return 0
 
 
-def measure(spec: dict[str, Any], process: place.Place, recorder: Recorder) -> None:
+def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder) -> None:
     """Run the spec's workload between the two halves of the snapshot; write the result."""
-    os.makedirs(process.own, exist_ok=True)
+    os.makedirs(process.own_directory, exist_ok=True)
     if process.instances > 1:
-        os.chdir(process.own)  # each instance is a run of its own
-    inside_path = os.path.join(process.own, "inside.json")
+        os.chdir(process.own_directory)  # each instance is a run of its own
+    inside_path = os.path.join(process.own_directory, "inside.json")
     recorder.phase("snapshot")
     inside = snapshot.take_before()
     write_json(inside_path, inside)

@@ -19,8 +19,8 @@ WAIT = 300.0  # s for the others: a large image may start minutes later on anoth
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-class Place(NamedTuple):
-    """The place of one process in its run."""
+class RunProcess(NamedTuple):
+    """One process of a run."""
 
     directory: str  # of the run, or of this instance; the same one for all its processes
     rank: int = 0  # among all processes of the run; rank 0 reports
@@ -33,20 +33,20 @@ class Place(NamedTuple):
     instances: int = 1
 
     @property
-    def reports(self) -> bool:
+    def is_reporter(self) -> bool:
         """Return whether this process's numbers are those of the run."""
         return self.rank == 0
 
     @property
-    def own(self) -> str:
+    def own_directory(self) -> str:
         """Return the directory that this process writes to: the run's for rank 0, else `rank-N`."""
         return os.path.join(self.directory, "rank-%d" % self.rank) if self.rank else self.directory
 
 
-def find_place(
+def find_process(
     spec: Mapping[str, Any], directory: str, environ: Optional[Mapping[str, str]] = None
-) -> Place:
-    """Return this process's place in its run.
+) -> RunProcess:
+    """Return this process, as its variables and its run's spec describe it.
 
     `directory` is the one with the run's spec, `environ` the variables that this process was
     started with.
@@ -59,7 +59,7 @@ def find_place(
     instance, instances = number("INSTANCE", 0), number("INSTANCES", 1)
     if instances > 1:
         directory = os.path.join(directory, "instance-%d" % instance)
-    return Place(
+    return RunProcess(
         directory=directory,
         rank=number("RANK", 0),
         size=number("SIZE", 1),
@@ -72,7 +72,7 @@ def find_place(
     )
 
 
-def meet(place: Place, seconds: float = WAIT, name: str = "meet") -> List[str]:
+def meet(process: RunProcess, seconds: float = WAIT, name: str = "meet") -> List[str]:
     """Wait for all processes of the run, and return an address for each, "host:port", by rank.
 
     The port was free on that rank's host when it was chosen, and no two ranks of one host have the
@@ -82,22 +82,22 @@ def meet(place: Place, seconds: float = WAIT, name: str = "meet") -> List[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
         reserved.bind(("", 0))
         own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": boot_id()}
-        folder = os.path.join(place.directory, name)
-        texts = _gather(folder, place.rank, place.size, json.dumps(own), "rank", seconds)
+        folder = os.path.join(process.directory, name)
+        texts = _gather(folder, process.rank, process.size, json.dumps(own), "rank", seconds)
     ranks = [json.loads(text) for text in texts]
     # On one machine nothing has to be resolved or routed, whatever its name is.
     is_local = ranks[0]["machine"] and len({rank["machine"] for rank in ranks}) == 1
     return ["%s:%d" % ("127.0.0.1" if is_local else rank["host"], rank["port"]) for rank in ranks]
 
 
-def start_together(place: Place, seconds: float = WAIT) -> None:
+def start_together(process: RunProcess, seconds: float = WAIT) -> None:
     """Wait for all instances of a packed run. Raises StartError if one does not come.
 
     They start within some milliseconds of each other, however long each container took.
     """
-    if place.instances > 1:
-        folder = os.path.join(os.path.dirname(place.directory), "together")
-        _gather(folder, place.instance, place.instances, "", "instance", seconds)
+    if process.instances > 1:
+        folder = os.path.join(os.path.dirname(process.directory), "together")
+        _gather(folder, process.instance, process.instances, "", "instance", seconds)
 
 
 def find_address() -> str:

@@ -17,7 +17,7 @@ import time
 from typing import Any, Dict, List
 
 from .frameworks import StartError
-from .place import Place
+from .place import RunProcess
 from .recorder import Recorder, ResultError
 
 LABELS = {
@@ -55,7 +55,7 @@ os._exit(0)
 """
 
 
-def run(parameters: dict[str, Any], recorder: Recorder, place: Place) -> None:
+def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
     recorder.phase("build")
     module = parameters["module"]
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module):

@@ -17,7 +17,7 @@ os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 
 import numpy
 
-from runners.payload.place import Place
+from runners.payload.place import RunProcess
 from runners.payload.training import cnn
 from runners.payload.training.backends import open_backend
 from runners.payload.training.networks import NETWORKS
@@ -29,7 +29,7 @@ TRAINED = ("small", "mnist", "resnet56")
 def main(path: str) -> None:
     parameters = {"framework": "jax", "batch_size": 2, "threads": 1, "seed": 1}
     parameters |= {"deterministic": False, "learning_rate": 0.01}
-    backend = open_backend(parameters, Place("."))
+    backend = open_backend(parameters, RunProcess("."))
     keras, found = backend.keras, {}
     # JAX compiles a program for every shape that is drawn at random: most of the time, for nothing.
     for initializer in (keras.initializers.HeNormal, keras.initializers.GlorotUniform):

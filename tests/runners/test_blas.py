@@ -133,7 +133,7 @@ def test_threads_reach_the_library(tmp_path: Path) -> None:
     program = b"""
 import os
 from .frameworks import load, set_threads
-def run(parameters, recorder, place):
+def run(parameters, recorder, process):
     set_threads(1)
     load("numpy", "NumPy")
     print("threads:", len(os.listdir("/proc/self/task")), flush=True)

@@ -163,7 +163,7 @@ def test_a_workload_that_fails_leaves_no_result(
     tmp_path: Path, body: str, code: int, words: str
 ) -> None:
     program = (
-        f"def run(parameters, recorder, place):\n    recorder.phase('import'); {body}\n".encode()
+        f"def run(parameters, recorder, process):\n    recorder.phase('import'); {body}\n".encode()
     )
     ran = run_payload(tmp_path, "blas", {}, files={"blas.py": program})
     steps = {"result.jsonl"} if "step()" in body else set()

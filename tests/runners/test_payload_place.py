@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.payload.frameworks import StartError
-from runners.payload.place import Place, find_place, meet
+from runners.payload.place import RunProcess, find_process, meet
 
 ROOT = Path(__file__).parents[2]
 MEETS = """
 import json, sys
 from runners.payload import place
 rank, size, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-print(json.dumps(place.meet(place.Place(directory, rank, size), seconds=30)))
+print(json.dumps(place.meet(place.RunProcess(directory, rank, size), seconds=30)))
 """
 TOGETHER = """
 import sys, time
 from runners.payload import place
 number, count, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-place.start_together(place.Place(directory, instance=number, instances=count), seconds=30)
+place.start_together(place.RunProcess(directory, instance=number, instances=count), seconds=30)
 print(time.time())
 """
 
@@ -45,20 +45,20 @@ def test_ranks_learn_the_same_addresses_and_no_port_twice(tmp_path):
 
 def test_a_rank_that_never_comes_is_named(tmp_path):
     with pytest.raises(StartError, match=r"rank 1, 2 of 3 did not come within 0.05 s"):
-        meet(Place(str(tmp_path), rank=0, size=3), seconds=0.05)
+        meet(RunProcess(str(tmp_path), rank=0, size=3), seconds=0.05)
 
 
 def test_ranks_of_several_machines_are_known_by_address(tmp_path):
     (tmp_path / "meet").mkdir()
     far = {"host": "10.0.0.2", "port": 4711, "machine": "another"}
     (tmp_path / "meet" / "1").write_text(json.dumps(far))
-    near, other = meet(Place(str(tmp_path), rank=0, size=2))
+    near, other = meet(RunProcess(str(tmp_path), rank=0, size=2))
     assert other == "10.0.0.2:4711"
     assert near.rpartition(":")[0] not in ("", "127.0.0.1", "0.0.0.0")
 
 
 def test_who_is_alone_waits_for_nobody(tmp_path):
-    assert len(meet(Place(str(tmp_path)))) == 1
+    assert len(meet(RunProcess(str(tmp_path)))) == 1
 
 
 def test_instances_go_on_when_the_last_one_has_come(tmp_path):
@@ -74,14 +74,14 @@ def test_instances_go_on_when_the_last_one_has_come(tmp_path):
 @given(rank=st.integers(0, 99), size=st.integers(1, 99), gpus=st.integers(0, 8))
 def test_the_variables_say_which_process_this_is(rank, size, gpus):
     variables = {"TARE_RANK": str(rank), "TARE_SIZE": str(size), "TARE_LOCAL_RANK": "1"}
-    place = find_place({"nodes": 2, "gpus": gpus}, "/runs/0-x", variables)
-    assert (place.rank, place.size, place.local_rank, place.nodes) == (rank, size, 1, 2)
-    assert place.reports == (rank == 0)
-    assert place.own == ("/runs/0-x" if rank == 0 else f"/runs/0-x/rank-{rank}")
+    process = find_process({"nodes": 2, "gpus": gpus}, "/runs/0-x", variables)
+    assert (process.rank, process.size, process.local_rank, process.nodes) == (rank, size, 1, 2)
+    assert process.is_reporter == (rank == 0)
+    assert process.own_directory == ("/runs/0-x" if rank == 0 else f"/runs/0-x/rank-{rank}")
 
 
 def test_an_instance_has_a_directory_of_its_own():
-    place = find_place({"gpus": 1}, "/runs/0-x", {"TARE_INSTANCE": "3", "TARE_INSTANCES": "4"})
-    assert place.directory == place.own == "/runs/0-x/instance-3"
-    assert place.reports
-    assert place.size == 1
+    process = find_process({"gpus": 1}, "/runs/0-x", {"TARE_INSTANCE": "3", "TARE_INSTANCES": "4"})
+    assert process.directory == process.own_directory == "/runs/0-x/instance-3"
+    assert process.is_reporter
+    assert process.size == 1

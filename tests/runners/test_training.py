@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from runners.payload.frameworks import Failure, StartError
-from runners.payload.place import Place
+from runners.payload.place import RunProcess
 from runners.payload.recorder import Recorder, ResultError
 from runners.payload.training.backends import Backend, explain_out_of_memory, group_readings
 from runners.payload.training.loop import Epochs, Schedule, count_correct, schedule, train
@@ -136,7 +136,7 @@ def test_pytorch_on_two_gpus_is_refused_by_the_payload_too() -> None:
 
     given = {"batch_size": 4, "threads": 1, "seed": 1}
     with pytest.raises(StartError, match="framework=pytorch trains on one GPU here: choose one"):
-        OnPyTorch(given, Place(".", gpus=2))
+        OnPyTorch(given, RunProcess(".", gpus=2))
 
 
 def test_jax_trains_in_epochs_on_two_stand_in_gpus_and_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A workload opens a backend, builds its model, compiles its step and feeds it batches::
 
-    backend = open_backend(parameters, place)         # imports the framework, chooses the devices
+    backend = open_backend(parameters, process)       # imports the framework, chooses the devices
     keras = backend.keras
     model = backend.build(lambda: network(keras))     # a keras.Model of keras.layers alone
     step = backend.compile(model, loss, keras.optimizers.Adam(1e-4))  # None: forward only
@@ -29,7 +29,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
 
 from .. import gpus
 from ..frameworks import Failure, StartError, load, set_threads
-from ..place import Place
+from ..place import RunProcess
 
 Batch = Tuple[Any, Any]  # images [count, height, width, channels] and labels
 Step = Callable[[Batch], Any]
@@ -64,8 +64,8 @@ class Backend:
     replica_batch: int
     job_batch: int
 
-    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
-        self.parameters, self.place = parameters, place
+    def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
+        self.parameters, self.process = parameters, process
         self.deterministic = bool(parameters.get("deterministic", True))
         set_threads(parameters["threads"])
         os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(self.name, self.name)
@@ -152,7 +152,7 @@ class Backend:
         raise NotImplementedError
 
 
-def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
+def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
     """Import the framework, choose its devices, and return its backend.
 
     Reads of the parameters: framework, batch_size, batch_per, precision, parallel,
@@ -160,20 +160,20 @@ def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
     """
     name = parameters.get("framework", "tensorflow")
     module = importlib.import_module(".on_" + name, __package__)
-    backend: Backend = module.open_backend(parameters, place)
+    backend: Backend = module.open_backend(parameters, process)
     return backend
 
 
-def needs_stand_ins(place: Place) -> bool:
+def needs_stand_ins(process: RunProcess) -> bool:
     """Return whether CPU devices must stand in for several GPUs: this node has no NVIDIA driver."""
-    return place.gpus > 1 and not has_driver()
+    return process.gpus > 1 and not has_driver()
 
 
 def has_driver() -> bool:
     return os.path.isdir(gpus.DRIVER) and bool(os.listdir(gpus.DRIVER))
 
 
-def require_devices(label: str, seen: int, place: Place, requested: int) -> None:
+def require_devices(label: str, seen: int, process: RunProcess, requested: int) -> None:
     """Raise GPUMissing if CUDA works and the framework sees fewer GPUs than were requested."""
     if requested and has_driver() and seen < requested:
         raise gpus.GPUMissing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from ..place import Place
+from ..place import RunProcess
 from ..recorder import Recorder
 from .backends import explain_out_of_memory, open_backend
 from .datasets import DataSetFeed, open_data
@@ -13,7 +13,7 @@ from .networks import choose_network
 from .synthetic import Synthetic, accuracy_measure
 
 
-def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
+def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
     network, shape, classes = choose_network(parameters)
     source = None
     if parameters.get("data", "synthetic") != "synthetic":
@@ -21,7 +21,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
         source = open_data({**parameters, "image_size": shape[0]})
         classes = source.classes
     recorder.phase("import")
-    backend = open_backend(parameters, place)
+    backend = open_backend(parameters, process)
     recorder.phase("build")
     batch = f"a batch of {backend.replica_batch} images of {shape[0]}x{shape[1]} on one device"
     with explain_out_of_memory(batch):

@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import load
-from ..place import Place, meet
+from ..place import RunProcess, meet
 from .backends import (
     Backend,
     Batch,
@@ -20,16 +20,16 @@ from .backends import (
 AXIS = "batch"
 
 
-def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
-    return OnJax(parameters, place)
+def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
+    return OnJax(parameters, process)
 
 
 class OnJax(Backend):
     name = "jax"
     label = "JAX"
 
-    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
-        super().__init__(parameters, place)
+    def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
+        super().__init__(parameters, process)
         self.set_flags()
         self.jax: Any = load("jax", "JAX")
         self.keras = self.load_keras()
@@ -41,9 +41,9 @@ class OnJax(Backend):
     def set_flags(self) -> None:
         """Set XLA's flags before JAX is imported: XLA reads them once."""
         flags = []
-        if needs_stand_ins(self.place) and self.place.size == 1:
+        if needs_stand_ins(self.process) and self.process.size == 1:
             self.stand_in = True
-            flags.append(f"--xla_force_host_platform_device_count={self.place.gpus}")
+            flags.append(f"--xla_force_host_platform_device_count={self.process.gpus}")
             os.environ["JAX_PLATFORMS"] = "cpu"
         if self.parameters["threads"] == 1:
             flags.append("--xla_cpu_multi_thread_eigen=false")
@@ -53,20 +53,20 @@ class OnJax(Backend):
         os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags]).strip()
 
     def join(self) -> None:
-        if self.place.size == 1:
+        if self.process.size == 1:
             return
-        self.rank, self.processes = self.place.rank, self.place.size
+        self.rank, self.processes = self.process.rank, self.process.size
         self.jax.distributed.initialize(
-            coordinator_address=meet(self.place)[0],
+            coordinator_address=meet(self.process)[0],
             num_processes=self.processes,
             process_id=self.rank,
         )
 
     def choose_devices(self) -> None:
         """Choose the devices of all processes, of each process as many as were requested."""
-        jax, requested = self.jax, max(1, self.place.gpus)
+        jax, requested = self.jax, max(1, self.process.gpus)
         visible_gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
-        require_devices(self.label, len(visible_gpus), self.place, self.place.gpus)
+        require_devices(self.label, len(visible_gpus), self.process, self.process.gpus)
         local = jax.local_devices()[:requested]
         all_devices = [
             device

@@ -6,21 +6,21 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator
 
 from ..frameworks import StartError, load
-from ..place import Place
+from ..place import RunProcess
 from .backends import Backend, Batch, Loss, Step, require_devices
 
 
-def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
-    return OnPyTorch(parameters, place)
+def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
+    return OnPyTorch(parameters, process)
 
 
 class OnPyTorch(Backend):
     name = "pytorch"
     label = "PyTorch"
 
-    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
-        super().__init__(parameters, place)
-        if place.gpus > 1 or place.size > 1:
+    def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
+        super().__init__(parameters, process)
+        if process.gpus > 1 or process.size > 1:
             raise StartError(
                 "framework=pytorch trains on one GPU here: choose one GPU and one process, or "
                 "framework=tensorflow or jax"
@@ -33,7 +33,7 @@ class OnPyTorch(Backend):
         self.torch.set_num_interop_threads(1)
         self.keras = self.load_keras()
         gpu_count = self.torch.cuda.device_count() if self.torch.cuda.is_available() else 0
-        require_devices(self.label, gpu_count, place, place.gpus)
+        require_devices(self.label, gpu_count, process, process.gpus)
         self.devices = [self.torch.cuda.get_device_name(0)] if gpu_count else ["CPU"]
         if self.deterministic:
             self.torch.use_deterministic_algorithms(True)

@@ -7,7 +7,7 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from ..frameworks import StartError, load
-from ..place import Place, meet
+from ..place import RunProcess, meet
 from .backends import (
     Backend,
     Batch,
@@ -19,10 +19,10 @@ from .backends import (
 )
 
 
-def open_backend(parameters: Dict[str, Any], place: Place) -> Backend:
+def open_backend(parameters: Dict[str, Any], process: RunProcess) -> Backend:
     if parameters.get("parallel") == "horovod":
-        return OnHorovod(parameters, place)
-    return OnTensorFlow(parameters, place)
+        return OnHorovod(parameters, process)
+    return OnTensorFlow(parameters, process)
 
 
 class OnTensorFlow(Backend):
@@ -30,10 +30,10 @@ class OnTensorFlow(Backend):
     label = "TensorFlow"
     needs_keras = "Keras 3 is needed (TensorFlow 2.16 or later)"
 
-    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
-        super().__init__(parameters, place)
+    def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
+        super().__init__(parameters, process)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-        if place.size > 1:
+        if process.size > 1:
             self.set_cluster()
         self.tensorflow: Any = load("tensorflow", "TensorFlow")
         self.keras = self.load_keras()
@@ -49,18 +49,18 @@ class OnTensorFlow(Backend):
 
     def set_cluster(self) -> None:
         """Name all processes for MultiWorkerMirroredStrategy, before TensorFlow is imported."""
-        task = {"type": "worker", "index": self.place.rank}
-        workers = meet(self.place)
+        task = {"type": "worker", "index": self.process.rank}
+        workers = meet(self.process)
         os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
 
     def choose_devices(self) -> None:
         """Set the number of CPU threads, and the GPUs or the CPU devices to train on."""
-        config, place = self.tensorflow.config, self.place
+        config, process = self.tensorflow.config, self.process
         config.threading.set_intra_op_parallelism_threads(self.parameters["threads"])
         config.threading.set_inter_op_parallelism_threads(1)
         visible_gpus = config.list_physical_devices("GPU")
         requested = self.requested_gpus()
-        require_devices(self.label, len(visible_gpus), place, requested)
+        require_devices(self.label, len(visible_gpus), process, requested)
         if visible_gpus:
             gpus = self.select_gpus(visible_gpus, requested)
             config.set_visible_devices(gpus, "GPU")
@@ -68,19 +68,19 @@ class OnTensorFlow(Backend):
                 config.experimental.set_memory_growth(gpu, True)
             details = config.experimental.get_device_details
             self.devices = [details(gpu).get("device_name", gpu.name) for gpu in gpus]
-        elif needs_stand_ins(place) and place.size == 1:
+        elif needs_stand_ins(process) and process.size == 1:
             self.stand_in = True
             stand_in = config.LogicalDeviceConfiguration()
             config.set_logical_device_configuration(
-                config.list_physical_devices("CPU")[0], [stand_in] * place.gpus
+                config.list_physical_devices("CPU")[0], [stand_in] * process.gpus
             )
-            self.devices = ["CPU"] * place.gpus
+            self.devices = ["CPU"] * process.gpus
         else:
             self.devices = ["CPU"]
 
     def requested_gpus(self) -> int:
         """Return how many GPUs this process should use."""
-        return self.place.gpus
+        return self.process.gpus
 
     def select_gpus(self, visible: List[Any], requested: int) -> List[Any]:
         """Return those of the visible GPUs that this process uses."""
@@ -89,9 +89,9 @@ class OnTensorFlow(Backend):
     def join(self) -> None:
         """Connect the replicas of this process with each other and with the other processes'."""
         distribute = self.tensorflow.distribute
-        if self.place.size > 1:
+        if self.process.size > 1:
             self.strategy = distribute.MultiWorkerMirroredStrategy()
-            self.rank, self.processes = self.place.rank, self.place.size
+            self.rank, self.processes = self.process.rank, self.process.size
         elif len(self.devices) > 1:
             kind = "CPU" if self.stand_in else "GPU"
             names = [f"{kind}:{number}" for number in range(len(self.devices))]
@@ -219,19 +219,19 @@ class OnTensorFlow(Backend):
 class OnHorovod(OnTensorFlow):
     """One process for each GPU, gradients averaged by Horovod; started by mpirun or srun."""
 
-    def __init__(self, parameters: Dict[str, Any], place: Place) -> None:
+    def __init__(self, parameters: Dict[str, Any], process: RunProcess) -> None:
         self.horovod: Any = None
-        super().__init__(parameters, place)
+        super().__init__(parameters, process)
 
     def set_cluster(self) -> None:
         """Do nothing: Horovod finds the other processes through MPI."""
 
     def requested_gpus(self) -> int:
-        return min(1, self.place.gpus)
+        return min(1, self.process.gpus)
 
     def select_gpus(self, visible: List[Any], requested: int) -> List[Any]:
         """Return one GPU: the only visible one, or by the local rank if it sees all of the node."""
-        return visible if len(visible) == 1 else [visible[self.place.local_rank % len(visible)]]
+        return visible if len(visible) == 1 else [visible[self.process.local_rank % len(visible)]]
 
     def join(self) -> None:
         try:
@@ -243,9 +243,9 @@ class OnHorovod(OnTensorFlow):
             ) from error
         self.horovod.init()
         self.rank, self.processes = self.horovod.rank(), self.horovod.size()
-        if self.processes != self.place.size:
+        if self.processes != self.process.size:
             raise StartError(
-                f"Horovod counts {self.processes} processes, and {self.place.size} were started: "
+                f"Horovod counts {self.processes} processes, and {self.process.size} were started: "
                 "is the MPI in the image one that understands the launcher's?"
             )
         self.replicas = self.processes

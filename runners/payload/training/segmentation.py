@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict
 
 from ..frameworks import StartError, load
-from ..place import Place
+from ..place import RunProcess
 from ..recorder import Recorder
 from .backends import Backend, explain_out_of_memory, open_backend
 from .cnn import make_loss
@@ -23,12 +23,12 @@ from .tiles import CLASSES, Tiles, open_tiles
 BATCH = 16  # tiles that are predicted at once, whatever the batch of the training
 
 
-def run(parameters: Dict[str, Any], recorder: Recorder, place: Place) -> None:
+def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
     recorder.phase("data")
     tiles = open_tiles(parameters)
     require_scene(parameters["predict_size"], tiles.side)
     recorder.phase("import")
-    backend = open_backend(parameters, place)
+    backend = open_backend(parameters, process)
     recorder.phase("build")
     tiles.require_batch(backend.job_batch)
     batch = f"a batch of {backend.replica_batch} tiles of {tiles.side}x{tiles.side} on one device"
