@@ -65,7 +65,7 @@ def stop(demo: subprocess.Popen[bytes]) -> float:
 
 
 def web_memory_mb(clone: Path) -> float:
-    """Resident memory of the largest web process."""
+    """Return the resident memory of the largest web process in MB."""
     sizes = [0]
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -85,29 +85,29 @@ def main() -> None:
     clone, home = folder / "clone", folder / "home"
     home.mkdir()
     subprocess.run(["git", "clone", "--quiet", BASE, clone], check=True)
-    port, took = free_port(), {}
-    demo, took["first page"] = start(clone, home, port)
+    port, times = free_port(), {}
+    demo, times["first page"] = start(clone, home, port)
     began = time.monotonic()
-    left = (
+    unfinished = (
         "select count(*) filter (where state in ('planned', 'running')), count(*) "
         "from experiments_run"
     )
-    while not re.fullmatch(r"0 [1-9]\d*", psql(clone, left)):
+    while not re.fullmatch(r"0 [1-9]\d*", psql(clone, unfinished)):
         if demo.poll() is not None:
             sys.exit((home / "demo.log").read_text())
         time.sleep(1)
-    took["all verdicts"] = took["first page"] + time.monotonic() - began
+    times["all verdicts"] = times["first page"] + time.monotonic() - began
     states = psql(clone, "select string_agg(distinct state, ' ') from experiments_run")
     memory = web_memory_mb(clone)
-    took["Ctrl-C"] = stop(demo)
-    demo, took["warm start"] = start(clone, home, port)
-    kept = psql(clone, "select count(*) from experiments_measurement")
-    took["Ctrl-C, warm"] = stop(demo)
-    for what, seconds in took.items():
-        goal = GOALS.get(what.partition(",")[0])
-        print(f"{what:16}{seconds:8.1f} s   (goal: {goal} s)")
+    times["Ctrl-C"] = stop(demo)
+    demo, times["warm start"] = start(clone, home, port)
+    measurements = psql(clone, "select count(*) from experiments_measurement")
+    times["Ctrl-C, warm"] = stop(demo)
+    for label, seconds in times.items():
+        goal = GOALS.get(label.partition(",")[0])
+        print(f"{label:16}{seconds:8.1f} s   (goal: {goal} s)")
     print(f"{'web process':16}{memory:8.0f} MB  (goal: 200 MB)")
-    print(f"states of the runs: {states}; measurements there after the second start: {kept}")
+    print(f"states of the runs: {states}; measurements there after the second start: {measurements}")
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     postgres.start()
     os.environ |= {
         "DATABASE_URL": postgres.url,
-        "REDIS_URL": "redis://localhost:1",  # nothing of this needs it
+        "REDIS_URL": "redis://localhost:1",  # not used
         "SECRET_KEY": secrets.token_urlsafe(32),
         "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
         "DJANGO_SETTINGS_MODULE": "dashboard.settings",
@@ -52,10 +52,10 @@ def measure() -> None:
 
     cluster = ClusterFactory()
     block = {"workload": "1", "scale": "1x1", "repeat": 1, "environments": ["1", "2", "3"]}
-    made = ExperimentFactory(cluster=cluster, plan={"blocks": [block] * BLOCKS})
+    experiment = ExperimentFactory(cluster=cluster, plan={"blocks": [block] * BLOCKS})
     for number in range(JOBS):
         JobFactory(
-            experiment=made,
+            experiment=experiment,
             cluster=cluster,
             state=Job.State.QUEUED,
             scheduler_id=str(number + 1),

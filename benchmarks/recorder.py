@@ -20,7 +20,7 @@ clock = time.perf_counter
 
 
 def work(rounds: int) -> float:
-    """Arithmetic whose time depends on nothing but `rounds`."""
+    """Do arithmetic whose time depends on nothing but `rounds`."""
     total = 0.0
     for number in range(rounds):
         total += number * 0.5
@@ -34,7 +34,7 @@ def rounds_for(seconds: float) -> int:
 
 
 def pairs_of_steps(rounds: int, folder: str) -> list[tuple[float, float]]:
-    """Seconds of a plain step and of a recorded one; which comes first changes each time."""
+    """Return the seconds of plain and of recorded steps; which comes first changes each time."""
     recorder = Recorder(path=os.path.join(folder, "result.json"))
     recorder.series("loss", "1")
     steps = recorder.steps(PAIRS, burn_in=1)
@@ -59,7 +59,7 @@ def pairs_of_steps(rounds: int, folder: str) -> list[tuple[float, float]]:
 
 
 def seconds_per_call(folder: str) -> float:
-    """Of `step` with one value, the empty loop taken off; the best of five."""
+    """Return the seconds of `step` with one value, less the empty loop; the best of five."""
     recorder = Recorder(path=os.path.join(folder, "result.json"))
     recorder.series("loss", "1")
     best = float("inf")

@@ -1,4 +1,4 @@
-"""The place of this process in its run: its rank, what it may use, how it meets the others.
+"""This process of a run: its rank, what it may use, and how it meets the others.
 
 The job script sets variables for it, whatever starts the process: the script itself, srun or
 mpirun. A program that is started alone is rank 0 of 1. Processes find each other through files in
