@@ -115,9 +115,9 @@ def site(kind: str, *directives: str) -> str:
 
 def the_run(script: str) -> str:
     """What is particular to the one run of a job."""
-    found = re.search(r"^# Run 1 of 1.*?^run .*?\n", script, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[0]
+    run_lines = re.search(r"^# Run 1 of 1.*?^run .*?\n", script, re.DOTALL | re.MULTILINE)
+    assert run_lines
+    return run_lines[0]
 
 
 def beside() -> str:
@@ -173,8 +173,8 @@ def steps_of(name: str) -> str:
 def _line(step: Step) -> str:
     """A step on one line; scripts by their names, in capitals."""
     named = {text: name for name, text in vars(images_scripts).items() if name.isupper()}
-    words = [named.get(word) or quote(word) for word in step.argv]
-    return f"{step.doing}: {' '.join(words)}"
+    argv = [named.get(word) or quote(word) for word in step.argv]
+    return f"{step.doing}: {' '.join(argv)}"
 
 
 def scripts() -> dict[str, str]:

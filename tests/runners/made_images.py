@@ -84,7 +84,7 @@ def image(
         "architecture": architecture,
         "os": "linux",
         "config": configuration,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(one)}" for one in layers]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{sha256(blob)}" for blob in layers]},
     }
     written = json.dumps(config).encode()
     oci, dockers = "application/vnd.oci.image", "application/vnd.docker"
@@ -98,7 +98,7 @@ def image(
         "mediaType": kinds[0],
         "config": pack.descriptor(kinds[1], sha256(written), len(written)),
         "layers": [
-            pack.descriptor(f"{oci}.layer.v1.tar+gzip", sha256(one), len(one)) for one in blobs
+            pack.descriptor(f"{oci}.layer.v1.tar+gzip", sha256(blob), len(blob)) for blob in blobs
         ],
     }
     return Image(json.dumps(manifest).encode(), written, blobs)
@@ -106,11 +106,11 @@ def image(
 
 def docker_archive(path: Path, *layers: bytes, count: int = 1) -> Path:
     """What `docker save` wrote before it knew of OCI."""
-    made = image(*layers, pack_by=bytes)
-    names = [f"{sha256(one)}/layer.tar" for one in made.blobs]
-    config = f"{sha256(made.config)}.json"
+    source = image(*layers, pack_by=bytes)
+    names = [f"{sha256(blob)}/layer.tar" for blob in source.blobs]
+    config = f"{sha256(source.config)}.json"
     about = {"Config": config, "RepoTags": ["x:latest"], "Layers": names}
-    files = {config: made.config, **dict(zip(names, made.blobs, strict=True))}
+    files = {config: source.config, **dict(zip(names, source.blobs, strict=True))}
     files["manifest.json"] = json.dumps([about] * count).encode()
     path.write_bytes(layer(*(Member(name, content) for name, content in files.items())))
     return path

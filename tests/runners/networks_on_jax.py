@@ -30,7 +30,7 @@ def main(path: str) -> None:
     parameters = {"framework": "jax", "batch_size": 2, "threads": 1, "seed": 1}
     parameters |= {"deterministic": False, "learning_rate": 0.01}
     backend = open_backend(parameters, RunProcess("."))
-    keras, found = backend.keras, {}
+    keras, results = backend.keras, {}
     # JAX compiles a program for every shape that is drawn at random: most of the time, for nothing.
     for initializer in (keras.initializers.HeNormal, keras.initializers.GlorotUniform):
         initializer.__call__ = lambda self, shape, dtype=None: numpy.full(shape, 0.01, "float32")
@@ -43,8 +43,8 @@ def main(path: str) -> None:
             optimizer = cnn.make_optimizer(keras, parameters)
             step = backend.compile(model, cnn.make_loss(keras), optimizer)
             loss = float(step(next(Synthetic(backend, shape, network.classes, 1).batches())))
-        found[name] = [count, loss]
-    Path(path).write_text(json.dumps(found))
+        results[name] = [count, loss]
+    Path(path).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -110,22 +110,22 @@ LEADS = [
 ]
 
 
-@pytest.mark.parametrize(("lead", "words"), LEADS)
-def test_no_redirect_leads_inside(lead: str, words: str, port: int) -> None:
+@pytest.mark.parametrize(("lead", "message"), LEADS)
+def test_no_redirect_leads_inside(lead: str, message: str, port: int) -> None:
     lead = lead.replace("PORT", str(port))
     with answering(lambda path, headers: (307, {"Location": lead}, b"")) as host:
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(Refused, match=message):
             ask(host, f"http://{host}")
         # Nor the second one, after a redirect that is allowed.
         with (
             answering(lambda path, headers: (302, {"Location": f"http://{host}/y"}, b"")) as first,
-            pytest.raises(Refused, match=words),
+            pytest.raises(Refused, match=message),
         ):
             ask(first, f"http://{host}", f"http://{first}")
 
 
 @pytest.mark.parametrize(
-    ("lead", "words"),
+    ("lead", "message"),
     [
         *LEADS,
         ("file:///etc/passwd", "no address of the web"),
@@ -136,11 +136,11 @@ def test_no_redirect_leads_inside(lead: str, words: str, port: int) -> None:
         ("", "no address of the web"),
     ],
 )
-def test_no_realm_leads_inside(lead: str, words: str, port: int) -> None:
+def test_no_realm_leads_inside(lead: str, message: str, port: int) -> None:
     asks = {"WWW-Authenticate": f'Bearer realm="{lead.replace("PORT", str(port))}"'}
     with (
         answering(lambda path, headers: (401, asks, b"")) as host,
-        pytest.raises(Refused, match=words),
+        pytest.raises(Refused, match=message),
     ):
         ask(host, f"http://{host}")
 
@@ -198,14 +198,14 @@ def test_tls_holds_to_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         push(plain, "x", "latest", made)
     look_up = socket.getaddrinfo
 
-    def here(host: str, *more: Any, **options: Any) -> Any:
+    def resolve_to_loopback(host: str, *more: Any, **options: Any) -> Any:
         return look_up("localhost", *more, **options)
 
     with registry.serve(tmp_path, store, tls=True) as host:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
-        found = resolve(Reference(host, "x", "latest"), Access(inside=[host]))
-        assert found.digest == made.digest
-        monkeypatch.setattr(socket, "getaddrinfo", here)
+        resolved = resolve(Reference(host, "x", "latest"), Access(inside=[host]))
+        assert resolved.digest == made.digest
+        monkeypatch.setattr(socket, "getaddrinfo", resolve_to_loopback)
         other = host.replace("localhost", "other.example")
         with pytest.raises(TryAgain, match="does not trust: Hostname mismatch"):
             ask(other, other)

@@ -68,16 +68,16 @@ def test_layers_lie_one_over_the_other(tmp_path: Path, pack_by) -> None:
     assert sum(read) == sum(map(len, made.blobs))
     assert described.survey["system"]["name"] == "Debian GNU/Linux 13 (trixie)"
     unpack.unpack(str(path), str(tmp_path / "root"))
-    found = {
-        str(one.relative_to(tmp_path / "root")): one.read_text()
-        for one in (tmp_path / "root").rglob("*")
-        if one.is_file() and "etc" not in one.parts and one.parent.name[:3] != "bin"
+    contents = {
+        str(path.relative_to(tmp_path / "root")): path.read_text()
+        for path in (tmp_path / "root").rglob("*")
+        if path.is_file() and "etc" not in path.parts and path.parent.name[:3] != "bin"
     }
-    assert found["opt/old/c"] == "c"
-    assert {name for name in found if name.startswith("opt")} == {"opt/old/c", "opt/kept/a"}
-    assert found["opt/kept/a"] == "another"
+    assert contents["opt/old/c"] == "c"
+    assert {name for name in contents if name.startswith("opt")} == {"opt/old/c", "opt/kept/a"}
+    assert contents["opt/kept/a"] == "another"
     inside = tmp_path / "root/usr/bin"
-    assert sorted(one.name for one in inside.iterdir()) == ["again", "through", "tool"]
+    assert sorted(path.name for path in inside.iterdir()) == ["again", "through", "tool"]
     assert (inside / "again").read_text() == "one"
     assert described.survey == survey.survey(str(tmp_path / "root"))
 
@@ -91,7 +91,7 @@ def test_what_a_layer_hides_it_hides_of_lower_layers_only(tmp_path: Path) -> Non
     )
     path = image(first, second).write(tmp_path / "image.tar")
     unpack.unpack(str(path), str(tmp_path / "root"))
-    assert [one.name for one in (tmp_path / "root/d").iterdir()] == ["new"]
+    assert [entry.name for entry in (tmp_path / "root/d").iterdir()] == ["new"]
     assert (tmp_path / "root/f/now/a/folder").read_bytes() == b"3"
     assert describe_image(path).survey == survey.survey(str(tmp_path / "root"))
 
@@ -152,8 +152,8 @@ def test_a_sif_file_is_known_by_its_own_digest(tmp_path: Path) -> None:
 
 def index(made: Image, *platforms: str) -> bytes:
     entries = []
-    for one in platforms:
-        system, _, architecture = one.partition("/")
+    for platform in platforms:
+        system, _, architecture = platform.partition("/")
         platform = {"os": system, "architecture": architecture}
         entries.append({"digest": made.digest, "size": 1, "platform": platform})
     return json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
@@ -344,10 +344,10 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_bad_files_are_refused_in_words(tmp_path: Path, what: str) -> None:
-    make, words = BAD[what]
+    make, message = BAD[what]
     path = tmp_path / "it's an image.tar"
     path.write_bytes(make(tmp_path))
-    with pytest.raises(Refused, match=rf"(?s)^it's an image.tar is refused: .*({words})"):
+    with pytest.raises(Refused, match=rf"(?s)^it's an image.tar is refused: .*({message})"):
         describe_image(path)
     with contextlib.suppress(Refused):  # a layer is looked into by `about` alone
         convert_to_oci(path, tmp_path / "target")
@@ -406,10 +406,10 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(["index.json", "manifest.json"]), JSON)
-def test_whatever_an_index_says_it_is_read_or_refused(name: str, said: object) -> None:
+def test_whatever_an_index_says_it_is_read_or_refused(name: str, document: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "image.tar"
-        path.write_bytes(layer(Member(name, json.dumps(said).encode())))
+        path.write_bytes(layer(Member(name, json.dumps(document).encode())))
         with pytest.raises(Refused):
             describe_image(path)
         with pytest.raises(Refused):
@@ -417,17 +417,17 @@ def test_whatever_an_index_says_it_is_read_or_refused(name: str, said: object) -
 
 
 @given(JSON)
-def test_whatever_a_manifest_says_it_is_refused(said: object) -> None:
+def test_whatever_a_manifest_says_it_is_refused(document: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "image.tar"
-        path.write_bytes(layer(*leading_to(json.dumps(said).encode())))
+        path.write_bytes(layer(*leading_to(json.dumps(document).encode())))
         with pytest.raises(Refused):
             describe_image(path)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(WORDS)), JSON))
-def test_whatever_a_configuration_says_it_is_read_or_refused(said: dict[str, object]) -> None:
-    config = json.dumps({**json.loads(GOOD.config), **said}).encode()
+def test_whatever_a_configuration_says_it_is_read_or_refused(fields: dict[str, object]) -> None:
+    config = json.dumps({**json.loads(GOOD.config), **fields}).encode()
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Refused):
         describe_image(with_config(config).write(Path(folder) / "image.tar"))
 
@@ -453,8 +453,8 @@ def test_files_of_an_image_are_read_in_a_time_that_grows_with_their_size() -> No
         "usr/lib/python3/site-packages/numpy/__config__.py": '"blas": {"name": "x" ' * 40_000,
         "usr/local/cuda/version.json": "[" * 200_000,
     }
-    found = inventory.gather_facts(
+    facts = inventory.gather_facts(
         set(texts), {path: text.encode() for path, text in texts.items()}
     )
-    assert found["system"]["id"] == "x"
-    assert (found["blas"], found["cuda"]) == ({}, "")
+    assert facts["system"]["id"] == "x"
+    assert (facts["blas"], facts["cuda"]) == ({}, "")

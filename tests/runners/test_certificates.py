@@ -55,8 +55,8 @@ def test_it_belongs_to_its_key_and_to_its_days(authority, tmp_path):
     early, in_time, late = (datetime(2026, 1, day, 18, tzinfo=UTC) for day in (1, 2, 3))
     assert read.problem(key, in_time) == ""
     dates = "valid from 2026-01-02 12:00 UTC to 2026-01-03 12:00 UTC"
-    for when, words in ((early, "not valid yet"), (late, "has expired")):
-        assert words in read.problem(key, when)
+    for when, message in ((early, "not valid yet"), (late, "has expired")):
+        assert message in read.problem(key, when)
         assert dates in read.problem(key, when)
     assert fingerprint((tmp_path / "key.pub").read_text()) in read.problem(other, in_time)
 
@@ -65,7 +65,7 @@ def test_what_is_none_is_called_what_it_is(authority, tmp_path):
     private = make_key(tmp_path / "key")
     whole = sign(authority, tmp_path / "key")
     host = sign(authority, tmp_path / "key", "-h", "-n", "login1")
-    for text, words in (
+    for text, message in (
         ("", "No certificate was given"),
         (private, "This is a private key, not a certificate"),
         ((tmp_path / "key.pub").read_text(), "a public key that nobody has signed"),
@@ -73,7 +73,7 @@ def test_what_is_none_is_called_what_it_is(authority, tmp_path):
         (whole[:200], "cut off or damaged"),
         (host, "the certificate of a host"),
     ):
-        with pytest.raises(ValueError, match=words) as caught:
+        with pytest.raises(ValueError, match=message) as caught:
             parse_certificate(text)
         assert private.splitlines()[1] not in str(caught.value)
 
@@ -98,12 +98,12 @@ def test_any_text_ends_in_words(tmp_path_factory, at, text):
         sign(base / "authority", base / "key")
     whole = (base / "key-cert.pub").read_text()
     for damaged in (text, whole[:at] + text, whole[:at] + text + whole[at + 1 :]):
-        said = "."
+        message = "."
         try:
             parse_certificate(damaged)
         except ValueError as problem:
-            said = str(problem)
-        assert said.endswith((".", "like.", "kept."))
+            message = str(problem)
+        assert message.endswith((".", "like.", "kept."))
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])

@@ -30,11 +30,11 @@ def test_training_stops_at_the_step_that_went_wrong(wrong: float) -> None:
         train(losses.__next__, 100, 10, Recorder())
 
 
-def trained(steps: int, found: list[float], *, every: int, target: float = 0) -> Recorder:
+def trained(steps: int, accuracies: list[float], *, every: int, target: float = 0) -> Recorder:
     """Train for some steps; the evaluations find the accuracies given, one after the other."""
     recorder = Recorder()
     planned = Schedule(steps, 1, every)
-    measured = ({"accuracy": accuracy} for accuracy in found)
+    measured = ({"accuracy": accuracy} for accuracy in accuracies)
     accuracy = Accuracy(measured.__next__, planned, target, recorder)
     train(lambda: 1.0, steps, 1, recorder, accuracy.after_step)
     return recorder
@@ -46,17 +46,17 @@ def trained(steps: int, found: list[float], *, every: int, target: float = 0) ->
 def test_the_accuracy_is_measured_now_and_then_and_after_the_last_step(
     every: int, at: list[int]
 ) -> None:
-    found = [0.25 + 0.125 * number for number in range(len(at))]
-    document = trained(5, found, every=every).document()
-    assert document["series"]["accuracy"] == {"unit": "1", "values": found}
+    accuracies = [0.25 + 0.125 * number for number in range(len(at))]
+    document = trained(5, accuracies, every=every).document()
+    assert document["series"]["accuracy"] == {"unit": "1", "values": accuracies}
     assert document["series"]["accuracy_step"] == {"unit": "steps", "values": at}
-    assert document["metrics"]["accuracy"] == {"value": found[-1], "unit": "1"}
+    assert document["metrics"]["accuracy"] == {"value": accuracies[-1], "unit": "1"}
     assert "time_to_accuracy" not in document["metrics"]
 
 
 def test_the_time_to_accuracy_is_that_of_the_first_evaluation_that_reached_it() -> None:
-    found = [0.1, 0.5, 0.4, 0.8]
-    document = trained(4, found, every=1, target=0.5).document()
+    accuracies = [0.1, 0.5, 0.4, 0.8]
+    document = trained(4, accuracies, every=1, target=0.5).document()
     times = document["series"]["accuracy_time"]["values"]
     assert times == sorted(times)
     assert document["metrics"]["time_to_accuracy"] == {"value": times[1], "unit": "s"}

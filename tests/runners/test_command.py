@@ -135,8 +135,8 @@ echo '{"phase": "work", "seconds": 0.001}' >> "$TARE_RESULT"
 
 
 def test_placeholders_stand_for_places_and_other_braces_for_themselves(tmp_path: Path) -> None:
-    words = ["echo", "{files}", "{run}", "{gpus}", "{nodes}", '{"a": {b}}', "data.txt"]
-    ran = run(tmp_path, *words, files={"data.txt": ""}, read="nothing")
+    argv = ["echo", "{files}", "{run}", "{gpus}", "{nodes}", '{"a": {b}}', "data.txt"]
+    ran = run(tmp_path, *argv, files={"data.txt": ""}, read="nothing")
     expected = (
         f"{tmp_path}/files {ran.folder} 0 1 " + '{"a": {b}} ' + f"{tmp_path}/files/data.txt\n"
     )
@@ -195,18 +195,18 @@ class TestAProgramThatFails:
         assert Ran(tmp_path, cleaned("sh", "-c", "kill -KILL $$")).wait() == 137
 
     @pytest.mark.parametrize(
-        ("argv", "words"),
+        ("argv", "message"),
         [
             ("trian.py", "this environment has no trian.py on its PATH"),
             ("{files}/none", "has no {folder}/files/none; sent were a.txt"),
             ("a.txt", "program does not start: {folder}/files/a.txt: Exec format error. Does it"),
         ],
     )
-    def test_to_start_is_named(self, tmp_path: Path, argv: str, words: str) -> None:
+    def test_to_start_is_named(self, tmp_path: Path, argv: str, message: str) -> None:
         files = {"a.txt": "text"}
         ran = Ran(tmp_path, cleaned(argv, files=files), files)
         assert ran.wait() == 4
-        assert words.format(folder=tmp_path) in ran.failure
+        assert message.format(folder=tmp_path) in ran.failure
 
     def test_is_told_to_end(self, tmp_path: Path) -> None:
         program = "trap 'echo told; exit 3' TERM; echo >up; sleep 60 & wait"
@@ -233,11 +233,11 @@ for number in recorder.steps(10**9):
         wait_until(lambda: lines.exists() and lines.stat().st_size > 0)
         kill_all_of(process.pid)
         assert process.wait(timeout=60) == -signal.SIGKILL
-        found = COMMAND.read_partial(ran.left, ran.parameters).series
-        unit, times = found["step_time"]
+        series = COMMAND.read_partial(ran.left, ran.parameters).series
+        unit, times = series["step_time"]
         assert unit == "s"
         assert 0 < sum(times) <= 10
-        assert found["loss"] == ("1", [float(number) for number in range(len(times))])
+        assert series["loss"] == ("1", [float(number) for number in range(len(times))])
         with pytest.raises(SanityError):
             ran.result  # noqa: B018
 
@@ -252,12 +252,12 @@ def wait_until(is_so: Any, seconds: float = 30) -> None:
 def kill_all_of(pid: int) -> None:
     """The program first, as by the kernel that is out of memory, then what started it."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    for one in [*map(int, children), pid]:
-        os.kill(one, signal.SIGKILL)
+    for process in [*map(int, children), pid]:
+        os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "words"),
+    ("given", "name", "message"),
     [
         ({"argv": []}, "argv", "which program to start"),
         ({"argv": "'open"}, "argv", "cannot be split"),
@@ -272,7 +272,7 @@ def kill_all_of(pid: int) -> None:
         ({"metrics": [metric("a")], "primary": "b"}, "primary", "must be one of a, step_time"),
     ],
 )
-def test_what_cannot_run_is_refused(given: dict[str, Any], name: str, words: str) -> None:
+def test_what_cannot_run_is_refused(given: dict[str, Any], name: str, message: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         COMMAND.clean({"argv": ["true"], **given})
-    assert words in refusal.value.messages[name]
+    assert message in refusal.value.messages[name]

@@ -148,12 +148,12 @@ def test_a_broken_file_of_mnist_is_named(tmp_path: Path, name: str, how: str) ->
     path = write_mnist(tmp_path) / name
     size = path.stat().st_size
     path.write_bytes(broken(path.read_bytes(), how))
-    words = {
+    message = {
         "cut": f"has {size - 1} bytes; its header promises {size} ",
         "empty": "begins with nothing and not with 0000080[13]",
         "other": "begins with 504e473f and not with 0000080[13]",
     }[how]
-    with pytest.raises(DataUnusable, match=f"{path}.*{words}"):
+    with pytest.raises(DataUnusable, match=f"{path}.*{message}"):
         open_data("mnist", str(tmp_path))
 
 

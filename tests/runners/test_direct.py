@@ -47,8 +47,8 @@ def events(record: Record) -> list[str]:
 
 
 def test_a_block_runs_and_leaves_its_record(runner, block):
-    here = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
-    job = block(here)
+    environment = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
+    job = block(environment)
     assert runner.find(job) is None
     job_id = runner.submit(job)
     record = finished(runner, job, job_id)
@@ -326,8 +326,8 @@ def test_the_gpus_of_a_dead_job_are_taken_over_and_those_of_a_person_are_not(
     ssh, block, program, tmp_path
 ):
     runner = Runner(ssh, Direct())
-    wanted = {"gpus_per_node": 2, "gpus_on_node": 4}
-    dead = block(program("echo here; exec sleep 60"), uid="dead", **wanted)
+    resources = {"gpus_per_node": 2, "gpus_on_node": 4}
+    dead = block(program("echo here; exec sleep 60"), uid="dead", **resources)
     job_id = runner.submit(dead)
     until(lambda: says(dead, "here"))
     program_id = Path(dead.directory) / ".process"
@@ -338,12 +338,12 @@ def test_the_gpus_of_a_dead_job_are_taken_over_and_those_of_a_person_are_not(
     (queue / "gpu-2").mkdir()  # a person keeps it
 
     shows = program('echo "$CUDA_VISIBLE_DEVICES"')
-    job = block(shows, uid="next", **{**wanted, "gpus_per_node": 3})
+    job = block(shows, uid="next", **{**resources, "gpus_per_node": 3})
     assert visible(finished(runner, job, runner.submit(job))) == "0,1,3"
     assert {path.name for path in queue.glob("*-*") if (path / "job").exists()} == {
         *("gpu-0", "gpu-1", "gpu-3")
     }
-    too_many = block(shows, uid="many", **{**wanted, "gpus_per_node": 4})
+    too_many = block(shows, uid="many", **{**resources, "gpus_per_node": 4})
     job_id = runner.submit(too_many)
     waiting(runner, job_id, "too few GPUs are free: 3, wanted: 4")
     (queue / "gpu-2").rmdir()
@@ -499,15 +499,15 @@ def test_an_id_is_found_behind_what_the_log_in_prints():
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"),
+    ("message", "kind"),
     [
         ("sh: 1: cannot create /w/machine-x/lock: Permission denied", "work directory"),
         ("mkdir: cannot create directory '/w': No space left on device", "disk full"),
     ],
 )
-def test_what_keeps_a_job_from_being_started_is_the_machines(words, kind):
-    with pytest.raises(NotNow, match=words[:20]) as caught:
-        Direct().parse_submit(Completed(2, b"", words.encode()))
+def test_what_keeps_a_job_from_being_started_is_the_machines(message, kind):
+    with pytest.raises(NotNow, match=message[:20]) as caught:
+        Direct().parse_submit(Completed(2, b"", message.encode()))
     assert (caught.value.kind, caught.value.scope) == (kind, "site")
 
 

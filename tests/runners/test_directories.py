@@ -183,13 +183,13 @@ class TestCopy:
     def test_a_file_is_copied_with_its_sha256(self, transport, tmp_path):
         name = "it's a\n$(checkpoint)"
         (tmp_path / name).write_bytes(b"c" * 5_000_000)
-        target, told = io.BytesIO(), []
+        target, reported_sizes = io.BytesIO(), []
         digest = copy_file(
-            transport, str(tmp_path), name, target, limit=10**9, progress=told.append
+            transport, str(tmp_path), name, target, limit=10**9, progress=reported_sizes.append
         )
         assert target.getvalue() == b"c" * 5_000_000
         assert digest == hashlib.sha256(b"c" * 5_000_000).hexdigest()
-        assert told[-1] == 5_000_000
+        assert reported_sizes[-1] == 5_000_000
 
     def test_no_more_than_the_limit_comes(self, transport, tmp_path):
         (tmp_path / "grown").write_bytes(b"c" * 5_000)

@@ -10,7 +10,7 @@ from runners.exit_codes import describe_exit_code
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "message"),
     [
         (None, "–"),
         (0, "0"),
@@ -29,8 +29,8 @@ from runners.exit_codes import describe_exit_code
         (255, "255"),
     ],
 )
-def test_a_code_is_said_in_words(code: int | None, words: str) -> None:
-    assert describe_exit_code(code) == words
+def test_a_code_is_said_in_words(code: int | None, message: str) -> None:
+    assert describe_exit_code(code) == message
 
 
 @given(st.integers())

@@ -123,7 +123,7 @@ def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "message"),
     [
         ("scratch", "has to begin with /: 'scratch'"),
         ("/no/such/place", "cannot measure in /no/such/place: No such file or directory"),
@@ -131,10 +131,10 @@ def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path) -> None:
         ("/proc", "/proc has 0 MB free; twice what is written"),
     ],
 )
-def test_a_place_that_cannot_be_used_is_named(tmp_path: Path, path: str, words: str) -> None:
+def test_a_place_that_cannot_be_used_is_named(tmp_path: Path, path: str, message: str) -> None:
     ran = run(tmp_path, path=path)
     assert (ran.returncode, ran.result) == (2, None)
-    assert words in ran.stderr
+    assert message in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
@@ -150,9 +150,9 @@ def test_half_of_the_free_space_stays_free(tmp_path: Path) -> None:
 
 
 def test_software_is_the_same_list_every_time_and_holds_no_bytecode() -> None:
-    found = list_software_files(50)
-    assert found == list_software_files(50) == list_software_files(60)[:50]
-    assert all(os.path.isfile(path) for path in found)
+    paths = list_software_files(50)
+    assert paths == list_software_files(50) == list_software_files(60)[:50]
+    assert all(os.path.isfile(path) for path in paths)
     assert not any("__pycache__" in path for path in list_software_files(5000))
     import numpy
 
@@ -185,7 +185,7 @@ def test_every_part_has_a_rate_that_rests_on_its_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "phrases"),
     [
         ({}, []),
         ({"path": "/scratch"}, []),
@@ -195,8 +195,8 @@ def test_every_part_has_a_rate_that_rests_on_its_time() -> None:
     ],
 )
 def test_what_cannot_run_is_refused_before_the_launch(
-    parameters: dict[str, object], words: list[str]
+    parameters: dict[str, object], phrases: list[str]
 ) -> None:
-    said = FILES.refusals(cleaned(**parameters), nodes=1, gpus=0, processes=1)
-    assert len(said) == len(words)
-    assert all(word in text for word, text in zip(words, said, strict=True))
+    refusals = FILES.refusals(cleaned(**parameters), nodes=1, gpus=0, processes=1)
+    assert len(refusals) == len(phrases)
+    assert all(phrase in text for phrase, text in zip(phrases, refusals, strict=True))

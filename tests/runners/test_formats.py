@@ -50,14 +50,16 @@ def test_what_a_shell_reads_passes_shellcheck(script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "tools", "words"),
+    ("name", "tools", "message"),
     [
         ("sif", {"podman": ""}, "A SIF file is made by Apptainer or Singularity, which this clust"),
         ("udocker", {}, "A container of udocker is made by udocker, which this cluster does not"),
     ],
 )
-def test_a_cluster_without_the_maker_is_told(name: str, tools: dict[str, str], words: str) -> None:
-    with pytest.raises(Refused, match=words):
+def test_a_cluster_without_the_maker_is_told(
+    name: str, tools: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Refused, match=message):
         FORMATS[name].stage(OCI, "/scratch/images", tools)
 
 
@@ -74,9 +76,17 @@ def test_only_what_tare_has_staged_is_removed(name: str) -> None:
     form = FORMATS[name]
     place = form.stage(OCI, "/scratch/im ages", TOOLS, "P1" if form.by_mode else "").location
     assert form.unstage(place, TOOLS)
-    for theirs in ("/", "/scratch", "/home/me/numpy.sif", "numpy", "", f"{place}/..", f"{place} x"):
+    for foreign_path in (
+        "/",
+        "/scratch",
+        "/home/me/numpy.sif",
+        "numpy",
+        "",
+        f"{place}/..",
+        f"{place} x",
+    ):
         with pytest.raises(Refused, match="was not staged by Tare"):
-            form.unstage(theirs, TOOLS)
+            form.unstage(foreign_path, TOOLS)
 
 
 def test_a_digest_that_is_none_names_nothing() -> None:
@@ -122,7 +132,7 @@ def test_what_is_whole_takes_the_place_of_what_was_there(tmp_path: Path) -> None
         (work / "made/file").write_text(content)
         subprocess.run(put, check=True)
         assert (place / "file").read_text() == content
-        assert [one.name for one in tmp_path.iterdir()] == ["it's"]
+        assert [entry.name for entry in tmp_path.iterdir()] == ["it's"]
     assert subprocess.run(put).returncode
     assert (place / "file").read_text() == "second"
     work.mkdir()

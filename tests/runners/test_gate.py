@@ -92,8 +92,8 @@ def scripts_sent() -> Iterator[tuple[str, ast.expr]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 2:
                 first, second, third, *_ = node.elts
-                words = [getattr(one, "value", None) for one in (first, second)]
-                if words[0] in ("sh", "bash") and words[1] in ("-c", "-lc"):
+                values = [getattr(node, "value", None) for node in (first, second)]
+                if values[0] in ("sh", "bash") and values[1] in ("-c", "-lc"):
                     yield name, third
 
 
@@ -104,11 +104,11 @@ def test_every_script_that_is_sent_is_in_the_table() -> None:
         module = importlib.import_module(
             name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         )
-        words = ast.unparse(script)
-        if words.startswith("*build_command(") or "setup_lines" in words:
+        expression = ast.unparse(script)
+        if expression.startswith("*build_command(") or "setup_lines" in expression:
             continue  # the check's own, and what it starts on nodes
-        text = eval(words, vars(module))
-        assert text in known | ON_NODES, f"{name}: {words}"
+        text = eval(expression, vars(module))
+        assert text in known | ON_NODES, f"{name}: {expression}"
 
 
 def test_every_program_that_is_sent_is_in_the_table() -> None:
@@ -116,14 +116,16 @@ def test_every_program_that_is_sent_is_in_the_table() -> None:
     for path in [*(BASE / "runners").rglob("*.py"), *(BASE / "experiments").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".run", "_run")):
-                for words in node.args[:1]:
-                    if isinstance(words, ast.List) and isinstance(words.elts[0], ast.Constant):
-                        assert words.elts[0].value in known, f"{path}: {ast.unparse(words)}"
+                for argument in node.args[:1]:
+                    if isinstance(argument, ast.List) and isinstance(
+                        argument.elts[0], ast.Constant
+                    ):
+                        assert argument.elts[0].value in known, f"{path}: {ast.unparse(argument)}"
 
 
 def a_job(work: str = "/scratch/tare") -> JobSpec:
-    here = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
-    run = RunSpec("r0", 0, "blas", PARAMETERS, here)
+    environment = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
+    run = RunSpec("r0", 0, "blas", PARAMETERS, environment)
     resources = Resources(time_limit_seconds=60)
     return JobSpec("u1", "tare-u1-1", f"{work}/jobs/u1-1", (run,), resources)
 
@@ -131,10 +133,12 @@ def a_job(work: str = "/scratch/tare") -> JobSpec:
 @pytest.mark.parametrize("kind", SCHEDULERS)
 def test_every_command_of_a_scheduler_passes(kind: str) -> None:
     script, scheduler, job = load(), SCHEDULERS[kind](), a_job()
-    wanted = replace(job.resources, partition="gpu", gpus_per_node=1, gres="gpu:a100")
+    resources = replace(job.resources, partition="gpu", gpus_per_node=1, gres="gpu:a100")
     if kind == "slurm":
-        wanted = replace(wanted, directives=("--exclusive", "-C a100", "--reservation=measure"))
-    job = replace(job, resources=wanted)
+        resources = replace(
+            resources, directives=("--exclusive", "-C a100", "--reservation=measure")
+        )
+    job = replace(job, resources=resources)
     ids = ["17-4", "18-5"] if kind == "direct" else ["17", "18"]
     commands = [
         scheduler.submit(job),
@@ -171,9 +175,9 @@ def test_an_option_that_writes_or_runs_something_is_refused(option: str) -> None
 def test_no_path_leads_out(parts: list[str]) -> None:
     script = load()
     path = "/".join(["/scratch/tare", *parts])
-    words = ["sh", "-c", READ, "read", path, "1"]
+    argv = ["sh", "-c", READ, "read", path, "1"]
     try:
-        script["require_known"](words, "/scratch/tare", "slurm")
+        script["require_known"](argv, "/scratch/tare", "slurm")
     except script["Refusal"]:
         return
     assert ".." not in path.split("/")
@@ -292,10 +296,10 @@ def test_a_check_passes_through(gated: Gated, through: SSH) -> None:
     partitions = (PartitionSpec(1, Resources(60, partition="x")),)
     site = Site(str(gated.work), ("export SET_UP=1",), partitions, (), (bare,), False)
     checks = check_cluster(through, Direct(), site)
-    found = {check.name: check for check in checks}
-    assert found["Forced command"].found == f"Tare's own, version {gate.VERSION}."
-    assert found["Start of here"].outcome == "ok"
-    assert found["Work directory"].outcome == "ok"
+    by_name = {check.name: check for check in checks}
+    assert by_name["Forced command"].found == f"Tare's own, version {gate.VERSION}."
+    assert by_name["Start of here"].outcome == "ok"
+    assert by_name["Work directory"].outcome == "ok"
 
 
 def test_where_no_node_can_be_asked_nothing_is_started_on_the_login_node(gated: Gated) -> None:
@@ -315,7 +319,7 @@ def test_what_tare_does_not_need_is_refused(gated: Gated, through: SSH, tmp_path
     (gated.work / "over.part").symlink_to(home / ".ssh/secret")
     (tmp_path / "outside").mkdir()
     read = ["sh", "-c", READ, "read"]
-    for command, words in (
+    for command, message in (
         (["cat", f"{home}/.ssh/secret"], "a command that it does not know: cat"),
         (["sh", "-c", "id"], "a command that it does not know: sh -c id"),
         (["bash", "-lc", "id"], "a command that it does not know"),
@@ -339,7 +343,7 @@ def test_what_tare_does_not_need_is_refused(gated: Gated, through: SSH, tmp_path
         (["bash", "-c", PROBES, "probes", "", "1", "9", "1", "id"], "does not know: id"),
         (["sbatch", "--version"], "a command that it does not know: sbatch"),
     ):
-        assert words in refusal(lambda command=command: through.run(command)), command  # type: ignore[misc]
+        assert message in refusal(lambda command=command: through.run(command)), command  # type: ignore[misc]
     (gated.work / "job").mkdir()
     (gated.work / "job/x").symlink_to(home / ".ssh")
     send = ["sh", "-c", SEND, "send", f"{gated.work}/job"]
@@ -357,8 +361,8 @@ def test_neither_a_shell_nor_sftp_nor_a_way_to_other_ports_is_given(
         assert channel.recv_exit_status() == 77
     with connection.open_session() as channel:
         channel.exec_command("id; cat ~/.ssh/secret")
-        said = channel.makefile_stderr().read()
-        assert b"refuses a command that is not Tare's" in said
+        errors = channel.makefile_stderr().read()
+        assert b"refuses a command that is not Tare's" in errors
         assert channel.makefile().read() == b""
     with pytest.raises(TryAgain, match="does not reach"):
         through.open_tunnel("127.0.0.1", gated.server.address.port)

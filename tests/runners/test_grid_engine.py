@@ -30,13 +30,13 @@ DOWN = [
 HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
 
 
-def said(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
+def completed(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
     return Completed(code, stdout.encode(), stderr.encode())
 
 
 def header(**changes: object) -> list[str]:
-    wanted = replace(JOB.resources, **changes)  # type: ignore[arg-type]
-    return GRID_ENGINE.header(replace(JOB, resources=wanted))
+    resources = replace(JOB.resources, **changes)  # type: ignore[arg-type]
+    return GRID_ENGINE.header(replace(JOB, resources=resources))
 
 
 # --- Submitting
@@ -65,7 +65,7 @@ def test_a_site_spells_slots_gpus_and_memory_in_its_own_way():
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"cpus_per_node": 2}, "parallel environment"),
         ({"nodes": 2}, "parallel environment"),
@@ -75,18 +75,18 @@ def test_a_site_spells_slots_gpus_and_memory_in_its_own_way():
         ({"directives": ("-l a\n-l b",)}, "one line"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_it_is_sent(changes, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_cannot_be_asked_for_is_refused_before_it_is_sent(changes, message):
+    with pytest.raises(ValueError, match=message):
         header(**changes)
 
 
 @pytest.mark.parametrize("printed", ["7\n", "Welcome to the cluster\n7\n"])
 def test_the_id_of_a_submitted_job_is_read(printed):
-    assert GRID_ENGINE.parse_submit(said(printed)) == "7"
+    assert GRID_ENGINE.parse_submit(completed(printed)) == "7"
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "scope"),
+    ("message", "kind", "scope"),
     [
         (
             'Unable to run job: Job was rejected because job requests unknown queue "nope.q"\n'
@@ -128,33 +128,33 @@ def test_the_id_of_a_submitted_job_is_read(printed):
         ("Unable to run job: closed for works until Monday.\nExiting.", "refused", "request"),
     ],
 )
-def test_a_no_of_the_sites_pauses_what_it_would_meet(words, kind, scope):
+def test_a_no_of_the_sites_pauses_what_it_would_meet(message, kind, scope):
     with pytest.raises(NotNow) as caught:
-        GRID_ENGINE.parse_submit(said(stderr=words + "\n", code=1))
-    assert (str(caught.value), caught.value.kind, caught.value.scope) == (words, kind, scope)
+        GRID_ENGINE.parse_submit(completed(stderr=message + "\n", code=1))
+    assert (str(caught.value), caught.value.kind, caught.value.scope) == (message, kind, scope)
 
 
 def test_a_fault_of_the_jobs_own_is_told_in_qsubs_words():
     with pytest.raises(Refused, match='ERROR! invalid option argument "-bogus"'):
         GRID_ENGINE.parse_submit(
-            said(stderr='qsub: ERROR! invalid option argument "-bogus"\n', code=7)
+            completed(stderr='qsub: ERROR! invalid option argument "-bogus"\n', code=7)
         )
 
 
 @pytest.mark.parametrize("printed", ["", HTML])
 def test_an_answer_without_an_id_does_not_say_that_no_job_is_there(printed):
     with pytest.raises(TryAgain, match="printed no job id") as caught:
-        GRID_ENGINE.parse_submit(said(printed))
+        GRID_ENGINE.parse_submit(completed(printed))
     assert not isinstance(caught.value, NotNow)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        *(said(stderr=words, code=1) for words in DOWN),
-        said(stderr="bash: line 2: exec: qsub: not found\n", code=127),
-        said(code=124),
-        said(
+        *(completed(stderr=message, code=1) for message in DOWN),
+        completed(stderr="bash: line 2: exec: qsub: not found\n", code=127),
+        completed(code=124),
+        completed(
             stderr='Unable to initialize environment because of error: SGE_ROOT directory "/none" '
             "doesn't exist\nExiting.\n",
             code=1,
@@ -203,7 +203,7 @@ DETAILS = (
 
 
 def test_live_jobs_are_read_with_the_reasons_why_they_wait():
-    answer = said("asked for 23,26,27,29,30,31\n" + LIST + DETAILS)
+    answer = completed("asked for 23,26,27,29,30,31\n" + LIST + DETAILS)
     assert GRID_ENGINE.parse_status(answer) == {
         "23": Status("running", "", "r"),
         "26": Status(
@@ -229,28 +229,28 @@ def test_what_is_wrong_with_a_job_comes_before_the_queues_that_have_no_room():
         'scheduling info:            queue instance "a.q@n1" dropped because it is full\n'
         '                            cannot run in PE "smp" because it only offers 0 slots\n'
     )
-    status = GRID_ENGINE.parse_status(said("asked for 26\n" + LIST + detail))["26"]
+    status = GRID_ENGINE.parse_status(completed("asked for 26\n" + LIST + detail))["26"]
     assert status.reason.startswith('cannot run in PE "smp"')
 
 
 def test_jobs_that_nobody_asked_about_are_not_told():
-    assert set(GRID_ENGINE.parse_status(said("asked for 23\n" + LIST))) == {"23"}
+    assert set(GRID_ENGINE.parse_status(completed("asked for 23\n" + LIST))) == {"23"}
 
 
 def test_finished_jobs_have_vanished():
-    assert GRID_ENGINE.parse_status(said("asked for 7,8\n")) == {}
+    assert GRID_ENGINE.parse_status(completed("asked for 7,8\n")) == {}
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        *(said("asked for 7\n", words, 1) for words in DOWN),
-        said("asked for 7\n", code=124),
-        said("asked for 7\n", "bash: line 3: qstat: command not found\n", 127),
-        said("asked for 7\n" + HTML),
-        said(""),
-        said("Welcome to the cluster\nasked for 7\n" + LIST),
-        said("asked for 7\n" + HEAD + "maintenance until Monday\n"),
+        *(completed("asked for 7\n", message, 1) for message in DOWN),
+        completed("asked for 7\n", code=124),
+        completed("asked for 7\n", "bash: line 3: qstat: command not found\n", 127),
+        completed("asked for 7\n" + HTML),
+        completed(""),
+        completed("Welcome to the cluster\nasked for 7\n" + LIST),
+        completed("asked for 7\n" + HEAD + "maintenance until Monday\n"),
     ],
 )
 def test_an_answer_that_is_none_says_nothing_about_jobs(answer):
@@ -261,19 +261,21 @@ def test_an_answer_that_is_none_says_nothing_about_jobs(answer):
 
 def test_a_job_is_found_by_its_name_whether_it_lives_or_has_ended():
     assert GRID_ENGINE.find(JOB)[-1] == "tare-u1-1"
-    assert GRID_ENGINE.parse_find(said(RULE + "job_number:                 12\n")) == "12"
+    assert GRID_ENGINE.parse_find(completed(RULE + "job_number:                 12\n")) == "12"
     gone = "Following jobs do not exist: \ntare-u1-1\n"
     ended = RULE + "qname        main.q              \njobnumber    12                  \n"
-    assert GRID_ENGINE.parse_find(said(ended, gone, 1)) == "12"
-    assert GRID_ENGINE.parse_find(said("", gone, 1)) is None
+    assert GRID_ENGINE.parse_find(completed(ended, gone, 1)) == "12"
+    assert GRID_ENGINE.parse_find(completed("", gone, 1)) is None
 
 
 def test_of_two_copies_the_first_is_found():
     both = "".join(f"{RULE}job_number:                 {number}\n" for number in (101, 99))
-    assert GRID_ENGINE.parse_find(said(both)) == "99"
+    assert GRID_ENGINE.parse_find(completed(both)) == "99"
 
 
-@pytest.mark.parametrize("answer", [said(stderr=DOWN[0], code=1), said(HTML), said(code=124)])
+@pytest.mark.parametrize(
+    "answer", [completed(stderr=DOWN[0], code=1), completed(HTML), completed(code=124)]
+)
 def test_without_an_answer_a_job_is_neither_found_nor_missing(answer):
     with pytest.raises(TryAgain):
         GRID_ENGINE.parse_find(answer)
@@ -285,9 +287,9 @@ def test_without_an_answer_a_job_is_neither_found_nor_missing(answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        said("researcher has registered the job 27 for deletion\n"),
-        said("job 27 is already in deletion\n"),
-        said(
+        completed("researcher has registered the job 27 for deletion\n"),
+        completed("job 27 is already in deletion\n"),
+        completed(
             'researcher has deleted job 26\ndenied: job "99999" does not exist\n'
             'denied: job "20" does not exist\n',
             code=1,
@@ -299,15 +301,15 @@ def test_cancelling_what_has_ended_is_no_error(answer):
 
 
 def test_cancelling_without_an_answer_is_worth_trying_again():
-    for answer in (said(DOWN[2], code=1), said(code=124), said("no qdel", code=127)):
+    for answer in (completed(DOWN[2], code=1), completed(code=124), completed("no qdel", code=127)):
         with pytest.raises(TryAgain):
             GRID_ENGINE.parse_cancel(answer)
 
 
 def test_a_refused_cancellation_is_told():
-    words = 'denied: "somebody" is not allowed to delete job 5'
+    message = 'denied: "somebody" is not allowed to delete job 5'
     with pytest.raises(Refused, match="not allowed"):
-        GRID_ENGINE.parse_cancel(said(words, code=1))
+        GRID_ENGINE.parse_cancel(completed(message, code=1))
 
 
 def accounted(failed: str, exit_status: str, wall: str, category: str, number: int = 22) -> str:
@@ -331,7 +333,7 @@ LIMIT = "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit"
 
 
 @pytest.mark.parametrize(
-    ("failed", "exit_status", "wall", "category", "kind", "words"),
+    ("failed", "exit_status", "wall", "category", "kind", "message"),
     [
         ("0", "0", "10s", "NONE", "", "done 0"),
         ("0", "7", "0s", "NONE", "failed", "done 7"),
@@ -359,17 +361,17 @@ LIMIT = "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit"
         ("28  : changing into working directory", "0", "0s", "NONE", "failed", "failed 28 0"),
     ],
 )
-def test_the_last_word_is_read(failed, exit_status, wall, category, kind, words):
+def test_the_last_word_is_read(failed, exit_status, wall, category, kind, message):
     printed = accounted(failed, exit_status, wall, category)
-    (word,) = GRID_ENGINE.parse_accounting(said(printed)).values()
+    (word,) = GRID_ENGINE.parse_accounting(completed(printed)).values()
     assert (word.kind, word.node) == (kind, "node7")
-    assert f"{word.native} {word.exit_code}".startswith(words)
+    assert f"{word.native} {word.exit_code}".startswith(message)
     assert failed.partition(": ")[2] in word.reason
 
 
 def test_the_last_word_says_how_long_it_ran_and_what_it_took():
     printed = accounted(LIMIT, "143                  (Terminated)", "5s", "-l h_rt=5")
-    assert GRID_ENGINE.parse_accounting(said(printed)) == {
+    assert GRID_ENGINE.parse_accounting(completed(printed)) == {
         "22": JobEnding(
             "failed 37",
             "143",
@@ -382,14 +384,14 @@ def test_the_last_word_says_how_long_it_ran_and_what_it_took():
 
 def test_of_several_records_the_latest_counts():
     printed = accounted("25  : rescheduling", "0", "0s", "NONE") + accounted("0", "0", "9s", "NONE")
-    assert GRID_ENGINE.parse_accounting(said(printed))["22"].kind == ""
+    assert GRID_ENGINE.parse_accounting(completed(printed))["22"].kind == ""
     both = accounted("0", "0", "9s", "NONE", 3) + accounted("0", "1", "9s", "NONE", 4)
     assert {
-        job_id: word.kind for job_id, word in GRID_ENGINE.parse_accounting(said(both)).items()
+        job_id: word.kind for job_id, word in GRID_ENGINE.parse_accounting(completed(both)).items()
     } == {"3": "", "4": "failed"}
 
 
-@pytest.mark.parametrize("answer", [said(), said(stderr="error: job id 99 not found\n")])
+@pytest.mark.parametrize("answer", [completed(), completed(stderr="error: job id 99 not found\n")])
 def test_what_nobody_remembers_is_left_out(answer):
     assert GRID_ENGINE.parse_accounting(answer) == {}
 
@@ -399,13 +401,13 @@ def test_what_nobody_remembers_is_left_out(answer):
 
 def test_a_trial_is_told_in_qsubs_words():
     assert "#$ -l h_rt=61" in GRID_ENGINE.trial(JOB)
-    found = "verification: found suitable queue(s)"
-    assert GRID_ENGINE.parse_trial(said(found + "\n")) == found
-    words = (
+    message = "verification: found suitable queue(s)"
+    assert GRID_ENGINE.parse_trial(completed(message + "\n")) == message
+    message = (
         'Unable to run job: Job 2 (-l gpu=99) cannot run at host "localhost" because it offers '
         "only hc:gpu=4.000000\nverification: no suitable queues\nExiting."
     )
     with pytest.raises(Refused, match="it offers only hc:gpu=4"):
-        GRID_ENGINE.parse_trial(said(stderr=words, code=1))
+        GRID_ENGINE.parse_trial(completed(stderr=message, code=1))
     with pytest.raises(TryAgain):
-        GRID_ENGINE.parse_trial(said(stderr=DOWN[1], code=1))
+        GRID_ENGINE.parse_trial(completed(stderr=DOWN[1], code=1))

@@ -32,20 +32,20 @@ short.q@node1     BIP   0/0/8          5.15     lx-amd64      d
 """  # noqa: W291 - as it prints it
 
 
-def said(text="", code=0, stderr=""):
+def reply(text="", code=0, stderr=""):
     return Completed(code, text.encode(), stderr.encode())
 
 
 def checks(text, **ask):
     resources = Resources(**{"time_limit_seconds": 60, "partition": "main.q", **ask})
-    wanted = [PartitionSpec(ask.pop("nodes", 1), resources)]
+    partitions = [PartitionSpec(ask.pop("nodes", 1), resources)]
     answer = Answer(0, text.encode(), b"")
-    found = queue.check_partitions(answer, GridEngine(), wanted, area="Scheduler")
-    return {(check.area, check.name): check for check in found}
+    results = queue.check_partitions(answer, GridEngine(), partitions, area="Scheduler")
+    return {(check.area, check.name): check for check in results}
 
 
 def test_queues_are_read_with_their_hosts_and_limits():
-    main, short = GridEngine().parse_partitions(said(LISTED))
+    main, short = GridEngine().parse_partitions(reply(LISTED))
     assert (main.name, main.state, main.time_limit_seconds) == ("main.q", "up", None)
     assert main.nodes == {"mixed": 1, "unreachable": 1, "allocated": 1}
     assert (short.name, short.time_limit_seconds) == ("short.q", 120)
@@ -54,20 +54,20 @@ def test_queues_are_read_with_their_hosts_and_limits():
 
 
 def test_a_host_that_does_not_answer_is_amber_and_a_queue_without_any_is_red():
-    found = checks(LISTED)
-    assert found["Scheduler", "Partitions"].found == (
+    results = checks(LISTED)
+    assert results["Scheduler", "Partitions"].found == (
         "main.q (3 nodes, no time limit), short.q (1 node, at most 2 min)."
     )
-    assert found["Partition main.q", "Limits"].outcome == "ok"
-    state = found["Partition main.q", "State"]
+    assert results["Partition main.q", "Limits"].outcome == "ok"
+    state = results["Partition main.q", "State"]
     assert (state.outcome, "1 unreachable" in state.found) == ("warning", True)
     state = checks(LISTED, partition="short.q")["Partition short.q", "State"]
     assert (state.outcome, "1 disabled" in state.found) == ("failed", True)
 
 
 def test_more_time_than_a_queue_has_is_red_and_gpus_are_left_to_the_trial():
-    found = checks(LISTED, partition="short.q", time_limit_seconds=3600, gpus_per_node=64)
-    limits = found["Partition short.q", "Limits"]
+    results = checks(LISTED, partition="short.q", time_limit_seconds=3600, gpus_per_node=64)
+    limits = results["Partition short.q", "Limits"]
     assert limits.found == "Forms allow 1 h, and the limit is 2 min."
 
 
@@ -85,9 +85,9 @@ def test_a_name_that_leaves_the_choice_is_not_missed(name):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (said("<html>down for maintenance</html>"), Refused),
-        (said(stderr="error: commlib error: got select error", code=1), TryAgain),
-        (said(code=124), TryAgain),
+        (reply("<html>down for maintenance</html>"), Refused),
+        (reply(stderr="error: commlib error: got select error", code=1), TryAgain),
+        (reply(code=124), TryAgain),
     ],
 )
 def test_what_is_no_list_is_told(answer, problem):

@@ -31,7 +31,7 @@ def result(step_time: float, gflops: float = 5.0, phases: float = 1.0) -> bytes:
 def packed(*results: bytes, asked: int | None = None) -> dict[str, bytes]:
     spec = {"schema": 1, "instances": asked or len(results)}
     left = {"spec.json": json.dumps(spec).encode(), "output.txt": b""}
-    return left | {f"instance-{n}/result.json": one for n, one in enumerate(results)}
+    return left | {f"instance-{n}/result.json": result for n, result in enumerate(results)}
 
 
 @given(st.lists(times, min_size=2, max_size=6))
@@ -58,7 +58,7 @@ def test_rates_series_and_phases():
 
 
 @pytest.mark.parametrize(
-    ("left", "words"),
+    ("left", "message"),
     [
         (packed(result(1), result(2), asked=3), "instance 2: the run left no result"),
         (packed(result(1), b"{"), "instance 1: the result is not JSON"),
@@ -66,8 +66,8 @@ def test_rates_series_and_phases():
         (packed(result(1), result(2)) | {"instance-2/output.txt": b""}, "instance 2: the run left"),
     ],
 )
-def test_an_instance_that_has_no_result_is_named(left, words):
-    with pytest.raises(SanityError, match=words):
+def test_an_instance_that_has_no_result_is_named(left, message):
+    with pytest.raises(SanityError, match=message):
         Blas.read(left, {})
 
 

@@ -55,7 +55,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "passphrase", "kind", "words"),
+    ("name", "passphrase", "kind", "message"),
     [
         ("plain.pub", "", "key refused", "the public half of a key"),
         ("plain-cert.pub", "", "key refused", "an SSH certificate, not the private key"),
@@ -77,12 +77,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("locked_pem", "wrong phrase", "passphrase", "does not open the private key"),
     ],
 )
-def test_each_bad_key_file_is_called_what_it_is(keys, name, passphrase, kind, words):
+def test_each_bad_key_file_is_called_what_it_is(keys, name, passphrase, kind, message):
     text = (keys / name).read_text()
     with pytest.raises(TryAgain) as caught:
         load_private_key(text, passphrase)
     assert caught.value.kind == kind
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     shown = f"{caught.value!r}{caught.value.__cause__!r}"
     for line in text.splitlines():
         if len(line) > 12 and not line.startswith("-----"):
@@ -108,9 +108,9 @@ def test_a_whole_key_is_read_however_it_was_pasted(keys, name, passphrase):
 def test_whatever_is_handed_in_ends_in_words(keys, at, text):
     key = (keys / "plain").read_text()
     for damaged in (key[:at] + text, key[:at] + text + key[at + 1 :], text):
-        said = "."
+        message = "."
         try:
             load_private_key(damaged)
         except TryAgain as problem:
-            said = str(problem)
-        assert said.endswith((".", "FILE"))
+            message = str(problem)
+        assert message.endswith((".", "FILE"))

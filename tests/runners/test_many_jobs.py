@@ -26,8 +26,8 @@ def test_the_journals_of_thousands_are_read(ssh: SSH, tmp_path: Path) -> None:
         if number % 100 == 0:
             (folder / "journal.ndjson").write_text(f"x\n{number}\n")
     news = Runner(ssh, Direct()).read_journals(offsets)
-    found = {int(Path(folder).name[:32], 16): content for folder, content in news.items()}
-    assert found == {number: b"%d\n" % number for number in range(0, MANY, 100)}
+    journals = {int(Path(folder).name[:32], 16): content for folder, content in news.items()}
+    assert journals == {number: b"%d\n" % number for number in range(0, MANY, 100)}
 
 
 class Counting(Direct):
@@ -43,7 +43,7 @@ class Counting(Direct):
 def test_thousands_are_asked_about_and_cancelled(ssh: SSH) -> None:
     ids = [str(10**15 + number) for number in range(2 * MANY)]
     runner = Runner(ssh, Counting())
-    counts = [int(found.partition("-")[0]) for found in runner.poll(ids)]
+    counts = [int(status.partition("-")[0]) for status in runner.poll(ids)]
     assert sum(counts) == len(ids)
     assert max(counts) > MANY / 2, "few questions for many jobs"
     runner.cancel(ids)
@@ -68,14 +68,14 @@ def test_no_command_names_more_than_it_can() -> None:
     for kind, scheduler in SCHEDULERS.items():
         made: Any = scheduler()
         for some in split_into_portions(ids, ids):
-            names = [one for one, _ in some]
+            names = [name for name, _ in some]
             for command in (made.status(names), made.cancel(names), made.accounting(names)):
                 assert sum(len(word) + 3 for word in command or []) < 128 * 1024, kind
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=50)))
-def test_portions_hold_everything_in_order(words: list[str]) -> None:
-    words *= 50
-    parts = list(split_into_portions(words))
-    assert [word for part in parts for (word,) in part] == words
+def test_portions_hold_everything_in_order(job_ids: list[str]) -> None:
+    job_ids *= 50
+    parts = list(split_into_portions(job_ids))
+    assert [word for part in parts for (word,) in part] == job_ids
     assert all(sum(len(word) for (word,) in part) <= COMMAND_BYTES for part in parts)

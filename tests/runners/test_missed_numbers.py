@@ -17,20 +17,20 @@ PIECES = ("(", ")", "[", "]", "^", "\\", ":", "?", "|", "*", "{1}", "a", "-", "\
           "(?P<n>", "(?P<step>", "[:", ":]", "[:alpha:]", r"\Q", r"\E", "(?i)")  # fmt: skip
 
 
-@pytest.mark.parametrize("said", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity"])
+@pytest.mark.parametrize("value", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity"])
 @pytest.mark.parametrize("find", [SPEED, r"speed:\s*(\d+\.\d+)", r"speed: (?P<it>[\d.]+)(?: s)?$"])
-def test_a_number_that_is_none_is_not_passed_over(find: str, said: str) -> None:
-    log = f"speed: 5.0\nspeed: {said}\nspeed: 6.0\n"
+def test_a_number_that_is_none_is_not_passed_over(find: str, value: str) -> None:
+    log = f"speed: 5.0\nspeed: {value}\nspeed: 6.0\n"
     with pytest.raises(SanityError) as refused:
         find_numbers(log, find, "speed")
     assert str(refused.value) == (
-        f"speed: the pattern passes over line 2, whose number is {said}, which is not a finite "
+        f"speed: the pattern passes over line 2, whose number is {value}, which is not a finite "
         "number"
     )
 
 
 @pytest.mark.parametrize(
-    ("find", "line", "words"),
+    ("find", "line", "message"),
     [
         (SPEED, "speed: -5.0", "passes over line 2, whose number is -5.0: let its ( )"),
         (r"speed:\D*([\d.]+)", "speed: -5.0", "match 2 is -5.0, of which the pattern reads 5.0"),
@@ -38,10 +38,10 @@ def test_a_number_that_is_none_is_not_passed_over(find: str, said: str) -> None:
         (SPEED, "speed: 5e-05 s", "match 2 is 5e-05, of which the pattern reads 5 alone"),
     ],
 )
-def test_a_sign_or_an_exponent_is_not_lost(find: str, line: str, words: str) -> None:
+def test_a_sign_or_an_exponent_is_not_lost(find: str, line: str, message: str) -> None:
     with pytest.raises(SanityError) as refused:
         find_numbers(f"speed: 4.0\n{line}\n", find, "speed")
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_spec_that_cannot_be_read_is_named(tmp_path: Path, spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "words"),
+    ("body", "code", "message"),
     [
         ("recorder.step(); recorder.metric('loss', float('nan'), '1')", 3, "loss is nan"),
         ("pass", 3, "nothing was measured"),
@@ -160,7 +160,7 @@ def test_a_spec_that_cannot_be_read_is_named(tmp_path: Path, spec: str) -> None:
     ],
 )
 def test_a_workload_that_fails_leaves_no_result(
-    tmp_path: Path, body: str, code: int, words: str
+    tmp_path: Path, body: str, code: int, message: str
 ) -> None:
     program = (
         f"def run(parameters, recorder, process):\n    recorder.phase('import'); {body}\n".encode()
@@ -168,4 +168,4 @@ def test_a_workload_that_fails_leaves_no_result(
     ran = run_payload(tmp_path, "blas", {}, files={"blas.py": program})
     steps = {"result.jsonl"} if "step()" in body else set()
     assert (ran.returncode, ran.result, ran.leftovers) == (code, None, steps)
-    assert words in ran.stderr.splitlines()[-1] if words else not ran.stderr
+    assert message in ran.stderr.splitlines()[-1] if message else not ran.stderr

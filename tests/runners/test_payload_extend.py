@@ -40,24 +40,24 @@ def made(tmp_path: Path, name: str, base: Path | None, text: str = "1\n") -> dic
     (root / "opt" / "tare" / "probe.py").write_text(text)
     result, seen = tmp_path / f"{name}.json", tmp_path / f"{name}.survey"
     seen.write_text(json.dumps(survey.survey(str(root))))
-    words = [str(root), "opt/tare", "--folder", str(tmp_path), "--result", str(result)]
-    words += ["--survey", str(seen), "--label", "tare.lock=abc"]
-    assert extend.main([*words, *(["--base", str(base)] if base else [])]) == 0
-    found: dict[str, object] = json.loads(result.read_text())
-    return found
+    arguments = [str(root), "opt/tare", "--folder", str(tmp_path), "--result", str(result)]
+    arguments += ["--survey", str(seen), "--label", "tare.lock=abc"]
+    assert extend.main([*arguments, *(["--base", str(base)] if base else [])]) == 0
+    result_facts: dict[str, object] = json.loads(result.read_text())
+    return result_facts
 
 
 @pytest.mark.parametrize("of_layers", [True, False])
 def test_the_image_is_known_by_what_it_says_of_itself(
     tmp_path: Path, base: Path, of_layers: bool
 ) -> None:
-    found = made(tmp_path, "one", base if of_layers else None)
-    path = Path(str(found["path"]))
-    assert path.name == str(found["digest"]).removeprefix("sha256:") + ".archive"
+    result_facts = made(tmp_path, "one", base if of_layers else None)
+    path = Path(str(result_facts["path"]))
+    assert path.name == str(result_facts["digest"]).removeprefix("sha256:") + ".archive"
     read = about(path, architecture=ARCHITECTURE)
-    assert read.digest == found["digest"]
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == found["sha256"]
-    assert read.survey["tree"] == found["survey"]["tree"]  # type: ignore[index]
+    assert read.digest == result_facts["digest"]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == result_facts["sha256"]
+    assert read.survey["tree"] == result_facts["survey"]["tree"]  # type: ignore[index]
 
 
 def test_the_same_files_have_the_same_digest_and_others_another(tmp_path: Path, base: Path) -> None:
@@ -67,13 +67,13 @@ def test_the_same_files_have_the_same_digest_and_others_another(tmp_path: Path, 
 
 
 def test_the_base_keeps_its_layers_variables_and_labels(tmp_path: Path, base: Path) -> None:
-    found = made(tmp_path, "one", base)
-    with base.open("rb") as before, Path(str(found["path"])).open("rb") as after:
-        ours = extend.layers.Archive(before).read_manifest(ARCHITECTURE)
-        theirs = extend.layers.Archive(after).read_manifest(ARCHITECTURE)
-    assert theirs.content["layers"][:-1] == ours.content["layers"]
-    assert len(theirs.layers) == len(ours.layers) + 1
-    config = theirs.config["config"]
+    result_facts = made(tmp_path, "one", base)
+    with base.open("rb") as before, Path(str(result_facts["path"])).open("rb") as after:
+        base_image = extend.layers.Archive(before).read_manifest(ARCHITECTURE)
+        extended_image = extend.layers.Archive(after).read_manifest(ARCHITECTURE)
+    assert extended_image.content["layers"][:-1] == base_image.content["layers"]
+    assert len(extended_image.layers) == len(base_image.layers) + 1
+    config = extended_image.config["config"]
     assert config["Env"] == ["PATH=/opt/tare/bin:/usr/bin", "LANG=C"]
     assert config["Labels"] == {"kept": "yes", "tare.lock": "abc"}
 
@@ -84,7 +84,7 @@ def test_a_base_that_is_cut_off_is_refused_in_words(
     base.write_bytes(base.read_bytes()[:3000])
     root = base_folder(tmp_path / "root")
     (root / "opt" / "tare").mkdir(parents=True)
-    words = [str(root), "opt/tare", "--base", str(base), "--folder", str(tmp_path)]
-    assert extend.main([*words, "--result", str(tmp_path / "result")]) == 1
+    arguments = [str(root), "opt/tare", "--base", str(base), "--folder", str(tmp_path)]
+    assert extend.main([*arguments, "--result", str(tmp_path / "result")]) == 1
     assert "The base cannot be read: " in capsys.readouterr().out
     assert not (tmp_path / "result").exists()

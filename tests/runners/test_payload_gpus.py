@@ -38,7 +38,7 @@ def test_a_run_goes_on(tmp_path, cards, asked, usable):
 
 
 @pytest.mark.parametrize(
-    ("usable", "words"),
+    ("usable", "message"),
     [
         ("", "0 usable in here (libtare-none.so: cannot open shared object file"),
         ('[0, "the CUDA driver answers 100"]', "0 usable in here (the CUDA driver answers 100)"),
@@ -46,11 +46,11 @@ def test_a_run_goes_on(tmp_path, cards, asked, usable):
         ("Segmentation fault", "0 usable in here (Expecting value"),
     ],
 )
-def test_a_missing_gpu_is_named_before_anything_is_measured(tmp_path, usable, words):
+def test_a_missing_gpu_is_named_before_anything_is_measured(tmp_path, usable, message):
     ran = run_on_a_node(tmp_path, 4, asked=2, usable=usable)
     assert (ran.returncode, ran.result) == (4, None)
     assert ran.stderr.startswith("GPU missing: 2 asked for, ")
-    assert words in ran.stderr
+    assert message in ran.stderr
     assert ran.leftovers == {"failure"}
     left = (tmp_path / "run" / "runs" / "0-x" / "failure").read_bytes()
     failure = read_record({"runs/0-x/failure": left, "runs/0-x/exit_code": b"4"}).runs["x"].failure

@@ -77,13 +77,13 @@ def test_the_copy_of_pip_reads_the_certificates_that_travel_with_it(kept: Path) 
     command = [str(python), str(PROGRAM), "settings", str(kept / "again")]
     subprocess.run(command, env=variables, check=True, timeout=60)
     code = "from pip._vendor.certifi import contents, where; print(where(), contents())"
-    told = subprocess.check_output(
+    printed = subprocess.check_output(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(kept / "again" / "pip")},
         text=True,
         timeout=60,
     )
-    assert told == f"{kept}/again/certificates.pem none\n"
+    assert printed == f"{kept}/again/certificates.pem none\n"
 
 
 def test_what_the_lock_names_is_installed_and_nothing_else(kept: Path, tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_what_the_lock_names_is_installed_and_nothing_else(kept: Path, tmp_path:
     code = (
         "import probe, importlib.metadata as m; print(probe.VERSION, len(list(m.distributions())))"
     )
-    told = subprocess.check_output([python, "-I", "-c", code], text=True, timeout=60)
-    assert told == "1.0 1\n"
+    printed = subprocess.check_output([python, "-I", "-c", code], text=True, timeout=60)
+    assert printed == "1.0 1\n"
     assert list((tmp_path / "env").rglob("probe.*.pyc")), "compiled beforehand"
     assert (tmp_path / "env" / install.MARKER).is_file()
 
 
 @pytest.mark.parametrize(
-    ("lock", "told"),
+    ("lock", "explanation"),
     [
         ("probe==1.0\n", "The lock has no hash for probe==1.0."),
         (
@@ -115,26 +115,29 @@ def test_what_the_lock_names_is_installed_and_nothing_else(kept: Path, tmp_path:
     ],
 )
 def test_what_fails_is_told_in_words_and_leaves_nothing(
-    kept: Path, tmp_path: Path, lock: str, told: str
+    kept: Path, tmp_path: Path, lock: str, explanation: str
 ) -> None:
     prefix = tmp_path / "env"
     prefix.mkdir()
     code, last = installed(kept, prefix, lock)
     assert code == 1
-    assert last.startswith(told[:-1]), last
+    assert last.startswith(explanation[:-1]), last
     assert list(prefix.iterdir()) == []
 
 
 def test_a_full_disk_is_called_one() -> None:
-    said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
+    output = (
+        "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
+    )
     assert (
-        install.explain_failure(said) == "The disk is full, or the quota: nothing of this was kept."
+        install.explain_failure(output)
+        == "The disk is full, or the quota: nothing of this was kept."
     )
 
 
 def test_an_index_that_does_not_answer_is_named_with_the_cure() -> None:
-    said = "WARNING: Retrying after connection broken by 'NewConnectionError(...): Failed'"
-    assert "set-up lines" in install.explain_failure(said)
+    output = "WARNING: Retrying after connection broken by 'NewConnectionError(...): Failed'"
+    assert "set-up lines" in install.explain_failure(output)
 
 
 def test_the_interpreter_of_exactly_this_version_is_found_or_what_there_is_told() -> None:
@@ -144,9 +147,9 @@ def test_the_interpreter_of_exactly_this_version_is_found_or_what_there_is_told(
 
 
 def test_configuration_of_several_files_is_one(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_text("[global]\nindex-url = a\ntimeout = 5\n# index-url = c\n")
-    two.write_text("[global]\nindex-url: b\n[install]\nfind-links =\n    /x\n    /y\n")
-    assert install.merge_configuration([str(one), str(two), str(tmp_path / "none")]) == (
+    first, second = tmp_path / "one", tmp_path / "two"
+    first.write_text("[global]\nindex-url = a\ntimeout = 5\n# index-url = c\n")
+    second.write_text("[global]\nindex-url: b\n[install]\nfind-links =\n    /x\n    /y\n")
+    assert install.merge_configuration([str(first), str(second), str(tmp_path / "none")]) == (
         "[global]\nindex-url = b\ntimeout = 5\n[install]\nfind-links = \n    /x\n    /y\n"
     )

@@ -28,8 +28,8 @@ print(time.time())
 """
 
 
-def start(script: str, *words: object) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-c", script, *map(str, words)]
+def start(script: str, *arguments: object) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -65,7 +65,7 @@ def test_instances_go_on_when_the_last_one_has_come(tmp_path):
     folders = [tmp_path / f"instance-{number}" for number in range(3)]
     running = [start(TOGETHER, number, 3, folders[number]) for number in (0, 1)]
     last = start(TOGETHER, 2, 3, folders[2])
-    times = [float(one.communicate(timeout=60)[0]) for one in (*running, last)]
+    times = [float(process.communicate(timeout=60)[0]) for process in (*running, last)]
     arrived = max(path.stat().st_mtime for path in (tmp_path / "together").iterdir())
     assert all(time >= arrived - 0.05 for time in times)
     assert max(times) - min(times) < 1

@@ -162,8 +162,8 @@ assert "open" in events and "os.rename" in events, events
 def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     metric, series = record([1.0], 0), record([1.0, 2.0, value], 0)
     metric.metric("accuracy", value, "1")
-    for recorder, words in ((metric, "accuracy is"), (series, "loss is not finite at step 2")):
-        with pytest.raises(ResultError, match=words):
+    for recorder, message in ((metric, "accuracy is"), (series, "loss is not finite at step 2")):
+        with pytest.raises(ResultError, match=message):
             recorder.write(str(tmp_path / "result.json"))
     assert list(tmp_path.iterdir()) == []
 

@@ -65,16 +65,16 @@ def look(site, scheduler=None):
     return {(check.area, check.name): check for check in checks}
 
 
-def red(found):
-    return {place: check for place, check in found.items() if check.outcome == "failed"}
+def red(checks):
+    return {place: check for place, check in checks.items() if check.outcome == "failed"}
 
 
 def test_a_machine_that_is_well_is_not_red_and_nothing_stays_behind(tools, site):
-    found = look(site)
-    assert red(found) == {}
-    assert found["Partition gpu", "Start of bare metal"].outcome == "ok"
-    assert found["Partition gpu", "Work directory"].value == "shared"
-    assert found["Partition gpu", "Trial job"].words == "Job 1 to start"
+    checks = look(site)
+    assert red(checks) == {}
+    assert checks["Partition gpu", "Start of bare metal"].outcome == "ok"
+    assert checks["Partition gpu", "Work directory"].value == "shared"
+    assert checks["Partition gpu", "Trial job"].words == "Job 1 to start"
     assert list(Path(site.work_directory).iterdir()) == []
 
 
@@ -84,11 +84,11 @@ def test_a_machine_that_is_well_is_not_red_and_nothing_stays_behind(tools, site)
 )
 def test_whatever_the_schedulers_tools_do_it_ends_as_checks(tools, site, script):
     tools(sbatch=script, sinfo=script, srun=script)
-    found = look(site)
+    checks = look(site)
     for place in (("Scheduler", "Version"), ("Scheduler", "Partitions"), ("Partition gpu", "Node")):
-        assert found[place].outcome == "failed", place
+        assert checks[place].outcome == "failed", place
     # What could not be asked of a node is asked of the machine that we log in to.
-    assert found["On the login node", "Start of bare metal"].outcome == "ok"
+    assert checks["On the login node", "Start of bare metal"].outcome == "ok"
 
 
 def test_tools_that_hang_cost_their_own_time_alone(tools, site, monkeypatch):
@@ -96,26 +96,26 @@ def test_tools_that_hang_cost_their_own_time_alone(tools, site, monkeypatch):
         monkeypatch.setattr(asking, name, 1)
     tools(sbatch="sleep 100", sinfo="sleep 100", srun="sleep 100")
     began = time.monotonic()
-    found = look(site)
+    checks = look(site)
     assert time.monotonic() - began < 40
-    assert "did not end in 1 s" in found["Scheduler", "Version"].found
-    assert "did not end" in found["Partition gpu", "Node"].found
+    assert "did not end in 1 s" in checks["Scheduler", "Version"].found
+    assert "did not end" in checks["Partition gpu", "Node"].found
 
 
 def test_a_partition_without_a_free_node_is_no_failure(tools, site):
-    words = "srun: error: Unable to allocate resources: Requested nodes are busy"
-    tools(srun=f'echo "{words}" >&2; exit 1')
-    found = look(site)
-    assert found["Partition gpu", "Node"].outcome == "warning"
-    assert red(found) == {}
+    message = "srun: error: Unable to allocate resources: Requested nodes are busy"
+    tools(srun=f'echo "{message}" >&2; exit 1')
+    checks = look(site)
+    assert checks["Partition gpu", "Node"].outcome == "warning"
+    assert red(checks) == {}
 
 
 def test_what_does_not_start_is_red(tools, site):
     spec = EnvironmentSpec("SIF", "apptainer", executable="/no/apptainer", image_path="/x.sif")
     runtime = RuntimeSpec("Apptainer", "apptainer", "/no/apptainer")
     wrong = replace(BARE, label="no Python", python="/no/python")
-    found = look(replace(site, environments=(BARE, spec, wrong), runtimes=(runtime,)))
-    assert {name for _, name in red(found)} == {
+    checks = look(replace(site, environments=(BARE, spec, wrong), runtimes=(runtime,)))
+    assert {name for _, name in red(checks)} == {
         "Start of SIF",
         "Start of no Python",
         "Apptainer at /no/apptainer",
@@ -137,28 +137,28 @@ def test_set_up_lines_come_first_and_an_error_in_one_is_its_own(tools, site, tmp
         python=python.name,
         setup_lines=(f'export PATH="{tmp_path}:$PATH"', "echo set up"),
     )
-    found = look(
+    checks = look(
         replace(site, environments=(BARE, by_path, by_module), setup_lines=("echo hello",))
     )
-    assert found["Partition gpu", "Start of path"].outcome == "ok"
-    assert {name for _, name in red(found)} == {"Start of module"}
+    assert checks["Partition gpu", "Start of path"].outcome == "ok"
+    assert {name for _, name in red(checks)} == {"Start of module"}
 
 
 def test_a_work_directory_that_is_not_there_yet_is_told_and_not_made(tools, site, tmp_path):
     missing = tmp_path / "not" / "yet"
-    found = look(replace(site, work_directory=str(missing)))
-    assert "is not there yet" in found["Login node", "Work directory"].found
-    assert red(found) == {}
+    checks = look(replace(site, work_directory=str(missing)))
+    assert "is not there yet" in checks["Login node", "Work directory"].found
+    assert red(checks) == {}
     assert not missing.parent.exists()
 
 
 def test_a_work_directory_that_is_a_file_is_red(tools, site, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    found = look(replace(site, work_directory=str(file / "below")))
-    assert ("Login node", "Work directory") not in red(found)  # the folder above can be written
-    found = look(replace(site, work_directory="/proc/tare"))
-    assert ("Login node", "Work directory") in red(found)
+    checks = look(replace(site, work_directory=str(file / "below")))
+    assert ("Login node", "Work directory") not in red(checks)  # the folder above can be written
+    checks = look(replace(site, work_directory="/proc/tare"))
+    assert ("Login node", "Work directory") in red(checks)
 
 
 def test_what_a_nodes_start_up_files_print_does_no_harm(tools, site, home):
@@ -167,14 +167,14 @@ def test_what_a_nodes_start_up_files_print_does_no_harm(tools, site, home):
 
 
 def test_without_a_scheduler_this_machine_is_where_jobs_run(home, site):
-    found = look(replace(site, partitions=()), Direct())
-    assert found["On this machine", "Start of bare metal"].outcome == "ok"
-    assert red(found) == {}
+    checks = look(replace(site, partitions=()), Direct())
+    assert checks["On this machine", "Start of bare metal"].outcome == "ok"
+    assert red(checks) == {}
 
 
 def test_a_run_that_is_being_measured_is_left_alone(home, site):
-    found = look(replace(site, partitions=(), is_measuring=True), Direct())
-    check = found["On this machine", "Start of bare metal"]
+    checks = look(replace(site, partitions=(), is_measuring=True), Direct())
+    check = checks["On this machine", "Start of bare metal"]
     assert check.outcome == "not applicable"
     assert "could disturb a run" in check.found
 
@@ -188,15 +188,15 @@ def test_what_cannot_be_started_twice_at_a_time_is_started_once(tools, site, tmp
     other = PartitionSpec(1, replace(GPU.resources, partition="other"))
     again = replace(spec, label="S1", mode="S1")
     two = replace(site, environments=(BARE, spec, again), partitions=(GPU, other))
-    found = look(two)
-    assert found["Partition gpu", "Start of P1"].outcome == "ok"
-    assert found["Partition other", "Start of P1"].outcome == "not applicable"
-    assert "in another mode" in found["Partition gpu", "Start of S1"].found
-    assert "two starts at a time" in found["Partition other", "Start of P1"].found
-    assert found["Partition other", "Start of bare metal"].outcome == "ok"
-    found = look(replace(two, is_measuring=True))
-    assert found["Partition gpu", "Start of P1"].outcome == "not applicable"
-    assert found["Partition gpu", "Start of bare metal"].outcome == "ok"
+    checks = look(two)
+    assert checks["Partition gpu", "Start of P1"].outcome == "ok"
+    assert checks["Partition other", "Start of P1"].outcome == "not applicable"
+    assert "in another mode" in checks["Partition gpu", "Start of S1"].found
+    assert "two starts at a time" in checks["Partition other", "Start of P1"].found
+    assert checks["Partition other", "Start of bare metal"].outcome == "ok"
+    checks = look(replace(two, is_measuring=True))
+    assert checks["Partition gpu", "Start of P1"].outcome == "not applicable"
+    assert checks["Partition gpu", "Start of bare metal"].outcome == "ok"
 
 
 def test_a_connection_that_breaks_is_a_red_check(site):
@@ -221,14 +221,14 @@ def test_the_largest_check_fits_into_one_command(site):
         ),
     )
     nodes = asking.plan_node_probes(crowd, Slurm(), token="/scratch/token")
-    words = [word for _, _, probe in nodes for word in probe.argv]
+    arguments = [word for _, _, probe in nodes for word in probe.argv]
     assert len(nodes) == asking.MOST_PARTITIONS
-    assert sum(len(word) + 8 for word in words) < 100_000
+    assert sum(len(word) + 8 for word in arguments) < 100_000
 
 
 @pytest.mark.parametrize("directive", ["--comment='x", "--a\n#SBATCH --b"])
 def test_options_that_cannot_be_said_are_red_and_hide_nothing_else(tools, site, directive):
     wrong = replace(GPU.resources, partition="wrong", directives=(directive,))
-    found = look(replace(site, partitions=(PartitionSpec(1, wrong), GPU)))
-    assert set(red(found)) == {("Partition wrong", "Options")}
-    assert found["Partition gpu", "Start of bare metal"].outcome == "ok"
+    checks = look(replace(site, partitions=(PartitionSpec(1, wrong), GPU)))
+    assert set(red(checks)) == {("Partition wrong", "Options")}
+    assert checks["Partition gpu", "Start of bare metal"].outcome == "ok"

@@ -33,11 +33,11 @@ def red(steps):
 
 
 def test_a_log_in_says_of_every_step_that_it_was_made(server, steps):
-    found = steps(server.address)
-    assert list(found) == ["Private key", "Host name", "Port", "SSH", "Host key", "Log-in"]
-    assert find_worst_outcome(found.values()) == "ok"
-    assert fingerprint(server.address.host_key) in found["Host key"].found
-    assert "ed25519 key, SHA256:" in found["Private key"].found
+    checks = steps(server.address)
+    assert list(checks) == ["Private key", "Host name", "Port", "SSH", "Host key", "Log-in"]
+    assert find_worst_outcome(checks.values()) == "ok"
+    assert fingerprint(server.address.host_key) in checks["Host key"].found
+    assert "ed25519 key, SHA256:" in checks["Private key"].found
 
 
 def test_a_wrong_name_is_told(server, steps):
@@ -79,9 +79,9 @@ def test_a_wrong_user_and_an_unknown_key_get_the_line_to_install(server, steps, 
 
 @pytest.mark.parametrize("text", ["not a key", "", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl"])
 def test_a_key_that_is_none_is_told_before_anything_is_sent(server, steps, text):
-    found = steps(server.but(private_key=text, host="no-such-host.invalid"))
-    assert list(found) == ["Private key"]
-    assert "BEGIN and END" in red(found).cure
+    checks = steps(server.but(private_key=text, host="no-such-host.invalid"))
+    assert list(checks) == ["Private key"]
+    assert "BEGIN and END" in red(checks).cure
 
 
 def test_a_cut_off_key_is_told(server, steps):
@@ -102,18 +102,18 @@ def test_a_missing_and_a_wrong_passphrase_are_told(server, steps, tmp_path):
 
 
 def test_every_hop_has_its_own_steps(server, steps):
-    found = steps(server.but(jump=server.address))
+    checks = steps(server.but(jump=server.address))
     hop = f"Connection, jump host 127.0.0.1 port {server.address.port}: "
-    assert found[f"{hop}Log-in"].outcome == found["Log-in"].outcome == "ok"
+    assert checks[f"{hop}Log-in"].outcome == checks["Log-in"].outcome == "ok"
 
 
 def test_a_jump_host_that_is_down_is_told_and_nothing_behind_it_is_tried(server, steps):
     down = server.but(port=free_port())
-    found = steps(server.but(jump=down))
-    check = red(found)
+    checks = steps(server.but(jump=down))
+    check = red(checks)
     assert check.area == f"Connection, jump host 127.0.0.1 port {down.port}"
     assert check.name == "Port"
-    assert list(found.values())[-1].outcome == "not applicable"
+    assert list(checks.values())[-1].outcome == "not applicable"
 
 
 def test_a_host_that_the_jump_host_does_not_reach_is_told(server, steps):
@@ -129,9 +129,9 @@ def test_a_certificate_is_a_step_of_its_own(server, steps, tmp_path):
     assert check.name == "Log-in"
     assert "does not trust the authority SHA256:" in check.cure
     server.trust((tmp_path / "authority.pub").read_text())
-    found = steps(server.but(private_key=private, certificate=named))
-    assert find_worst_outcome(found.values()) == "ok"
-    assert "signed by SHA256:" in found["Certificate"].found
+    checks = steps(server.but(private_key=private, certificate=named))
+    assert find_worst_outcome(checks.values()) == "ok"
+    assert "signed by SHA256:" in checks["Certificate"].found
     other = sign(tmp_path / "authority", tmp_path / "key", "-n", "somebody-else")
     check = red(steps(server.but(private_key=private, certificate=other)))
     assert "it names somebody-else" in check.cure
@@ -151,11 +151,11 @@ def gateway(tmp_path):
 def test_two_hops_are_made_and_each_is_told(server, gateway, steps):
     inner = server.but(jump=gateway.address)
     behind = server.but(jump=inner)
-    found = steps(behind)
-    assert find_worst_outcome(found.values()) == "ok"
+    checks = steps(behind)
+    assert find_worst_outcome(checks.values()) == "ok"
     for hop in (gateway.address, inner):
         name = f"Connection, jump host 127.0.0.1 port {hop.port}: Log-in"
-        assert found[name].outcome == "ok"
+        assert checks[name].outcome == "ok"
     down = server.but(jump=server.but(port=free_port(), jump=gateway.address))
     check = red(steps(down))
     assert check.name == "Jump host"
@@ -169,9 +169,9 @@ def test_a_changed_key_of_the_first_hop_is_refused_with_both_fingerprints(
     make_key(tmp_path / "other")
     other = (tmp_path / "other.pub").read_text()
     middle = server.but(jump=gateway.but(host_key=other))
-    found = steps(server.but(jump=middle))
-    check = red(found)
+    checks = steps(server.but(jump=middle))
+    check = red(checks)
     assert (check.name, f"port {gateway.address.port}" in check.area) == ("Host key", True)
     assert fingerprint(other) in check.found
     assert fingerprint(gateway.address.host_key) in check.found
-    assert list(found.values())[-1].outcome == "not applicable"
+    assert list(checks.values())[-1].outcome == "not applicable"

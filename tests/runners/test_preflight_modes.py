@@ -30,10 +30,12 @@ def checks(printed: bytes) -> dict[str, tuple[str, str, str]]:
 
 
 def test_each_mode_that_was_tried_has_its_answer() -> None:
-    found = checks(PRINTED)
-    assert set(found) == {f"udocker {mode}" for mode in ("P1", "F1", "F2", "F3", "R1", "R2", "R3")}
-    assert found["udocker P1"][:2] == ("ok", WORKS)
-    assert found["udocker F3"][:2] == ("not applicable", "no")
+    by_name = checks(PRINTED)
+    assert set(by_name) == {
+        f"udocker {mode}" for mode in ("P1", "F1", "F2", "F3", "R1", "R2", "R3")
+    }
+    assert by_name["udocker P1"][:2] == ("ok", WORKS)
+    assert by_name["udocker F3"][:2] == ("not applicable", "no")
 
 
 @pytest.mark.parametrize(

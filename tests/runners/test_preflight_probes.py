@@ -20,41 +20,47 @@ def ask(*probes, setup_lines=()):
 
 def test_answers_keep_their_bytes_codes_and_complaints():
     odd = 'it\'s "$(id)"\n\\ ü\n'
-    said, noise = ask(
+    answers, noise = ask(
         Probe("odd", ["printf", "%s", odd]),
         Probe("fails", ["sh", "-c", "echo out; echo err >&2; exit 3"]),
         Probe("bytes", ["printf", "\\377\\000\\n"]),
     )
-    assert said["odd"].stdout.decode() == odd
-    assert (said["fails"].code, said["fails"].text, said["fails"].message) == (3, "out", "err")
-    assert said["bytes"].stdout == b"\xff\0\n"
+    assert answers["odd"].stdout.decode() == odd
+    assert (answers["fails"].code, answers["fails"].text, answers["fails"].message) == (
+        3,
+        "out",
+        "err",
+    )
+    assert answers["bytes"].stdout == b"\xff\0\n"
     assert noise == ""
 
 
 def test_a_tool_that_hangs_takes_its_own_time_alone():
     began = time.monotonic()
-    said, _ = ask(
+    answers, _ = ask(
         Probe("hangs", ["sleep", "60"], seconds=1),
         Probe("deaf", ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], seconds=1),
         Probe("well", ["echo", "well"]),
     )
     assert time.monotonic() - began < 8
-    assert said["hangs"].why_no_answer == "did not end in 1 s"
-    assert said["deaf"].why_no_answer == "did not end in 1 s"
-    assert said["well"].text == "well"
+    assert answers["hangs"].why_no_answer == "did not end in 1 s"
+    assert answers["deaf"].why_no_answer == "did not end in 1 s"
+    assert answers["well"].text == "well"
 
 
 def test_a_child_that_keeps_the_output_open_holds_up_nobody():
     began = time.monotonic()
-    said, _ = ask(Probe("daemon", ["sh", "-c", "setsid sleep 12 & echo started"], seconds=1))
+    answers, _ = ask(Probe("daemon", ["sh", "-c", "setsid sleep 12 & echo started"], seconds=1))
     assert time.monotonic() - began < 8
-    assert said["daemon"].text == "started"
+    assert answers["daemon"].text == "started"
 
 
 def test_a_tool_that_prints_without_end_is_cut_off():
-    said, _ = ask(Probe("floods", ["yes"], limit=1000), Probe("complains", ["sh", "-c", "yes >&2"]))
-    assert len(said["floods"].stdout) == 1000
-    assert len(said["complains"].stderr) == 16384
+    answers, _ = ask(
+        Probe("floods", ["yes"], limit=1000), Probe("complains", ["sh", "-c", "yes >&2"])
+    )
+    assert len(answers["floods"].stdout) == 1000
+    assert len(answers["complains"].stderr) == 16384
 
 
 @pytest.mark.parametrize(
@@ -69,19 +75,19 @@ def test_a_tool_that_prints_without_end_is_cut_off():
     ],
 )
 def test_what_is_no_answer_is_told(argv, silence):
-    said, _ = ask(Probe("tool", argv))
-    assert said["tool"].why_no_answer == silence
+    answers, _ = ask(Probe("tool", argv))
+    assert answers["tool"].why_no_answer == silence
 
 
 def test_what_start_up_files_and_set_up_lines_print_is_told_apart():
-    said, noise = ask(Probe("tool", ["echo", "well"]), setup_lines=["echo 'Welcome to MOTD'"])
-    assert said["tool"].text == "well"
+    answers, noise = ask(Probe("tool", ["echo", "well"]), setup_lines=["echo 'Welcome to MOTD'"])
+    assert answers["tool"].text == "well"
     assert noise == "Welcome to MOTD"
 
 
 def test_set_up_lines_reach_every_question():
-    said, _ = ask(Probe("tool", ["sh", "-c", "echo $MODULE"]), setup_lines=["export MODULE=x"])
-    assert said["tool"].text == "x"
+    answers, _ = ask(Probe("tool", ["sh", "-c", "echo $MODULE"]), setup_lines=["export MODULE=x"])
+    assert answers["tool"].text == "x"
 
 
 def test_nothing_stays_behind(tmp_path):
@@ -104,7 +110,7 @@ def test_an_answer_cut_at_any_byte_is_no_answer(length):
 
 
 def test_the_whole_one_is():
-    said, _ = parse_answers(TWO, b"Welcome\n" + WHOLE)
-    assert said["a"].stdout == b"ab\n"
-    assert said["a"].stderr == b"xy"
-    assert said["b"].code == 1
+    answers, _ = parse_answers(TWO, b"Welcome\n" + WHOLE)
+    assert answers["a"].stdout == b"ab\n"
+    assert answers["a"].stderr == b"xy"
+    assert answers["b"].code == 1

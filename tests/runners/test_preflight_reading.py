@@ -29,7 +29,7 @@ HTML = "<!DOCTYPE html>\n<html><body>503</body></html>"
 OUTCOMES = {"ok", "warning", "failed", "not applicable"}
 
 
-def said(stdout="", stderr="", code=0):
+def reply(stdout="", stderr="", code=0):
     return Answer(code, stdout.encode(), stderr.encode(), seconds=5)
 
 
@@ -41,22 +41,22 @@ DF = """Filesystem     1024-blocks     Used Available Capacity Mounted on
 
 
 @pytest.mark.parametrize(
-    ("free", "outcome", "words"),
+    ("free", "outcome", "message"),
     [
         (35955660, "ok", "34.3 of 252.0 GiB are free (mounted at /scratch, lustre)."),
         (5 * 1024**2, "warning", "5.0 of 252.0 GiB"),
         (1000, "failed", "0.0 of 252.0 GiB"),
     ],
 )
-def test_free_space_is_read_and_judged(free, outcome, words):
-    (check,) = machine.check_disk(said(DF.format(free=free)), said(), said("lustre"), area="x")
-    assert (check.outcome, check.found[: len(words)]) == (outcome, words)
+def test_free_space_is_read_and_judged(free, outcome, message):
+    (check,) = machine.check_disk(reply(DF.format(free=free)), reply(), reply("lustre"), area="x")
+    assert (check.outcome, check.found[: len(message)]) == (outcome, message)
     assert bool(check.cure) == (outcome != "ok")
 
 
 def test_free_inodes_are_read_too():
     inodes = "Filesystem Inodes IUsed IFree IUse% Mounted on\n/dev/vda 16777216 16777000 216 100% /"
-    _, check = machine.check_disk(said(DF.format(free=10**9)), said(inodes), said(), area="x")
+    _, check = machine.check_disk(reply(DF.format(free=10**9)), reply(inodes), reply(), area="x")
     assert (check.outcome, check.found) == ("failed", "Room for 216 more files.")
 
 
@@ -67,21 +67,21 @@ QUOTA = """Disk quotas for user me (uid 1000):
 
 
 @pytest.mark.parametrize(
-    ("used", "outcome", "found"),
+    ("used", "outcome", "message"),
     [
         ("500000", "ok", "50% of the quota of space on /dev/sda1 is used."),
         ("990000", "warning", "99% of the quota of space on /dev/sda1 is used."),
         ("1050000*", "failed", "105% of the quota of space on /dev/sda1 is used."),
     ],
 )
-def test_a_quota_is_read_and_judged(used, outcome, found):
-    check = machine.check_quota(said(QUOTA.format(used=used)), area="x")
-    assert (check.outcome, check.found) == (outcome, found)
+def test_a_quota_is_read_and_judged(used, outcome, message):
+    check = machine.check_quota(reply(QUOTA.format(used=used)), area="x")
+    assert (check.outcome, check.found) == (outcome, message)
 
 
 def test_lustres_quota_has_the_same_columns():
     line = "/scratch 4 0 0 - 96 0 100 -"
-    check = machine.check_quota(said(line), area="x")
+    check = machine.check_quota(reply(line), area="x")
     assert (check.outcome, check.found) == (
         "warning",
         "96% of the quota of files on /scratch is used.",
@@ -89,14 +89,15 @@ def test_lustres_quota_has_the_same_columns():
 
 
 def test_no_quota_is_no_worry():
-    assert machine.check_quota(said("", code=127), area="x").outcome == "not applicable"
+    assert machine.check_quota(reply("", code=127), area="x").outcome == "not applicable"
     assert (
-        machine.check_quota(said("Disk quotas for user me (uid 1): none"), area="x").outcome == "ok"
+        machine.check_quota(reply("Disk quotas for user me (uid 1): none"), area="x").outcome
+        == "ok"
     )
 
 
 @pytest.mark.parametrize(
-    ("there", "outcome", "words"),
+    ("clock", "outcome", "message"),
     [
         (1000, "ok", "Agrees"),
         (1005, "ok", "Agrees"),
@@ -104,49 +105,55 @@ def test_no_quota_is_no_worry():
         (900, "warning", "99 s behind"),
     ],
 )
-def test_a_clock_is_held_against_ours(there, outcome, words):
-    check = machine.check_clock(str(there), 1000.0, 1002.0, area="x")
+def test_a_clock_is_held_against_ours(clock, outcome, message):
+    check = machine.check_clock(str(clock), 1000.0, 1002.0, area="x")
     assert check.outcome == outcome
-    assert check.found.startswith(words)
+    assert check.found.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "words"),
+    ("answer", "outcome", "message"),
     [
-        (said("/w"), "ok", "/w can be written"),
-        (said("/"), "ok", "/w is not there yet; /, where Tare will make it"),
-        (said(stderr="mktemp: Permission denied", code=73), "failed", "/w cannot be written."),
-        (said(stderr="head: No space left on device", code=74), "failed", "/w is full."),
-        (said(stderr="mktemp: Disk quota exceeded", code=73), "failed", "/w is full."),
-        (said(stderr="ln: Operation not permitted", code=75), "failed", "/w has no hard links"),
-        (said(code=124), "failed", "Writing a file there did not end in 5 s."),
+        (reply("/w"), "ok", "/w can be written"),
+        (reply("/"), "ok", "/w is not there yet; /, where Tare will make it"),
+        (reply(stderr="mktemp: Permission denied", code=73), "failed", "/w cannot be written."),
+        (reply(stderr="head: No space left on device", code=74), "failed", "/w is full."),
+        (reply(stderr="mktemp: Disk quota exceeded", code=73), "failed", "/w is full."),
+        (
+            reply(stderr="ln: Operation not permitted", code=75),
+            "failed",
+            "/w has no hard links",
+        ),
+        (reply(code=124), "failed", "Writing a file there did not end in 5 s."),
     ],
 )
-def test_the_work_directory_is_judged_by_what_happened_there(answer, outcome, words):
+def test_the_work_directory_is_judged_by_what_happened_there(answer, outcome, message):
     check = machine.check_work_directory(answer, "/w", area="x")
     assert check.outcome == outcome
-    assert check.found.startswith(words)
+    assert check.found.startswith(message)
     assert bool(check.cure) == (outcome == "failed")
 
 
 # --- The scheduler
 
 
-def read(text, wanted=GPU, **kwargs):
-    checks = list(queue.check_partitions(said(text, **kwargs), SLURM, [wanted], area="Scheduler"))
+def read(text, partition=GPU, **kwargs):
+    checks = list(
+        queue.check_partitions(reply(text, **kwargs), SLURM, [partition], area="Scheduler")
+    )
     return {check.name: check for check in checks}
 
 
 def test_partitions_are_read_with_their_nodes_limits_and_gpus():
-    found = read(SINFO)
-    assert found["Partitions"].found == (
+    checks = read(SINFO)
+    assert checks["Partitions"].found == (
         "gpu (2 nodes of 4 GPUs, at most 1 h), debug (1 node, at most 2 min)."
     )
-    assert found["Limits"].outcome == found["State"].outcome == "ok"
+    assert checks["Limits"].outcome == checks["State"].outcome == "ok"
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "outcome", "words"),
+    ("text", "name", "outcome", "message"),
     [
         ("gpu|up|1:00:00|1|idle|gpu:4\ngpu|up|1:00:00|1|drained*|gpu:4", "State", "warning",
          "Not all nodes can start jobs: 1 drained, 1 idle."),
@@ -161,22 +168,22 @@ def test_partitions_are_read_with_their_nodes_limits_and_gpus():
         ("cpu|up|infinite|1|mixed|(null)", "Limits", "failed", "Slurm has no partition gpu."),
     ],
 )  # fmt: skip
-def test_what_forms_allow_is_held_against_what_there_is(text, name, outcome, words):
+def test_what_forms_allow_is_held_against_what_there_is(text, name, outcome, message):
     check = read(text)[name]
-    assert (check.outcome, check.found) == (outcome, words)
+    assert (check.outcome, check.found) == (outcome, message)
     assert check.cure
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        said(HTML),
-        said("Welcome\nto the cluster"),
-        said("gpu|up|1:00:00|two|idle|gpu:4"),
-        said(stderr="sinfo: error: Unable to contact slurm controller", code=1),
-        said(code=124),
-        said(code=127),
-        said(""),
+        reply(HTML),
+        reply("Welcome\nto the cluster"),
+        reply("gpu|up|1:00:00|two|idle|gpu:4"),
+        reply(stderr="sinfo: error: Unable to contact slurm controller", code=1),
+        reply(code=124),
+        reply(code=127),
+        reply(""),
     ],
 )
 def test_rubbish_from_sinfo_is_one_red_check(answer):
@@ -191,7 +198,7 @@ def test_rubbish_from_sinfo_is_one_red_check(answer):
     [("1:00:00", 3600), ("2:00", 120), ("1-12:00:00", 129600), ("infinite", None), ("n/a", None)],
 )
 def test_time_limits_are_read(limit, seconds):
-    (facts,) = SLURM.parse_partitions(said(f"p|up|{limit}|1|idle|(null)").completed)
+    (facts,) = SLURM.parse_partitions(reply(f"p|up|{limit}|1|idle|(null)").completed)
     assert facts.time_limit_seconds == seconds
 
 
@@ -211,11 +218,17 @@ def test_a_trial_is_the_header_of_a_real_job():
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (said(stderr="sbatch: Job 3 to start at 2026-11-20T17:06:57 using 1 processors"), "ok"),
-        (said(stderr="allocation failure: Requested time limit is invalid", code=1), "failed"),
-        (said(stderr="allocation failure: Unable to contact slurm controller", code=1), "failed"),
-        (said(HTML), "failed"),
-        (said(code=124), "failed"),
+        (
+            reply(stderr="sbatch: Job 3 to start at 2026-11-20T17:06:57 using 1 processors"),
+            "ok",
+        ),
+        (reply(stderr="allocation failure: Requested time limit is invalid", code=1), "failed"),
+        (
+            reply(stderr="allocation failure: Unable to contact slurm controller", code=1),
+            "failed",
+        ),
+        (reply(HTML), "failed"),
+        (reply(code=124), "failed"),
     ],
 )
 def test_a_trial_is_judged(answer, outcome):
@@ -229,48 +242,53 @@ Exiting."""
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "words"),
+    ("answer", "outcome", "message"),
     [
-        (said("verification: found suitable queue(s)"), "ok", "verification: found"),
-        (said(stderr=REJECTED, code=1), "failed", "Unable to run job: Job 3"),
-        (said(stderr="error: commlib error: got select error", code=1), "failed", "Grid Engine"),
+        (reply("verification: found suitable queue(s)"), "ok", "verification: found"),
+        (reply(stderr=REJECTED, code=1), "failed", "Unable to run job: Job 3"),
+        (
+            reply(stderr="error: commlib error: got select error", code=1),
+            "failed",
+            "Grid Engine",
+        ),
     ],
 )
-def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, words):
+def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, message):
     check = queue.check_trial(answer, GridEngine(), "main.q")
     assert check.outcome == outcome
-    assert check.words.startswith(words)
+    assert check.words.startswith(message)
     job = JobSpec("u", "n", "/w/jobs/u", (), Resources(90, gpus_per_node=2, partition="main.q"))
     argv = GridEngine().trial(job)
     assert "qsub -w v" in argv[2]
     assert argv[4:] == GridEngine().header(job)
-    assert queue.check_version(said("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
+    assert queue.check_version(reply("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "words"),
+    ("answer", "outcome", "message"),
     [
-        (said(stderr="srun: error: Unable to allocate resources: Requested nodes are busy", code=1),
-         "warning", "No node was free"),
-        (said(stderr="srun: error: Invalid account", code=1), "failed", "A command could not be"),
-        (said(code=124), "failed", "The command on a node did not end"),
+        (reply(stderr="srun: error: Unable to allocate resources: Requested nodes are busy",
+               code=1), "warning", "No node was free"),
+        (reply(stderr="srun: error: Invalid account", code=1), "failed", "A command could not be"),
+        (reply(code=124), "failed", "The command on a node did not end"),
     ],
 )  # fmt: skip
-def test_a_node_that_was_not_to_be_had_is_told(answer, outcome, words):
+def test_a_node_that_was_not_to_be_had_is_told(answer, outcome, message):
     check = queue.explain_no_node(answer, SLURM, area="x", waited=5)
     assert check.outcome == outcome
-    assert check.found.startswith(words)
+    assert check.found.startswith(message)
 
 
 # --- A node, and what runs there
 
 
-def inside(**told):
-    return said("INFO: noise\r\n" + "tare:" + json.dumps({"python": "3.13.5", **told}) + "\r\n")
+def inside(**facts):
+    line = "tare:" + json.dumps({"python": "3.13.5", **facts})
+    return reply(f"INFO: noise\r\n{line}\r\n")
 
 
-def start(answer, spec=SIF, *, asked=1, there=1):
-    return node.check_environment(answer, spec, area="x", gpus_asked=asked, gpus_there=there)
+def start(answer, spec=SIF, *, requested=1, on_node=1):
+    return node.check_environment(answer, spec, area="x", gpus_asked=requested, gpus_there=on_node)
 
 
 def test_an_environment_that_starts_says_what_is_inside():
@@ -289,60 +307,60 @@ def test_a_container_without_the_nodes_gpu_is_red_though_it_ended_well():
 
 
 def test_without_a_gpu_on_the_node_nothing_is_expected_inside():
-    assert start(inside(gpus=0), there=0).outcome == "ok"
-    assert "GPU inside" not in start(inside(gpus=True), there=0).found, "yes is no count"
-    assert start(inside(gpus=0), asked=0).outcome == "ok"
+    assert start(inside(gpus=0), on_node=0).outcome == "ok"
+    assert "GPU inside" not in start(inside(gpus=True), on_node=0).found, "yes is no count"
+    assert start(inside(gpus=0), requested=0).outcome == "ok"
 
 
 @pytest.mark.parametrize(
-    ("answer", "words", "cure"),
+    ("answer", "message", "cure"),
     [
-        (said(stderr="FATAL: could not open image /x.sif: no such file or directory", code=255),
+        (reply(stderr="FATAL: could not open image /x.sif: no such file or directory", code=255),
          "/x.sif is not there", "Is the image staged"),
-        (said(stderr="timeout: failed to run command 'apptainer': No such file or directory",
+        (reply(stderr="timeout: failed to run command 'apptainer': No such file or directory",
               code=127), "The runtime is not there", "executable's path"),
-        (said(stderr="env: '/opt/python': No such file or directory", code=127),
+        (reply(stderr="env: '/opt/python': No such file or directory", code=127),
          "/opt/python is not in the image", "interpreter's path"),
-        (said(stderr="FATAL: squashfuse_ll mount: fuse: device not found", code=255),
+        (reply(stderr="FATAL: squashfuse_ll mount: fuse: device not found", code=255),
          "cannot be mounted", "sandbox"),
-        (said(stderr="ERROR: could not write /proc/1/uid_map: Operation not permitted", code=1),
+        (reply(stderr="ERROR: could not write /proc/1/uid_map: Operation not permitted", code=1),
          "may not make a container", "user namespaces"),
-        (said(code=124), "did not start within 5 s", "load"),
-        (said(HTML), "does not start (exit code 0)", "by hand"),
-        (said("", code=0), "does not start", "by hand"),
-        (said("tare:{not json"), "does not start", "by hand"),
+        (reply(code=124), "did not start within 5 s", "load"),
+        (reply(HTML), "does not start (exit code 0)", "by hand"),
+        (reply("", code=0), "does not start", "by hand"),
+        (reply("tare:{not json"), "does not start", "by hand"),
     ],
 )  # fmt: skip
-def test_an_environment_that_does_not_start_is_red_with_its_cure(answer, words, cure):
+def test_an_environment_that_does_not_start_is_red_with_its_cure(answer, message, cure):
     check = start(answer)
     assert check.outcome == "failed"
-    assert words in check.found
+    assert message in check.found
     assert cure in check.cure
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "words"),
+    ("answer", "outcome", "message"),
     [
-        (said("apptainer version 1.4.5"), "ok", "is 1.4.5."),
-        (said(stderr="1.4.5"), "ok", "is 1.4.5."),
-        (said("apptainer version 1.5.0"), "warning", "is 1.5.0; the catalogue says 1.4.5."),
-        (said("", code=127), "failed", "is not there."),
-        (said(HTML), "failed", "answered with a web page."),
-        (said("hello"), "failed", "prints no version."),
-        (said(code=124), "failed", "did not end in 5 s."),
+        (reply("apptainer version 1.4.5"), "ok", "is 1.4.5."),
+        (reply(stderr="1.4.5"), "ok", "is 1.4.5."),
+        (reply("apptainer version 1.5.0"), "warning", "is 1.5.0; the catalogue says 1.4.5."),
+        (reply("", code=127), "failed", "is not there."),
+        (reply(HTML), "failed", "answered with a web page."),
+        (reply("hello"), "failed", "prints no version."),
+        (reply(code=124), "failed", "did not end in 5 s."),
     ],
 )
-def test_a_runtimes_version_is_held_against_the_catalogue(answer, outcome, words):
+def test_a_runtimes_version_is_held_against_the_catalogue(answer, outcome, message):
     check = node.check_runtime(answer, RUNTIME, area="x")
     assert check.outcome == outcome
-    assert check.found.endswith(words)
+    assert check.found.endswith(message)
 
 
 def test_the_nodes_gpus_are_read():
     text = "GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"
-    check, count = node.check_gpus(said(text), area="x")
+    check, count = node.check_gpus(reply(text), area="x")
     assert (check.found, count) == ("2 x NVIDIA H200.", 2)
-    check, count = node.check_gpus(said(stderr="No such file", code=127), area="x")
+    check, count = node.check_gpus(reply(stderr="No such file", code=127), area="x")
     assert (check.outcome, count) == ("warning", 0)
 
 
@@ -360,7 +378,7 @@ anything = st.builds(
 @given(anything, st.sampled_from(sorted(SCHEDULERS)), st.sampled_from(sorted(RUNTIMES)))
 def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runtime):
     """Every answer ends as checks with an outcome, and whatever is red has a cure."""
-    one = SCHEDULERS[scheduler]()
+    adapter = SCHEDULERS[scheduler]()
     answers = dict.fromkeys(
         ("system", "python", "node", "namespaces", "fuse", "cgroup", "clock"), answer
     )
@@ -370,10 +388,10 @@ def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runt
         machine.check_work_directory(answer, "/w", area="x"),
         *machine.check_disk(answer, answer, answer, area="x"),
         machine.check_quota(answer, area="x"),
-        queue.check_version(answer, one.label, area="x"),
-        *queue.check_partitions(answer, one, [GPU], area="x"),
-        queue.check_trial(answer, one, "gpu"),
-        queue.explain_no_node(answer, one, area="x", waited=5),
+        queue.check_version(answer, adapter.label, area="x"),
+        *queue.check_partitions(answer, adapter, [GPU], area="x"),
+        queue.check_trial(answer, adapter, "gpu"),
+        queue.explain_no_node(answer, adapter, area="x", waited=5),
         *node.check_node(answers, area="x"),
         node.check_shared_directory(answer, "/w", area="x"),
         node.check_gpus(answer, area="x")[0],
@@ -412,8 +430,8 @@ def test_changes_are_outcomes_and_values_not_free_space():
         Check("x", "New", "ok", "is there", value="1"),
         Check("x", "Broke", "warning", "broken"),
     ]
-    found = [(change.name, change.before, change.after) for change in find_changes(before, after)]
-    assert found == [
+    changes = [(change.name, change.before, change.after) for change in find_changes(before, after)]
+    assert changes == [
         ("Kernel", "kernel 6.1", "kernel 6.2"),
         ("New", "", "is there"),
         ("Broke", "well", "broken"),

@@ -17,14 +17,14 @@ from runners.payload.programs import inspect, loader_of
 TRUE = shutil.which("true") or ""
 
 
-def look(*argv: str, words: tuple[str, ...] = (), **variables: str) -> dict[str, Any]:
+def look(*argv: str, written_argv: tuple[str, ...] = (), **variables: str) -> dict[str, Any]:
     program = shutil.which(argv[0]) or argv[0]
-    found = {"PATH": "/usr/bin:/bin", **variables}
-    return inspect(list(words or argv), list(argv), program, sys.executable, found)
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    return inspect(list(written_argv or argv), list(argv), program, sys.executable, environment)
 
 
-def named(found: dict[str, Any]) -> dict[str, str]:
-    return {file["word"]: Path(file["path"]).name for file in found["files"]}
+def named(facts: dict[str, Any]) -> dict[str, str]:
+    return {file["word"]: Path(file["path"]).name for file in facts["files"]}
 
 
 def sha256(path: str) -> str:
@@ -32,12 +32,12 @@ def sha256(path: str) -> str:
 
 
 def test_a_program_is_known_by_its_content_and_its_libraries(tmp_path: Path) -> None:
-    found = look("true")
-    (file,) = found["files"]
+    facts = look("true")
+    (file,) = facts["files"]
     assert (file["word"], file["sha256"]) == ("true", sha256(TRUE))
     assert file["bytes"] == Path(TRUE).stat().st_size
-    assert found["libraries"]["libc.so.6"]["sha256"] == sha256(
-        found["libraries"]["libc.so.6"]["path"]
+    assert facts["libraries"]["libc.so.6"]["sha256"] == sha256(
+        facts["libraries"]["libc.so.6"]["path"]
     )
     other = shutil.copy(TRUE, tmp_path / "true")
     with open(other, "ab") as added:
@@ -50,8 +50,8 @@ def test_scripts_and_programs_among_the_arguments_are_found(tmp_path: Path) -> N
         (tmp_path / name).write_text(text)
     folder = str(tmp_path)
     argv = ("timeout", "9", "cat", f"{folder}/go.py", f"{folder}/go", f"{folder}/data.bin", folder)
-    words = ("timeout", "9", "cat", "go.py", "{files}/go", "data.bin", "{files}")
-    assert named(look(*argv, words=words)) == {
+    written_argv = ("timeout", "9", "cat", "go.py", "{files}/go", "data.bin", "{files}")
+    assert named(look(*argv, written_argv=written_argv)) == {
         "timeout": "timeout",
         "cat": "cat",
         "go.py": "go.py",
@@ -65,17 +65,17 @@ def test_arguments_of_other_programs_are_no_programs(tmp_path: Path) -> None:
 
 
 def test_the_environment_s_own_python_is_named_as_such() -> None:
-    found = look(sys.executable, "-c", "pass", words=("{python}", "-c", "pass"))
-    assert found["files"][0]["is_python"]
-    assert found["libraries"] == {}
+    facts = look(sys.executable, "-c", "pass", written_argv=("{python}", "-c", "pass"))
+    assert facts["files"][0]["is_python"]
+    assert facts["libraries"] == {}
 
 
 def test_the_loader_lists_what_it_would_load_and_starts_nothing(tmp_path: Path) -> None:
     libc = look("true")["libraries"]["libc.so.6"]["path"]
     own = tmp_path / "libc.so.6"
     shutil.copy(libc, own)
-    found = look("true", LD_LIBRARY_PATH=str(tmp_path))
-    assert found["libraries"]["libc.so.6"]["path"] == str(own)
+    facts = look("true", LD_LIBRARY_PATH=str(tmp_path))
+    assert facts["libraries"]["libc.so.6"]["path"] == str(own)
     program = tmp_path / "touches"
     shutil.copy(shutil.which("touch") or "", program)
     look(str(program), str(tmp_path / "touched"))
@@ -83,9 +83,9 @@ def test_the_loader_lists_what_it_would_load_and_starts_nothing(tmp_path: Path) 
 
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    found = look(str(tmp_path / "gone"))
-    assert found["files"][0]["problem"] == "No such file or directory"
-    assert "sha256" not in found["files"][0]
+    facts = look(str(tmp_path / "gone"))
+    assert facts["files"][0]["problem"] == "No such file or directory"
+    assert "sha256" not in facts["files"][0]
 
 
 @given(
@@ -96,7 +96,7 @@ def test_no_content_of_a_file_ends_a_run(content: bytes, head: bytes) -> None:
     path.write_bytes(head + content)
     try:
         assert isinstance(loader_of(str(path)), str)
-        found = look("cat", str(path))
-        assert found["files"][1]["sha256"] == hashlib.sha256(head + content).hexdigest()
+        facts = look("cat", str(path))
+        assert facts["files"][1]["sha256"] == hashlib.sha256(head + content).hexdigest()
     finally:
         path.unlink()

@@ -8,7 +8,7 @@ from runners.schedulers.reasons import explain_reason
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "message"),
     [
         ("PENDING Resources", "waits until enough nodes or GPUs are free (Resources)"),
         ("PENDING Priority", "jobs of higher priority go first (Priority)"),
@@ -33,5 +33,5 @@ from runners.schedulers.reasons import explain_reason
         ("", ""),
     ],
 )
-def test_a_reason_is_said_in_words_with_the_schedulers_own(state: str, words: str) -> None:
-    assert explain_reason(state) == words
+def test_a_reason_is_said_in_words_with_the_schedulers_own(state: str, message: str) -> None:
+    assert explain_reason(state) == message

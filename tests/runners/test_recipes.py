@@ -10,8 +10,8 @@ import pytest
 from runners.recipes import CLEAR, LEND, PREFIX, PUT, START
 
 
-def shell(script: str, *words: object) -> subprocess.CompletedProcess[str]:
-    command = ["sh", "-c", script, *map(str, words)]
+def shell(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", script, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 

@@ -132,14 +132,14 @@ def test_whatever_was_left_is_read_or_refused_in_words(noise: bytes, cut: int) -
         b'{"step": {"step_time": 0.5}}\n{"metric": "a", "value": 1}\n{"phase": "x", "seconds": 1}\n'
     )
     for content in (noise, lines[:cut], lines[:cut] + noise):
-        found = read_partial_series({REPORT: content}, REPORT, {})
-        assert all(isinstance(value, float) for _, values in found.values() for value in values)
+        series = read_partial_series({REPORT: content}, REPORT, {})
+        assert all(isinstance(value, float) for _, values in series.values() for value in values)
         with suppress(SanityError):
             read_report({REPORT: content}, REPORT, {})
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("{", "line 2 of tare-result.json is not one of a report: the result is not JSON"),
         ("[1]", "a JSON list, not an object"),
@@ -150,11 +150,11 @@ def test_whatever_was_left_is_read_or_refused_in_words(noise: bytes, cut: int) -
         ('{"series": "a", "from": 2, "values": [1]}', "'a' goes on at 2, and has 0 values so far"),
     ],
 )
-def test_a_line_that_is_none_is_named(line: str, words: str) -> None:
+def test_a_line_that_is_none_is_named(line: str, message: str) -> None:
     content = json.dumps({"metric": "a", "value": 1}) + "\n" + line + "\n"
     with pytest.raises(SanityError) as refusal:
         read_report({REPORT: content.encode()}, REPORT, {})
-    assert words in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize("part", ["metrics", "series", "phases"])

@@ -185,9 +185,9 @@ def test_without_accounting_the_output_names_the_failure(written, kind):
 def test_without_any_word_the_exit_code_is_told():
     assert name_failure(read_record({}), None) == ("lost", "the job left no exit code")
     ended = read_record({"exit_code": b"143\n"})
-    kind, words = name_failure(ended, None)
+    kind, message = name_failure(ended, None)
     assert kind == "failed"
-    assert words.startswith("the job script ended with exit code 143 (SIGTERM: asked to end")
+    assert message.startswith("the job script ended with exit code 143 (SIGTERM: asked to end")
     late = read_record({"exit_code": b"143\n", "time-limit": b""})
     assert name_failure(late, None) == ("time-out", "the time limit was reached")
 
@@ -203,18 +203,18 @@ def test_no_output_keeps_everybody_waiting(word):
 def test_a_full_disk_is_named_where_the_job_could_not_begin():
     """Slurm only knows FAILED 73:0."""
     word = JobEnding("FAILED", "73:0", "NonZeroExitCode", "node1", "failed")
-    kind, words = name_failure(read_record({}), word)
-    assert (kind, "73" in words, "quota" in words) == ("disk full", True, True)
+    kind, message = name_failure(read_record({}), word)
+    assert (kind, "73" in message, "quota" in message) == ("disk full", True, True)
     begun = read_record({"started": b"7\n"})
     assert name_failure(begun, word)[0] == "failed"  # it is the code of something else
 
 
-@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
-def test_a_full_disk_is_named_without_accounting(words):
+@pytest.mark.parametrize("message", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_named_without_accounting(message):
     """As far as there was room for the shell's own complaint."""
-    said = f"/w/jobs/u-1/job.sh: line 33: printf: write error: {words}"
-    files = {"scheduler-7.out": f"{said}\n".encode()}
-    assert name_failure(read_record(files), None) == ("disk full", said)
+    complaint = f"/w/jobs/u-1/job.sh: line 33: printf: write error: {message}"
+    files = {"scheduler-7.out": f"{complaint}\n".encode()}
+    assert name_failure(read_record(files), None) == ("disk full", complaint)
     begun = read_record({**files, "started": b"7\n"})
     assert name_failure(begun, None)[0] == "lost", "that was a program's"
 

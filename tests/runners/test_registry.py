@@ -80,28 +80,31 @@ def test_what_is_no_reference_is_told(text: str) -> None:
 @given(st.text())
 def test_any_text_is_a_reference_or_refused(text: str) -> None:
     try:
-        found = parse(text)
+        reference = parse(text)
     except Refused:
         return
-    assert parse(str(found)) == found
-    assert ".." not in found.repository
+    assert parse(str(reference)) == reference
+    assert ".." not in reference.repository
 
 
 @pytest.mark.parametrize("made", [IMAGE, DOCKERS], ids=["OCI", "Docker"])
 def test_an_image_arrives_as_it_was_pushed(host: str, tmp_path: Path, made: Image) -> None:
     resolved = get(host, "group/public:2.5" if made is IMAGE else "dockers")
     assert resolved.digest == made.digest
-    told: list[tuple[int, int]] = []
+    progress_rows: list[tuple[int, int]] = []
     target = tmp_path / "image.tar"
-    assert fetch(resolved, target, EVERYBODY, progress=lambda *now: told.append(now)) == made.digest
-    assert told == sorted(told)
+    assert (
+        fetch(resolved, target, EVERYBODY, progress=lambda *now: progress_rows.append(now))
+        == made.digest
+    )
+    assert progress_rows == sorted(progress_rows)
     assert describe_image(target).digest == made.digest
     assert (
         describe_image(target).survey == describe_image(made.write(tmp_path / "written.tar")).survey
     )
-    assert told[-1][0] == sum(map(len, made.blobs))
-    assert resolved.size == told[-1][1] == told[-1][0] + len(made.config)
-    assert [one.name for one in tmp_path.iterdir() if "part" in one.name] == []
+    assert progress_rows[-1][0] == sum(map(len, made.blobs))
+    assert resolved.size == progress_rows[-1][1] == progress_rows[-1][0] + len(made.config)
+    assert [entry.name for entry in tmp_path.iterdir() if "part" in entry.name] == []
 
 
 def test_of_many_platforms_the_one_is_chosen(host: str) -> None:
@@ -135,11 +138,11 @@ def test_what_is_not_there_is_named(host: str) -> None:
 def test_a_password_opens_what_is_not_for_everybody(
     host: str, store: Path, tmp_path: Path, auth: str
 ) -> None:
-    ours = Access(USER, PASSWORD, LISTED)
-    assert PASSWORD not in repr(ours)
+    access = Access(USER, PASSWORD, LISTED)
+    assert PASSWORD not in repr(access)
     with registry.serve(tmp_path, store, auth=auth) as closed:
-        resolved = get(closed, "group/private:2.5", ours)
-        assert fetch(resolved, tmp_path / "x.tar", ours) == IMAGE.digest
+        resolved = get(closed, "group/private:2.5", access)
+        assert fetch(resolved, tmp_path / "x.tar", access) == IMAGE.digest
         with pytest.raises(Refused, match="for everybody: it wants a user name and a password"):
             get(closed, "group/private:2.5")
         with pytest.raises(Refused, match="for user jo: name or password are wrong") as caught:
@@ -150,24 +153,24 @@ def test_a_password_opens_what_is_not_for_everybody(
 
 
 def test_a_certificate_that_nobody_has_signed_is_told(tmp_path: Path, store: Path) -> None:
-    told = pytest.raises(TryAgain, match="certificate that this machine does not trust: self")
-    with registry.serve(tmp_path, store, tls=True) as host, told:
+    refused = pytest.raises(TryAgain, match="certificate that this machine does not trust: self")
+    with registry.serve(tmp_path, store, tls=True) as host, refused:
         get(host, "x", Access(inside=[host]))
 
 
 def test_a_host_that_is_not_there_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    for host, words in (
+    for host, message in (
         (f"127.0.0.1:{port}", "Nobody listens at"),
         ("no-such-host.invalid", "No host is called"),
     ):
-        with pytest.raises(TryAgain, match=words):
+        with pytest.raises(TryAgain, match=message):
             resolve(Reference(host, "x", "latest"), EVERYBODY)
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "words"),
+    ("answer", "error", "message"),
     [
         ((200, {}, b"<html>log in"), Refused, "the answer is a web page"),
         ((200, {}, b"\xff\xfe"), Refused, "the answer is no JSON"),
@@ -189,8 +192,8 @@ def test_a_host_that_is_not_there_is_told() -> None:
         ((302, {"Location": "file:///etc/passwd"}, b""), Refused, "not safe to follow|HTTP 302"),
     ],
 )  # fmt: skip
-def test_bad_answers_are_told_in_words(answer, error, words) -> None:
-    with answering(lambda path, headers: answer) as host, pytest.raises(error, match=words):
+def test_bad_answers_are_told_in_words(answer, error, message) -> None:
+    with answering(lambda path, headers: answer) as host, pytest.raises(error, match=message):
         get(host, "x")
 
 
@@ -229,7 +232,7 @@ def test_a_token_that_is_none_is_refused(content: bytes) -> None:
 
 def flawed(made: Image, change) -> registry.Callable[..., registry.Answer]:
     """A registry with one image, whose answers about layers are changed."""
-    files = {registry.sha256(one): one for one in (*made.blobs, made.config)}
+    files = {registry.sha256(blob): blob for blob in (*made.blobs, made.config)}
 
     def answer(path: str, headers: dict[str, str]) -> registry.Answer:
         name = path.rpartition("/")[2]
@@ -286,24 +289,24 @@ def test_a_registry_that_always_begins_anew_is_borne_with(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda content: b"x" + content[1:], "of a layer that came is sha256:.*, not sha256:"),
         (lambda content: content + b"more", "is larger than it should be"),
     ],
 )  # fmt: skip
-def test_other_content_is_refused_and_not_kept(tmp_path: Path, change, words) -> None:
+def test_other_content_is_refused_and_not_kept(tmp_path: Path, change, message) -> None:
     def evil(content: bytes, start: int) -> registry.Answer:
         return 200, {}, change(content)
 
     with answering(flawed(IMAGE, evil)) as host:
         resolved = get(host, "x")
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(Refused, match=message):
             fetch(resolved, tmp_path / "image.tar", EVERYBODY)
     with answering(flawed(IMAGE, lambda content, start: (200, {}, content))) as host:
         # What was kept of the wrong one does no harm to the right one.
         assert fetch(get(host, "x"), tmp_path / "image.tar", EVERYBODY) == IMAGE.digest
-    assert [one.name for one in tmp_path.iterdir()] == ["image.tar"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["image.tar"]
 
 
 def test_another_manifest_than_was_asked_for_is_refused(tmp_path: Path) -> None:

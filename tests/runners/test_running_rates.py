@@ -42,7 +42,7 @@ def test_what_rounding_would_move_is_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "words"),
+    ("log", "message"),
     [
         (output() + output(), "rate: step 1 comes after step 30"),
         (output(rates=(128.0, 0.0, 1.0, 1.0)), "rate: 0 at step 10 is no rate"),
@@ -52,8 +52,8 @@ def test_what_rounding_would_move_is_not_drawn() -> None:
         ("1 images/sec: 0e99999\n", "of which the pattern reads 0"),
     ],
 )
-def test_what_are_no_running_means_of_one_run_is_refused(log: str, words: str) -> None:
-    with pytest.raises(SanityError, match=words):
+def test_what_are_no_running_means_of_one_run_is_refused(log: str, message: str) -> None:
+    with pytest.raises(SanityError, match=message):
         read(log)
 
 

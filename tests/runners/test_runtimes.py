@@ -35,13 +35,13 @@ def table(heading: str) -> list[list[str]]:
 
 def golden(kind: str, array: str) -> list[str]:
     text = (FOLDER / "runtimes" / f"{kind}.bash").read_text()
-    found = re.search(rf"^{array}=\((.*)\)$", text, re.MULTILINE)
-    assert found
-    return shlex.split(found[1])
+    array_line = re.search(rf"^{array}=\((.*)\)$", text, re.MULTILINE)
+    assert array_line
+    return shlex.split(array_line[1])
 
 
-def said(cells: list[str], kind: str) -> list[list[str]]:
-    """What the code spans of a row stand for in the golden file: words, span by span."""
+def expand_spans(cells: list[str], kind: str) -> list[list[str]]:
+    """Return the arguments in the golden file that each code span of a row stands for."""
     job = block(typical(kind))
     mounts = Inside(typical(kind), "", binds=(job.directory,)).mounts
     meant = {
@@ -52,19 +52,19 @@ def said(cells: list[str], kind: str) -> list[list[str]]:
         "AS_THE_USER": AS_THE_USER,
         "START_IN": START_IN,
     }
-    found = []
+    expanded = []
     for span in re.findall(r"`([^`]+)`", " ".join(cells)):
         for mount in mounts if "OUTSIDE" in span else mounts[:1]:
             outside, destination = mount.split(":")
-            words = meant | {"OUTSIDE": outside, "INSIDE": destination}
-            pattern = r"\b(" + "|".join(words) + r")\b"
-            found.append(
+            values = meant | {"OUTSIDE": outside, "INSIDE": destination}
+            pattern = r"\b(" + "|".join(values) + r")\b"
+            expanded.append(
                 [
-                    re.sub(pattern, lambda match, words=words: words[match[0]], word)
+                    re.sub(pattern, lambda match, values=values: values[match[0]], word)
                     for word in shlex.split(span)
                 ]
             )
-    return found
+    return expanded
 
 
 def test_the_docs_have_a_row_for_each_runtime():
@@ -80,14 +80,17 @@ def test_the_row_and_the_golden_file_say_the_same(kind):
     rows = {row[0]: row[2:] for row in table("What each setting becomes")}
     *cells, asked = rows[RUNTIMES[kind].label]
     wall = golden(kind, "wall")
-    told = set()
-    for words in said(cells, kind):
-        places = range(len(wall) - len(words) + 1)
-        here = [place for place in places if wall[place : place + len(words)] == words]
-        assert here, f"{words} is in the docs, but not in {wall}"
-        told |= {place + offset for place in here for offset in range(len(words))}
-    assert [word for place, word in enumerate(wall) if place not in told] == []
-    assert [" ".join(words) for words in said([asked], kind)][:1] in (
+    covered = set()
+    for span in expand_spans(cells, kind):
+        starts = [
+            start
+            for start in range(len(wall) - len(span) + 1)
+            if wall[start : start + len(span)] == span
+        ]
+        assert starts, f"{span} is in the docs, but not in {wall}"
+        covered |= {start + offset for start in starts for offset in range(len(span))}
+    assert [word for index, word in enumerate(wall) if index not in covered] == []
+    assert [" ".join(span) for span in expand_spans([asked], kind)][:1] in (
         [],
         [" ".join(golden(kind, "present"))],
     )
@@ -107,13 +110,13 @@ def test_executable_options_and_binds_are_the_administrators(kind):
     changed = replace(
         PLAIN, executable="/opt/bin/it", options=("--option",), binds=("/data:/in", "/both")
     )
-    words = RUNTIMES[kind]().wrap(Inside(changed, "/job/run"))
-    assert "/opt/bin/it" in words
-    assert "--option" in words
-    text = " ".join(words).replace(",destination=", ":")
+    argv = RUNTIMES[kind]().wrap(Inside(changed, "/job/run"))
+    assert "/opt/bin/it" in argv
+    assert "--option" in argv
+    text = " ".join(argv).replace(",destination=", ":")
     assert "/data:/in" in text
     assert "/both:/both" in text
-    assert words.index("--option") > words.index("/opt/bin/it")
+    assert argv.index("--option") > argv.index("/opt/bin/it")
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
@@ -184,8 +187,8 @@ def test_a_clean_start_keeps_the_schedulers_gpus_and_nothing_else():
 def test_a_wrong_mode_or_bind_is_refused_in_words(kind, mode, binds, fields):
     refusals = RUNTIMES[kind]().refusals(mode, binds)
     assert set(refusals) == set(fields)
-    for field, words in fields.items():
-        assert words in refusals[field]
+    for field, message in fields.items():
+        assert message in refusals[field]
 
 
 @pytest.mark.parametrize(

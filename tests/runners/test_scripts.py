@@ -81,8 +81,8 @@ def test_nothing_typed_reaches_a_shell_unquoted(label, value, image, parameter):
         env={"PATH": "/nowhere"},
     )
     assert done.stderr == b""
-    words = done.stdout.decode().split("\0")[:-1]
-    assert words == [image, "test", "-e", image, image, f"TYPED={value}"]
+    arguments = done.stdout.decode().split("\0")[:-1]
+    assert arguments == [image, "test", "-e", image, image, f"TYPED={value}"]
 
 
 def test_a_label_stays_in_its_comment():

@@ -61,7 +61,7 @@ def test_epochs_are_timed_and_the_model_is_measured_and_used(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("asked", "message"),
     [
         ({"data": "hdf5", "data_directory": "/none"}, "data set unusable: /none, the folder of"),
         ({"tile_size": 48}, "data set unusable: tile_size is 48, and the network needs a multiple"),
@@ -69,12 +69,12 @@ def test_epochs_are_timed_and_the_model_is_measured_and_used(tmp_path: Path) -> 
     ],
 )
 def test_what_cannot_be_is_named_before_any_framework_is_loaded(
-    tmp_path: Path, asked: dict[str, object], words: str
+    tmp_path: Path, asked: dict[str, object], message: str
 ) -> None:
     """TensorFlow, the default, is not even installed here."""
     ran = run_payload(tmp_path, "segmentation", SEGMENTATION.clean({"samples": 4, **asked}))
     assert ran.returncode in (2, 4)
-    assert ran.stderr.startswith(words)
+    assert ran.stderr.startswith(message)
 
 
 def refused(gpus: int = 1, **given: object) -> list[str]:

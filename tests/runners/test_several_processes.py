@@ -22,30 +22,30 @@ SRUN = Launch("srun", nodes=2, processes_per_node=2)
 MPIRUN = Launch("mpirun", nodes=2, processes_per_node=2)
 
 
-def words(launch: Launch, **changes: object) -> list[str]:
+def launch_argv(launch: Launch, **changes: object) -> list[str]:
     job = replace(golden_block(BARE_METAL), launch=launch, resources=replace(SITE, **changes))
     return build_launcher_command(job)
 
 
 def test_srun_starts_them_all_and_ends_with_the_first_that_fails():
-    assert words(SRUN) == [
+    assert launch_argv(SRUN) == [
         *("srun", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2", "--cpus-per-task=4"),
         "--kill-on-bad-exit=1",
     ]
 
 
 def test_a_site_that_asks_for_cpus_in_its_own_way_is_left_to_it():
-    assert not [word for word in words(SRUN, directives=("-c {cpus}",)) if "cpus" in word]
+    assert not [word for word in launch_argv(SRUN, directives=("-c {cpus}",)) if "cpus" in word]
 
 
 def test_options_are_split_as_people_write_them_and_win():
     launch = replace(MPIRUN, options=("--mca btl ^openib", "-map-by slot", "-x 'A=b c'"))
-    assert words(launch) == [
+    assert launch_argv(launch) == [
         *("mpirun", "-np", "4", "--bind-to", "none", "--mca", "btl", "^openib"),
         *("-map-by", "slot", "-x", "A=b c"),
     ]
     with pytest.raises(ValueError, match="No closing quotation"):
-        words(replace(MPIRUN, options=("-x 'A",)))
+        launch_argv(replace(MPIRUN, options=("-x 'A",)))
 
 
 @pytest.mark.parametrize(("cpus", "each"), [(8, 4), (5, 2), (1, 1)])
@@ -91,8 +91,8 @@ def test_instances_have_gpus_homes_and_outputs_of_their_own(runner, block, progr
 
 
 def test_a_home_of_the_environments_own_is_kept(runner, block, program):
-    there = program(SAYS, variables=(("HOME", "/mine"),))
-    job = replace(block(there), launch=Launch(instances=2))
+    with_home = program(SAYS, variables=(("HOME", "/mine"),))
+    job = replace(block(with_home), launch=Launch(instances=2))
     (run,) = finished(runner, job, runner.submit(job)).runs.values()
     assert run.files["instance-1/output.txt"] == b"1 of 2 on none at /mine\n"
 
@@ -133,8 +133,8 @@ def test_a_time_limit_holds_for_instances_and_what_they_leave(runner, block, pro
 
 
 def test_the_payload_runs_packed_and_is_read_as_one(runner, block):
-    here = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
-    job = replace(block(here), launch=Launch(instances=2))
+    environment = EnvironmentSpec(label="here", runtime="bare_metal", python=sys.executable)
+    job = replace(block(environment), launch=Launch(instances=2))
     (run,) = finished(runner, job, runner.submit(job)).runs.values()
     assert run.exit_code == 0, run.output_tail
     result = WORKLOADS["blas"].read(run.files, {})
@@ -172,5 +172,5 @@ def test_a_failure_that_a_rank_names_is_the_runs():
     named = {"runs/0-a/rank-2/failure": b"image missing: /x.sif, on n2\n"}
     run = read_record(RANKS | named).runs["a"]
     assert run.failure == "image missing: /x.sif, on n2 (rank 2)"
-    ours = {"runs/0-a/failure": b"time limit reached: the run was ended after 9 s\n"}
-    assert read_record(RANKS | named | ours).runs["a"].failure.startswith("time limit reached")
+    of_script = {"runs/0-a/failure": b"time limit reached: the run was ended after 9 s\n"}
+    assert read_record(RANKS | named | of_script).runs["a"].failure.startswith("time limit reached")

@@ -32,13 +32,13 @@ UNREACHABLE = [
 ]
 
 
-def said(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
+def completed(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
     return Completed(code, stdout.encode(), stderr.encode())
 
 
 def header(**changes: object) -> list[str]:
-    wanted = replace(JOB.resources, **changes)  # type: ignore[arg-type]
-    return SLURM.header(replace(JOB, resources=wanted))
+    resources = replace(JOB.resources, **changes)  # type: ignore[arg-type]
+    return SLURM.header(replace(JOB, resources=resources))
 
 
 # --- Submitting
@@ -99,14 +99,14 @@ def test_a_job_sees_as_many_gpus_as_it_asked_for(given, asked, seen):
 
 @pytest.mark.parametrize("printed", ["7\n", "7;cluster\n", "Welcome to the cluster\n7\n"])
 def test_the_id_of_a_submitted_job_is_read(printed):
-    assert SLURM.parse_submit(said(printed)) == "7"
+    assert SLURM.parse_submit(completed(printed)) == "7"
 
 
 FAILED = "sbatch: error: Batch job submission failed: "
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         "sbatch: error: Memory specification can not be satisfied\n"
         f"{FAILED}Requested node configuration is not available",
@@ -117,17 +117,17 @@ FAILED = "sbatch: error: Batch job submission failed: "
         "sbatch: error: line must start with #! followed by the path to an interpreter.",
     ],
 )
-def test_a_fault_of_the_jobs_own_is_told_in_sbatchs_words(words):
+def test_a_fault_of_the_jobs_own_is_told_in_sbatchs_words(message):
     with pytest.raises(Refused) as caught:
-        SLURM.parse_submit(said(stderr=words + "\n", code=1))
-    assert str(caught.value) == words
+        SLURM.parse_submit(completed(stderr=message + "\n", code=1))
+    assert str(caught.value) == message
 
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "scope"),
+    ("message", "kind", "scope"),
     [
         (
             "sbatch: error: invalid partition specified: nope\n"
@@ -169,22 +169,22 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
         ),
     ],
 )
-def test_a_no_of_the_sites_pauses_what_it_would_meet(words, kind, scope):
+def test_a_no_of_the_sites_pauses_what_it_would_meet(message, kind, scope):
     with pytest.raises(NotNow) as caught:
-        SLURM.parse_submit(said(stderr=words + "\n", code=1))
-    assert (str(caught.value), caught.value.kind, caught.value.scope) == (words, kind, scope)
+        SLURM.parse_submit(completed(stderr=message + "\n", code=1))
+    assert (str(caught.value), caught.value.kind, caught.value.scope) == (message, kind, scope)
 
 
 def test_an_answer_without_an_id_does_not_say_that_no_job_is_there():
     with pytest.raises(TryAgain, match="printed no job id: Hello") as caught:
-        SLURM.parse_submit(said("Hello\n"))
+        SLURM.parse_submit(completed("Hello\n"))
     assert not isinstance(caught.value, NotNow)
 
 
-@pytest.mark.parametrize("words", UNREACHABLE)
-def test_a_scheduler_that_cannot_now_is_worth_trying_again(words):
-    with pytest.raises(TryAgain, match=words.split(":")[0]) as caught:
-        SLURM.parse_submit(said(stderr=words, code=1))
+@pytest.mark.parametrize("message", UNREACHABLE)
+def test_a_scheduler_that_cannot_now_is_worth_trying_again(message):
+    with pytest.raises(TryAgain, match=message.split(":")[0]) as caught:
+        SLURM.parse_submit(completed(stderr=message, code=1))
     assert caught.value.kind == "busy"
 
 
@@ -215,7 +215,7 @@ def test_live_jobs_are_read():
         "14|PENDING|(Nodes required for job are DOWN | DRAINED)\n"
         "15|SUSPENDED|None\n"
     )
-    assert SLURM.parse_status(said(printed)) == {
+    assert SLURM.parse_status(completed(printed)) == {
         "10": Status("queued", "PartitionTimeLimit", "PENDING"),
         "11": Status("running", "", "RUNNING"),
         "12": Status("running", "", "COMPLETING"),
@@ -229,11 +229,12 @@ def test_live_jobs_are_read():
     "state", ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
 )
 def test_a_job_that_has_ended_is_not_live(state):
-    assert SLURM.parse_status(said(f"7|{state}|None\n")) == {}
+    assert SLURM.parse_status(completed(f"7|{state}|None\n")) == {}
 
 
 @pytest.mark.parametrize(
-    "answer", [said(), said(stderr="slurm_load_jobs error: Invalid job id specified\n", code=1)]
+    "answer",
+    [completed(), completed(stderr="slurm_load_jobs error: Invalid job id specified\n", code=1)],
 )
 def test_forgotten_jobs_are_absent(answer):
     assert SLURM.parse_status(answer) == {}
@@ -241,10 +242,10 @@ def test_forgotten_jobs_are_absent(answer):
 
 
 @pytest.mark.parametrize(
-    "words", [*UNREACHABLE, "bash: squeue: command not found", "squeue: error: ?"]
+    "message", [*UNREACHABLE, "bash: squeue: command not found", "squeue: error: ?"]
 )
-def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(words):
-    answer = said(stderr=words, code=1)
+def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(message):
+    answer = completed(stderr=message, code=1)
     for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_accounting):
         with pytest.raises(TryAgain):
             parse(answer)
@@ -253,32 +254,32 @@ def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(words):
 def test_a_job_is_found_by_its_name_also_when_it_has_ended():
     assert "--name=tare-u1-1" in SLURM.find(JOB)
     assert "--states=all" in SLURM.find(JOB)
-    assert SLURM.parse_find(said("12|COMPLETED|None\n")) == "12"
+    assert SLURM.parse_find(completed("12|COMPLETED|None\n")) == "12"
 
 
 def test_of_two_copies_the_first_is_found():
-    assert SLURM.parse_find(said("101|PENDING|None\n99|RUNNING|None\n")) == "99"
+    assert SLURM.parse_find(completed("101|PENDING|None\n99|RUNNING|None\n")) == "99"
 
 
 # --- Ending
 
 
 def test_cancelling_what_has_ended_is_no_error():
-    SLURM.parse_cancel(said())
-    words = "scancel: error: Kill job error on job id 9999: Invalid job id specified\n"
-    SLURM.parse_cancel(said(stderr=words, code=1))
+    SLURM.parse_cancel(completed())
+    message = "scancel: error: Kill job error on job id 9999: Invalid job id specified\n"
+    SLURM.parse_cancel(completed(stderr=message, code=1))
 
 
 def test_cancelling_without_an_answer_is_worth_trying_again():
-    for words in UNREACHABLE:
+    for message in UNREACHABLE:
         with pytest.raises(TryAgain):
-            SLURM.parse_cancel(said(stderr=words, code=8))
+            SLURM.parse_cancel(completed(stderr=message, code=8))
 
 
 def test_a_refused_cancellation_is_told():
-    words = "scancel: error: Kill job error on job id 1: Access/permission denied"
+    message = "scancel: error: Kill job error on job id 1: Access/permission denied"
     with pytest.raises(Refused, match="permission denied"):
-        SLURM.parse_cancel(said(stderr=words, code=1))
+        SLURM.parse_cancel(completed(stderr=message, code=1))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_a_refused_cancellation_is_told():
     ],
 )
 def test_the_last_word_is_read(printed, native, exit_code, kind):
-    assert SLURM.parse_accounting(said(printed)) == {
+    assert SLURM.parse_accounting(completed(printed)) == {
         "7": JobEnding(native, exit_code, "", "node1", kind)
     }
 
@@ -312,16 +313,16 @@ def test_the_last_word_is_read(printed, native, exit_code, kind):
 def test_a_controller_that_has_lost_its_state_is_nobody_cancelling():
     """As seen in the lab, its state wiped while a job ran: accounts then name nobody."""
     printed = "3|CANCELLED|0:0|node1|None\n3.batch|CANCELLED|0:0|node1|\n"
-    last = SLURM.parse_accounting(said(printed))["3"]
+    last = SLURM.parse_accounting(completed(printed))["3"]
     assert (last.kind, "lost its state" in last.reason) == ("controller failure", True)
-    waiting = SLURM.parse_accounting(said("4|CANCELLED|0:0|None assigned|None\n"))["4"]
+    waiting = SLURM.parse_accounting(completed("4|CANCELLED|0:0|None assigned|None\n"))["4"]
     assert (waiting.kind, waiting.node) == ("cancelled outside", "")
 
 
 def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     """A requeued job has several rows; a database that lags behind still calls a job running."""
     printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
-    assert SLURM.parse_accounting(said(printed)) == {
+    assert SLURM.parse_accounting(completed(printed)) == {
         "7": JobEnding("COMPLETED", "0:0", "", "node2", "")
     }
 
@@ -348,13 +349,13 @@ def test_without_a_database_the_controller_is_asked():
         ]
     )
     forgotten = "slurm_load_jobs error: Invalid job id specified\n"
-    assert SLURM.parse_accounting(said(printed, forgotten, 1)) == {
+    assert SLURM.parse_accounting(completed(printed, forgotten, 1)) == {
         "3": JobEnding("FAILED", "7:0", "NonZeroExitCode", "node1", "failed"),
         "4": JobEnding("COMPLETED", "0:0", "", "node2", ""),
         "6": JobEnding("CANCELLED", "0:0", "", "", "cancelled outside"),
         "7": JobEnding("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out"),
     }
-    assert SLURM.parse_accounting(said("", forgotten, 1)) == {}
+    assert SLURM.parse_accounting(completed("", forgotten, 1)) == {}
 
 
 HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
@@ -364,9 +365,9 @@ HTML = "<!DOCTYPE html>\n<html><body>502 Bad Gateway</body></html>\n"
 def test_an_answer_that_is_none_says_nothing_about_jobs(printed):
     for parse in (SLURM.parse_status, SLURM.parse_find, SLURM.parse_accounting):
         with pytest.raises(TryAgain, match="no answer of Slurm's"):
-            parse(said(printed))
+            parse(completed(printed))
 
 
 def test_without_accounting_nobody_remembers():
-    words = "Slurm accounting storage is disabled\n"
-    assert SLURM.parse_accounting(said(stderr=words, code=1)) == {}
+    message = "Slurm accounting storage is disabled\n"
+    assert SLURM.parse_accounting(completed(stderr=message, code=1)) == {}

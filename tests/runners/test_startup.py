@@ -58,7 +58,7 @@ def test_a_module_that_prints_and_leaves_threads_is_measured(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
+    ("module", "message"),
     [
         ("tensorflow", "TensorFlow is not installed in this environment: "),
         ("no.such.module", "no.such.module is not installed in this environment: "),
@@ -70,13 +70,13 @@ def test_a_module_that_prints_and_leaves_threads_is_measured(tmp_path: Path) -> 
         ("", "'' is not the name of a module"),
     ],
 )
-def test_what_cannot_be_imported_is_named(tmp_path: Path, module: str, words: str) -> None:
+def test_what_cannot_be_imported_is_named(tmp_path: Path, module: str, message: str) -> None:
     (tmp_path / "broken.py").write_text("import missing_part")
     (tmp_path / "half.py").write_text("raise ImportError('libhalf.so.3: no such file\\nAdvice.')")
     (tmp_path / "crash.py").write_text("import os; os._exit(7)")
     ran = run(tmp_path / "run", module=module, variables={"PYTHONPATH": str(tmp_path)})
     assert (ran.returncode in (2, 3), ran.result) == (True, None)
-    assert words in ran.stderr
+    assert message in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
@@ -85,6 +85,6 @@ def test_what_is_no_module_is_refused_before_the_launch(module: str) -> None:
     def refusals(name: str) -> list[str]:
         return STARTUP.refusals(STARTUP.clean({"module": name}), nodes=1, gpus=0, processes=1)
 
-    (said,) = refusals(module)
-    assert "is not the name of a module" in said
+    (message,) = refusals(module)
+    assert "is not the name of a module" in message
     assert refusals("torch.nn") == refusals("numpy") == []

@@ -116,13 +116,13 @@ def test_what_not_everybody_may_read_is_known_by_its_name_alone(root: Path) -> N
     (root / "etc/shadow").chmod(0o640)
     (root / "opt/closed").mkdir(mode=0o700)
     (root / "opt/closed/file").write_text("x")
-    found = survey.survey(str(root))
-    assert found["unreadable"] == ["etc/shadow", "opt/closed"]
+    report = survey.survey(str(root))
+    assert report["unreadable"] == ["etc/shadow", "opt/closed"]
     (root / "etc/shadow").write_text("root:x:20000")
     (root / "opt/closed/file").unlink()
-    assert tree(root) == found["tree"]
+    assert tree(root) == report["tree"]
     (root / "etc/shadow").unlink()
-    assert tree(root) != found["tree"]
+    assert tree(root) != report["tree"]
 
 
 def test_parts_say_where_two_trees_differ(root: Path) -> None:
@@ -180,13 +180,13 @@ def test_the_program_writes_the_survey_and_its_progress(root: Path, tmp_path: Pa
     output, progress = tmp_path / "survey.json", tmp_path / "progress"
     ran = run(root, "--output", output, "--exclude", "/opt", "--progress", progress)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-    found = json.loads(output.read_text())
-    assert found["tree"] == tree(root, "/opt")
-    assert (found["files"], found["bytes"]) == (3, 70_000 + 10 + 67)
-    assert found["exclusions"] == [{"path": "opt", "reason": "a bind of this job"}]
-    told = json.loads(progress.read_text())
-    assert (told["files"], told["of_files"]) == (3, 3)
-    assert told["bytes"] == told["of_bytes"] == found["bytes"]
+    report = json.loads(output.read_text())
+    assert report["tree"] == tree(root, "/opt")
+    assert (report["files"], report["bytes"]) == (3, 70_000 + 10 + 67)
+    assert report["exclusions"] == [{"path": "opt", "reason": "a bind of this job"}]
+    last_progress = json.loads(progress.read_text())
+    assert (last_progress["files"], last_progress["of_files"]) == (3, 3)
+    assert last_progress["bytes"] == last_progress["of_bytes"] == report["bytes"]
     assert {path.name for path in tmp_path.iterdir()} == {"root", "survey.json", "progress"}
 
 
@@ -207,12 +207,12 @@ def facts(files: dict[str, str | bytes]) -> dict[str, object]:
     contents = {
         path: text.encode() if isinstance(text, str) else text for path, text in files.items()
     }
-    wanted = {
+    contents = {
         path: inventory.reduce_content(path, content)
         for path, content in contents.items()
         if inventory.needs_content(path, len(content))
     }
-    return inventory.gather_facts(set(files), wanted)
+    return inventory.gather_facts(set(files), contents)
 
 
 SITE = "opt/env/lib/python3.11/site-packages"
@@ -231,7 +231,7 @@ Version: 3.11.2-6
 
 
 def test_facts_of_a_python_image() -> None:
-    found = facts(
+    image_facts = facts(
         {
             "etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12"\n',
             "lib64/ld-linux-x86-64.so.2": "",
@@ -256,27 +256,27 @@ def test_facts_of_a_python_image() -> None:
             ),
         }
     )
-    assert found["system"] == {
+    assert image_facts["system"] == {
         "id": "debian", "name": "Debian 12", "version": "12", "libc": "glibc 2.36",
         "architecture": "x86_64",
     }  # fmt: skip
-    assert found["packages"] == {
+    assert image_facts["packages"] == {
         "python": {"foo-bar": "1.0, 0.9", "old": "0.5", "tensorflow-cpu": "2.21.0"},
         "system": {"libc6": "2.36-9+deb12u4", "python3.11": "3.11.2-6"},
         "conda": {},
     }
-    environment, system = found["pythons"]  # type: ignore[misc]
+    environment, system = image_facts["pythons"]  # type: ignore[misc]
     assert environment["path"] == "opt/env/bin/python3.11"
     assert environment["packages"] == {"foo-bar": "1.0", "old": "0.5", "tensorflow-cpu": "2.21.0"}
     assert system["packages"] == {"foo-bar": "0.9"}
-    assert [one["version"] for one in (environment, system)] == ["3.11.2"] * 2
+    assert [interpreter["version"] for interpreter in (environment, system)] == ["3.11.2"] * 2
     assert system["build_flags"] == "'--enable-shared' '--with-lto'"
-    assert found["frameworks"] == {"tensorflow": "2.21.0"}
-    assert found["blas"] == {"scipy-openblas": "0.3.29"}
+    assert image_facts["frameworks"] == {"tensorflow": "2.21.0"}
+    assert image_facts["blas"] == {"scipy-openblas": "0.3.29"}
 
 
 def test_facts_of_a_gpu_image() -> None:
-    found = facts(
+    image_facts = facts(
         {
             "usr/local/cuda-12.2/version.json": '{"cuda": {"version": "12.2.140"}}',
             "usr/include/cudnn_version.h": (
@@ -294,11 +294,15 @@ def test_facts_of_a_gpu_image() -> None:
             "opt/conda/conda-meta/pytorch-2.1.0-py3.10_cuda.json": "{}",
         }
     )
-    assert (found["cuda"], found["cudnn"], found["nccl"]) == ("12.2.140", "8.9.7", "2.19.3")
-    assert found["mpi"] == {"openmpi": "4.1.4"}
-    assert found["blas"] == {"openblas": "0.3.21", "mkl": "2"}
-    assert found["frameworks"] == {"torch": "2.1.0"}
-    assert found["packages"]["conda"] == {"cudatoolkit": "11.8.0", "pytorch": "2.1.0"}  # type: ignore[index]
+    assert (image_facts["cuda"], image_facts["cudnn"], image_facts["nccl"]) == (
+        "12.2.140",
+        "8.9.7",
+        "2.19.3",
+    )
+    assert image_facts["mpi"] == {"openmpi": "4.1.4"}
+    assert image_facts["blas"] == {"openblas": "0.3.21", "mkl": "2"}
+    assert image_facts["frameworks"] == {"torch": "2.1.0"}
+    assert image_facts["packages"]["conda"] == {"cudatoolkit": "11.8.0", "pytorch": "2.1.0"}  # type: ignore[index]
 
 
 def rpm_database(path: Path) -> bytes:
@@ -336,8 +340,12 @@ def test_packages_of_other_distributions(tmp_path: Path) -> None:
 def test_the_facts_of_this_machine_are_right() -> None:
     """A real one: what the files say is what the interpreter says of itself."""
     prefix = Path(sys.prefix)
-    found = survey.survey(str(prefix))
+    report = survey.survey(str(prefix))
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    (row,) = [one for one in found["pythons"] if one["path"] == f"bin/python{version}"]
+    (row,) = [
+        interpreter
+        for interpreter in report["pythons"]
+        if interpreter["path"] == f"bin/python{version}"
+    ]
     assert row["packages"]["paramiko"] == __import__("paramiko").__version__
-    assert found["packages"]["python"]["django"].startswith("5.2")
+    assert report["packages"]["python"]["django"].startswith("5.2")

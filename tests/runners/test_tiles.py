@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_tiles_that_the_network_cannot_take_are_named(tmp_path: Path) -> None:
     good = labels_of(2) + 1
-    for images, words in (
+    for images, message in (
         (np.zeros((2, 32, 32, 3), "float32"), "'x' is 2 x 32 x 32 x 3 of float32, and square"),
         (np.zeros((2, 32, 32), "uint8"), "'x' is 2 x 32 x 32 of uint8, and square tiles"),
         (np.zeros((2, 32, 64, 3), "uint8"), "'x' is 2 x 32 x 64 x 3 of uint8, and square"),
@@ -95,7 +95,7 @@ def test_tiles_that_the_network_cannot_take_are_named(tmp_path: Path) -> None:
         with h5py.File(tmp_path / "vaihingen_train.hdf5", "r+") as file:
             del file["x"]
             file["x"] = images
-        with pytest.raises(DataUnusable, match=words):
+        with pytest.raises(DataUnusable, match=message):
             opened(tmp_path)
     write_tiles(tmp_path, train=good, test=labels_of(2, 64) + 1)
     with pytest.raises(DataUnusable, match=r"are 32 x 32 x 3 and those of .* 64 x 64 x 3"):
@@ -103,7 +103,7 @@ def test_tiles_that_the_network_cannot_take_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "message"),
     [
         (labels_of(2), r"train.hdf5: the label of tile 0 at \(0, 0\) is 0, .* 1 to 6"),
         (labels_of(2) + 2, r"at \(1, 3\) is 7, .* 1 to 6 \(see first_label\)"),
@@ -111,9 +111,9 @@ def test_tiles_that_the_network_cannot_take_are_named(tmp_path: Path) -> None:
         (np.full((2, 32, 32, 3), 7), r"is \[7 7 7\].*ISPRS"),
     ],
 )
-def test_labels_that_are_no_class_are_named(tmp_path: Path, wrong: Any, words: str) -> None:
+def test_labels_that_are_no_class_are_named(tmp_path: Path, wrong: Any, message: str) -> None:
     write_tiles(tmp_path, train=wrong, test=labels_of(2) + 1)
-    with pytest.raises(DataUnusable, match=words):
+    with pytest.raises(DataUnusable, match=message):
         opened(tmp_path)
 
 
@@ -133,9 +133,9 @@ def test_an_epoch_is_every_tile_as_it_is_and_once_more_turned() -> None:
         images = [image for batch, _ in epoch for image in batch]
         for tile in tiles.train.images:
             ways = [turn_image(tile, turn) for turn in range(8)]
-            found = [image for image in images if any((image == way).all() for way in ways)]
-            assert len(found) == 2
-            assert any((image == tile).all() for image in found)
+            of_tile = [image for image in images if any((image == way).all() for way in ways)]
+            assert len(of_tile) == 2
+            assert any((image == tile).all() for image in of_tile)
     assert any((a[0] != b[0]).any() for a, b in zip(epochs[:3], epochs[3:], strict=True))
 
 
@@ -180,9 +180,9 @@ def test_a_batch_larger_than_an_epoch_is_named() -> None:
 @given(some.integers(1, 400), some.integers(1, 100))
 def test_windows_cover_every_pixel_and_overlap_by_half_at_least(extra: int, window: int) -> None:
     length = window + extra
-    found = window_starts(length, window)
-    assert (found[0], found[-1]) == (0, length - window)
-    assert all(0 < b - a <= max(1, window // 2) for a, b in pairwise(found))
+    starts = window_starts(length, window)
+    assert (starts[0], starts[-1]) == (0, length - window)
+    assert all(0 < b - a <= max(1, window // 2) for a, b in pairwise(starts))
 
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (33, 70), (96, 64)])
@@ -202,10 +202,12 @@ def test_stitching_gives_back_what_every_window_agrees_on(height: int, width: in
 
 
 def test_stitching_takes_the_mean_where_windows_differ() -> None:
-    said = iter([1.0, 3.0])
+    predictions = iter([1.0, 3.0])
     image = np.zeros((4, 6, 3), "uint8")
-    found = predict_in_windows(lambda tiles: np.full((1, 4, 4, 1), next(said)), image, 4, 1)
-    assert found[..., 0].tolist() == [[1, 1, 2, 2, 3, 3]] * 4
+    stitched = predict_in_windows(
+        lambda tiles: np.full((1, 4, 4, 1), next(predictions)), image, 4, 1
+    )
+    assert stitched[..., 0].tolist() == [[1, 1, 2, 2, 3, 3]] * 4
 
 
 def test_a_scene_is_made_of_held_out_tiles() -> None:
@@ -218,8 +220,11 @@ def test_a_scene_is_made_of_held_out_tiles() -> None:
 
 
 def test_accuracy_and_iou_are_those_of_a_table_worked_out_by_hand() -> None:
-    labels, found = np.array([[0, 0, 0, 1], [1, 1, 2, 2]]), np.array([[0, 0, 1, 1], [1, 0, 2, 2]])
-    table = count_confusions(labels, found)
+    labels, predictions = (
+        np.array([[0, 0, 0, 1], [1, 1, 2, 2]]),
+        np.array([[0, 0, 1, 1], [1, 0, 2, 2]]),
+    )
+    table = count_confusions(labels, predictions)
     assert table[:3, :3].tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
     assert pixel_accuracy(table) == 6 / 8
     assert mean_iou(table) == pytest.approx((2 / 4 + 2 / 4 + 1) / 3)

@@ -79,8 +79,8 @@ def test_readings_are_taken_a_step_at_a_time() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_too_little_memory_is_named_with_the_cure(error: Exception) -> None:
-    words = r"^out of memory: a batch of 9 images does not fit; choose a smaller batch"
-    with pytest.raises(Failure, match=words), explain_out_of_memory("a batch of 9 images"):
+    message = r"^out of memory: a batch of 9 images does not fit; choose a smaller batch"
+    with pytest.raises(Failure, match=message), explain_out_of_memory("a batch of 9 images"):
         raise error
 
 
@@ -105,7 +105,7 @@ def test_a_batch_is_the_jobs_or_each_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "scale", "words"),
+    ("given", "scale", "message"),
     [
         ({}, (1, 1, 1), ""),
         (OLD, (1, 1, 1), ""),
@@ -123,12 +123,12 @@ def test_a_batch_is_the_jobs_or_each_gpus() -> None:
     ],
 )
 def test_what_cannot_run_at_a_scale_is_refused_before_it_is_sent(
-    given: dict[str, Any], scale: tuple[int, int, int], words: str
+    given: dict[str, Any], scale: tuple[int, int, int], message: str
 ) -> None:
     nodes, gpus, processes = scale
-    found = CNN.refusals(CNN.clean(given), nodes=nodes, gpus=gpus, processes=processes)
-    assert len(found) == bool(words)
-    assert words in "".join(found)
+    refusals = CNN.refusals(CNN.clean(given), nodes=nodes, gpus=gpus, processes=processes)
+    assert len(refusals) == bool(message)
+    assert message in "".join(refusals)
 
 
 def test_pytorch_on_two_gpus_is_refused_by_the_payload_too() -> None:

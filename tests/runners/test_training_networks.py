@@ -47,8 +47,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, floa
         argv, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, tuple[int, float | None]] = json.loads(left.read_text())
-    return found
+    counts: dict[str, tuple[int, float | None]] = json.loads(left.read_text())
+    return counts
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -65,8 +65,10 @@ def test_it_has_the_published_number_of_parameters(
 def test_an_image_that_is_too_small_is_named_with_the_smallest(name: str) -> None:
     smallest = NETWORKS[name].smallest
     assert choose_network({"network": name, "image_size": smallest})[1][0] == smallest
-    words = f"image_size={smallest - 1} is too small for network={name}: .* is {smallest}, its own"
-    with pytest.raises(StartError, match=words):
+    message = (
+        f"image_size={smallest - 1} is too small for network={name}: .* is {smallest}, its own"
+    )
+    with pytest.raises(StartError, match=message):
         choose_network({"network": name, "image_size": smallest - 1})
 
 

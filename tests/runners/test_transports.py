@@ -129,11 +129,11 @@ def test_a_missing_file_is_told(transport, tmp_path):
         transport.read(str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
-def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, words):
-    failed = Completed(2, b"", f"tar: job.sh: Cannot write: {words}".encode())
+@pytest.mark.parametrize("message", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, message):
+    failed = Completed(2, b"", f"tar: job.sh: Cannot write: {message}".encode())
     monkeypatch.setattr(transport, "run", lambda *args, **kwargs: failed)
-    with pytest.raises(NotNow, match=words) as caught:
+    with pytest.raises(NotNow, match=message) as caught:
         transport.send("/scratch/jobs/1", {"job.sh": b""})
     assert (caught.value.kind, caught.value.scope) == ("disk full", "site")
 
@@ -168,11 +168,11 @@ def upload(transport, path, content=CONTENT, sha256=SHA256, **options):
 
 def test_a_large_file_streams_there_and_back(transport, tmp_path):
     path = tmp_path / "it's an $(image)"
-    told = []
-    upload(transport, path, progress=told.append)
+    sizes = []
+    upload(transport, path, progress=sizes.append)
     assert path.read_bytes() == CONTENT
-    assert told == sorted(told)
-    assert told[-1] == len(CONTENT)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == len(CONTENT)
     back = io.BytesIO()
     assert transport.download(str(path), back) == SHA256
     assert back.getvalue() == CONTENT
@@ -195,9 +195,9 @@ def test_a_broken_upload_is_gone_on_with(transport, tmp_path):
     with pytest.raises(TryAgain, match="Only a part"):
         transport.upload(str(path), io.BytesIO(CONTENT[:half]), len(CONTENT), SHA256)
     assert not path.exists()
-    told = []
-    upload(transport, path, progress=told.append)
-    assert told[0] > half
+    sizes = []
+    upload(transport, path, progress=sizes.append)
+    assert sizes[0] > half
     assert path.read_bytes() == CONTENT
 
 

@@ -145,7 +145,7 @@ def test_a_document_is_clean_or_damaged(shape: Table, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    ("shape", "value", "words"),
+    ("shape", "value", "message"),
     [
         (Table({"a": Text()}), {"a": 1}, "a is a number, not a text"),
         (Table({"a": Rows(Table())}), {"a": [{}, 1]}, r"a\[1\] is a number, not a table"),
@@ -159,8 +159,8 @@ def test_a_document_is_clean_or_damaged(shape: Table, data: st.DataObject) -> No
         (Anything(), 10**30, "a number of more than 18 digits"),
     ],
 )
-def test_what_is_wrong_is_named(shape: Any, value: Any, words: str) -> None:
-    with pytest.raises(Damaged, match=words):
+def test_what_is_wrong_is_named(shape: Any, value: Any, message: str) -> None:
+    with pytest.raises(Damaged, match=message):
         validate(value, shape)
 
 

@@ -128,7 +128,7 @@ def test_whatever_is_given_runs_or_is_refused_at_its_name(
             {"batch": 1, "seed": -1},
             {
                 "batch": "there is no such parameter; there are "
-                + ", ".join(one.name for one in WORKLOADS["cnn"].parameters),
+                + ", ".join(parameter.name for parameter in WORKLOADS["cnn"].parameters),
                 "seed": "must be from 0 to 4294967295; got -1",
             },
         ),
@@ -144,7 +144,9 @@ def test_a_refusal_names_the_parameter_the_limit_and_the_value(
         assert f"{name}: {text}" in str(refusal.value)
 
 
-SEEDED = [kind for kind in OURS if "seed" in {one.name for one in WORKLOADS[kind].parameters}]
+SEEDED = [
+    kind for kind in OURS if "seed" in {parameter.name for parameter in WORKLOADS[kind].parameters}
+]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10_000), st.sampled_from(SEEDED))

@@ -37,7 +37,7 @@ def test_a_good_result_is_read_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (None, "the run left no result"),
         (b"", "the result is not JSON"),
@@ -51,15 +51,15 @@ def test_a_good_result_is_read_as_it_is() -> None:
         (b'{"schema": 2}', "the result has schema 2; schema 1 is known"),
     ],
 )
-def test_what_is_no_result_is_said_in_words(content: bytes | None, words: str) -> None:
+def test_what_is_no_result_is_said_in_words(content: bytes | None, message: str) -> None:
     with pytest.raises(SanityError) as refusal:
         CNN.read(left(content), {})
-    assert str(refusal.value).startswith(words)
+    assert str(refusal.value).startswith(message)
     assert isinstance(refusal.value, Refused)
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
+    ("path", "value", "message"),
     [
         ("metrics", None, "the result has no table of metrics"),
         ("series", [], "the result has no table of series"),
@@ -85,7 +85,7 @@ def test_what_is_no_result_is_said_in_words(content: bytes | None, words: str) -
         ("phases.import", "1", "phase 'import' is '1', which is not a number"),
     ],
 )
-def test_what_is_wrong_with_a_result_is_said_in_words(path: str, value: Any, words: str) -> None:
+def test_what_is_wrong_with_a_result_is_said_in_words(path: str, value: Any, message: str) -> None:
     document = copy.deepcopy(GOOD)
     *parents, name = path.split(".")
     table = document
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_a_result_is_said_in_words(path: str, value: Any, wor
     table[name] = value
     with pytest.raises(SanityError) as refusal:
         CNN.read(left(json.dumps(document).encode()), {})
-    assert str(refusal.value).startswith(words)
+    assert str(refusal.value).startswith(message)
 
 
 def test_a_result_without_the_compared_metric_is_none() -> None:
