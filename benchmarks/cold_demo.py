@@ -107,7 +107,9 @@ def main() -> None:
         goal = GOALS.get(label.partition(",")[0])
         print(f"{label:16}{seconds:8.1f} s   (goal: {goal} s)")
     print(f"{'web process':16}{memory:8.0f} MB  (goal: 200 MB)")
-    print(f"states of the runs: {states}; measurements there after the second start: {measurements}")
+    print(
+        f"states of the runs: {states}; measurements there after the second start: {measurements}"
+    )
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from runners.images import about
+from runners.images import describe_image
 from runners.payload import pack, survey
 
 FILES, SIZE = 20_000, 1_000_000_000  # bytes in all; most files are small, a few are large
@@ -45,7 +45,7 @@ def main() -> None:
         with archive.open("wb") as file:
             pack.write(file, [pack.Source(str(root))], {}, {})
         began = time.perf_counter()
-        assert about(archive).survey["tree"] == facts["tree"]
+        assert describe_image(archive).survey["tree"] == facts["tree"]
         report("the same of its OCI archive, digests checked", began)
 
 

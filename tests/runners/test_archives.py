@@ -349,7 +349,7 @@ def test_bad_files_are_refused_in_words(tmp_path: Path, what: str) -> None:
     path.write_bytes(make(tmp_path))
     with pytest.raises(Refused, match=rf"(?s)^it's an image.tar is refused: .*({message})"):
         describe_image(path)
-    with contextlib.suppress(Refused):  # a layer is looked into by `about` alone
+    with contextlib.suppress(Refused):  # a layer is read by `describe_image` alone
         convert_to_oci(path, tmp_path / "target")
     assert not (tmp_path / "target.part").exists()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.images.archives import about
+from runners.images.archives import describe_image
 from runners.payload import extend, pack, survey
 
 ARCHITECTURE = pack.ARCHITECTURES.get(os.uname().machine, os.uname().machine)
@@ -54,7 +54,7 @@ def test_the_image_is_known_by_what_it_says_of_itself(
     result_facts = made(tmp_path, "one", base if of_layers else None)
     path = Path(str(result_facts["path"]))
     assert path.name == str(result_facts["digest"]).removeprefix("sha256:") + ".archive"
-    read = about(path, architecture=ARCHITECTURE)
+    read = describe_image(path, architecture=ARCHITECTURE)
     assert read.digest == result_facts["digest"]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == result_facts["sha256"]
     assert read.survey["tree"] == result_facts["survey"]["tree"]  # type: ignore[index]
