@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners import payload
-from runners.payload import payload_files, payload_hash
+from runners.payload import main, payload_files, payload_hash
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import left, run_payload
 
@@ -26,6 +26,10 @@ def test_only_the_programs_travel() -> None:
         "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
     }  # fmt: skip
+
+
+def test_the_program_knows_each_workload_that_can_be_launched() -> None:
+    assert set(main.WORKLOADS) == set(WORKLOADS)
 
 
 def test_the_hash_tells_payloads_apart(monkeypatch: pytest.MonkeyPatch) -> None:
