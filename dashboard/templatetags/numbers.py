@@ -15,8 +15,8 @@ from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
-from experiments.statistics.training.equivalence import Alike
-from experiments.statistics.training.sentences import words
+from experiments.statistics.training.equivalence import TrainingComparison
+from experiments.statistics.training.sentences import describe_training
 
 register = template.Library()
 
@@ -90,9 +90,9 @@ def estimate(ratio: Ratio | None) -> SafeString:
 
 
 @register.filter
-def trained(one: Alike) -> str:
+def trained(one: TrainingComparison) -> str:
     """How an environment trained, as a sentence that goes on after its name, or begins anew."""
-    said = words(one)
+    said = describe_training(one)
     return said if one.what == LOSS else said[0].upper() + said[1:]
 
 

@@ -12,7 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.everywhere import Everywhere, everywhere
-from experiments.statistics.training.equivalence import Alike
+from experiments.statistics.training.equivalence import TrainingComparison
 from experiments.statistics.values import ALPHA
 
 
@@ -51,7 +51,7 @@ class Group:
         return ", ".join(self.values)
 
     @property
-    def compared_trainings(self) -> list[Alike]:
+    def compared_trainings(self) -> list[TrainingComparison]:
         """Return the results of its trainings, each compared with the baseline's."""
         known = self.trained or Trainings()
         trainings = (*known.losses, *known.accuracies)

@@ -14,8 +14,13 @@ from django.db.models import F, QuerySet
 from experiments.comparisons.exclusions import counted
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment, Measurement, Series
-from experiments.statistics.training.equivalence import Alike, Ending, alike, decided
-from experiments.statistics.training.sentences import reason
+from experiments.statistics.training.equivalence import (
+    Ending,
+    TrainingComparison,
+    compare_trainings,
+    decide_with_holm,
+)
+from experiments.statistics.training.sentences import explain_stamp
 
 Place = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
@@ -28,13 +33,13 @@ SEED = f"{PARAMETERS}__seed"
 class Trainings:
     """The trainings of one group: losses and accuracies, the baseline's own first."""
 
-    losses: list[Alike] = field(default_factory=list)
-    accuracies: list[Alike] = field(default_factory=list)
+    losses: list[TrainingComparison] = field(default_factory=list)
+    accuracies: list[TrainingComparison] = field(default_factory=list)
 
     @property
-    def by_environment(self) -> list[tuple[str, list[Alike]]]:
+    def by_environment(self) -> list[tuple[str, list[TrainingComparison]]]:
         """Return each environment with its results: those of losses, then those of accuracies."""
-        results: dict[str, list[Alike]] = {}
+        results: dict[str, list[TrainingComparison]] = {}
         for training in (*self.losses, *self.accuracies):
             results.setdefault(training.environment, []).append(training)
         return list(results.items())
@@ -42,7 +47,7 @@ class Trainings:
     def reasons_to_stamp(self, environment: str) -> list[str]:
         """Return the reasons to stamp an environment's verdict; empty where it trained alike."""
         return [
-            reason(training)
+            explain_stamp(training)
             for training in (*self.losses, *self.accuracies)
             if training.environment == environment and training.is_amiss
         ]
@@ -94,7 +99,7 @@ def trainings(
     }
     # Holm's correction is over the study: every environment, configuration, loss and accuracy.
     decided_trainings = iter(
-        decided(
+        decide_with_holm(
             [
                 training
                 for group in undecided.values()
@@ -164,8 +169,8 @@ def _read_endings(
 
 def _compare_with_baseline(
     group: _Endings, environments: Sequence[str], what: str = LOSS
-) -> list[Alike]:
-    return alike(
+) -> list[TrainingComparison]:
+    return compare_trainings(
         group.endings,
         baseline=environments[0],
         environments=environments,

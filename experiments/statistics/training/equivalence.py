@@ -1,4 +1,4 @@
-"""Whether environments trained alike: a run that trains wrongly is not a fast run.
+"""Training equivalence: did two environments train alike? A run that trains wrongly is not fast.
 
 Runs of the same seed are compared to the bit. Where they differ, what matters is whether they end
 farther apart than a change of the seed alone would make them; so the spread between the seeds of
@@ -13,7 +13,7 @@ the last losses between the m seeds of the baseline (all on logs, if every loss 
   the p of the environment. Beyond the noise, if Holm's correction over the whole study leaves it
   below 2 %.
 
-Where nobody knows the seeds nothing pairs the runs. Then d = e - mean(b), and the sum of d² less
+Where the seeds are unknown nothing pairs the runs. Then d = e - mean(b), and the sum of d² less
 (sum of d)² / (n + m), over n S², is F(n, m - 1); the shift is Student's t of both.
 
 What the digits printed may hide, and less than 0.1 % of a loss or 0.1 points of an accuracy, is no
@@ -33,17 +33,17 @@ from typing import Any
 from experiments.statistics.values import Better
 
 LEVEL = 0.02
-"""Of a study: that any environment which trains alike is called beyond the noise."""
+"""Probability that a study calls any environment which trains alike "beyond the noise"."""
 FLOOR = 0.001
-"""Of a loss (relative), or of an accuracy (a share): smaller differences are none."""
+"""Smaller differences of a loss (relative) or of an accuracy (a share) count as none."""
 MOST_DECIMALS = 6
-"""Of a printed number; one with more is not rounded."""
+"""A printed number with more decimals is taken as not rounded."""
 LEARNT = 0.1
-"""A loss that falls by less of its beginning has learnt nothing that could be missed."""
+"""A baseline whose loss falls by a smaller share of its first value has learnt nothing."""
 FEWEST_SEEDS = 3
-"""Below this nobody knows the noise between seeds."""
+"""With fewer seeds the noise between seeds is unknown."""
 FAR = 0.1
-"""Of the baseline's fall: a loss that lacks more of it is worse by far, whatever the noise."""
+"""A loss that lacks a larger share of the baseline's fall is worse by far, whatever the noise."""
 
 
 class Outcome(StrEnum):
@@ -57,29 +57,30 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Ending:
-    """How the training of one run ended."""
+    """The end of one run's training: its last loss or accuracy, and what its seed was."""
 
     run: str
     environment: str
     draw: str
-    """What its random numbers came from: its seed, or its repeat where nobody knows the seed."""
+    """Runs with the same draw are paired: the seed, or the repeat where the seed is unknown."""
     last: float
     first: float | None = None
     digest: str = ""
-    """Of all its losses; empty where they were not looked at."""
+    """A hash of all its losses; empty where only the last one was read."""
 
     def equals(self, other: Ending) -> bool:
-        """To the bit: all losses where they are known, else the last."""
+        """Return whether all losses are the same to the bit; the last where not all are known."""
         if self.digest and other.digest:
             return self.digest == other.digest
         return self.last == other.last
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alike:
-    """How one environment trained, against the baseline; of the baseline, against itself.
+class TrainingComparison:
+    """One environment's training against the baseline's; for the baseline, against itself.
 
-    On logs (`is_relative`) differences and spreads are relative, else in the unit of the value.
+    Differences and spreads are of logs, and so relative, if `is_relative`; else they have the unit
+    of the value.
     """
 
     environment: str
@@ -89,34 +90,38 @@ class Alike:
     better: Better
     outcome: Outcome
     runs: int = 0
-    """That have a counterpart in the baseline."""
+    """Runs that have a counterpart in the baseline."""
     equal: int = 0
+    """Runs that are the same as their counterpart, to the bit."""
     seeds: int = 0
-    """That both have; of the baseline, all that it has."""
+    """Seeds that both have; for the baseline, all its seeds."""
     seeds_known: bool = True
     is_relative: bool = False
     rms: float | None = None
+    """The root mean square of the differences."""
     largest: float | None = None
+    """The largest difference."""
     shift: float | None = None
     """The mean difference: environment - baseline."""
     baseline_seeds: int = 0
     seed_sd: float | None = None
-    """Between the seeds of the baseline."""
+    """The standard deviation between the seeds of the baseline."""
     apart: float | None = None
+    """The distance in units of that between two seeds of the baseline."""
     lacks: float | None = None
-    """The share of the baseline's fall that this one lacks; None if that learnt nothing."""
+    """The share of the baseline's fall missing here; None if the baseline learnt nothing."""
     p: float | None = None
-    """Of "trained alike"; None where the noise is unknown or nothing differs."""
+    """The p of "trained alike"; None where the noise is unknown or nothing differs."""
     p_holm: float | None = None
     """Adjusted for all environments and configurations of the study."""
 
     @property
     def is_amiss(self) -> bool:
-        """Whether it stamps the verdict."""
+        """Return whether the difference is grave enough to put a stamp on the verdict."""
         return self.outcome in (Outcome.BEYOND, Outcome.WORSE)
 
 
-def alike(
+def compare_trainings(
     endings: Sequence[Ending],
     *,
     baseline: str,
@@ -124,149 +129,203 @@ def alike(
     what: str = "loss",
     better: Better = "lower",
     seeds_known: bool = True,
-) -> list[Alike]:
-    """Compare each environment that has runs with the baseline, whose own is the first.
+) -> list[TrainingComparison]:
+    """Compare the training of each environment that has runs with that of the baseline.
 
-    `endings` are in the order of the plan: the first run of a seed is what others of it are held
-    against. Losses are compared relatively if all are above zero, accuracies never.
+    The first comparison is of the baseline with itself; none at all without runs of the baseline.
+    `endings` are in the order of the plan: the first run of a seed is the reference for the
+    others. Losses are compared relatively if all are above zero, accuracies never.
     """
-    is_relative = what == "loss" and all(one.last > 0 for one in endings)
-    arms = {
-        name: _by_draw([one for one in endings if one.environment == name])
+    is_relative = what == "loss" and all(ending.last > 0 for ending in endings)
+    runs_by_environment = {
+        name: _group_by_draw([ending for ending in endings if ending.environment == name])
         for name in (baseline, *(name for name in environments if name != baseline))
     }
-    own = arms.pop(baseline)
-    if not own:
+    baseline_runs = runs_by_environment.pop(baseline)
+    if not baseline_runs:
         return []
-    means = {draw: _mean(runs, is_relative) for draw, runs in own.items()}
+    means = {draw: _mean_of_last(runs, is_relative) for draw, runs in baseline_runs.items()}
     seed_sd = statistics.stdev(means.values()) if len(means) >= FEWEST_SEEDS else 0.0
-    known: dict[str, Any] = {
+    shared_fields: dict[str, Any] = {
         "baseline": baseline,
         "what": what,
         "better": better,
         "seeds_known": seeds_known,
         "is_relative": is_relative,
-        "baseline_seeds": len(own),
+        "baseline_seeds": len(baseline_runs),
         "seed_sd": seed_sd or None,
     }
-    found = [_repeats(Alike(environment=baseline, outcome=Outcome.ALONE, **known), own)]
-    least = _least_difference([one.last for one in endings], is_relative)
-    for name, arm in arms.items():
-        if arm:
-            one = Alike(environment=name, outcome=Outcome.ALONE, **known)
-            against = _against if seeds_known else _against_unpaired
-            found.append(against(one, own, arm, least))
-    return decided(found)
+    comparisons = [
+        _compare_repeats(
+            TrainingComparison(environment=baseline, outcome=Outcome.ALONE, **shared_fields),
+            baseline_runs,
+        )
+    ]
+    least = _least_difference([ending.last for ending in endings], is_relative)
+    for name, environment_runs in runs_by_environment.items():
+        if environment_runs:
+            blank = TrainingComparison(environment=name, outcome=Outcome.ALONE, **shared_fields)
+            compare = _compare_by_seed if seeds_known else _compare_unpaired
+            comparisons.append(compare(blank, baseline_runs, environment_runs, least))
+    return decide_with_holm(comparisons)
 
 
-def decided(found: Sequence[Alike]) -> list[Alike]:
-    """Return them with their outcomes after Holm's correction for their number."""
-    ordered = sorted((one.p, i) for i, one in enumerate(found) if one.p is not None)
-    adjusted, largest = list(found), 0.0
+def decide_with_holm(comparisons: Sequence[TrainingComparison]) -> list[TrainingComparison]:
+    """Return `comparisons` with their outcomes after Holm's correction for their number."""
+    ordered = sorted((row.p, i) for i, row in enumerate(comparisons) if row.p is not None)
+    adjusted, largest_so_far = list(comparisons), 0.0
     for rank, (p, i) in enumerate(ordered):
-        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
-        outcome = Outcome.BEYOND if largest < LEVEL else Outcome.WITHIN
-        adjusted[i] = replace(found[i], p_holm=largest, outcome=outcome)
+        largest_so_far = max(largest_so_far, min(1.0, p * (len(ordered) - rank)))
+        outcome = Outcome.BEYOND if largest_so_far < LEVEL else Outcome.WITHIN
+        adjusted[i] = replace(comparisons[i], p_holm=largest_so_far, outcome=outcome)
     return adjusted
 
 
-def _repeats(one: Alike, own: dict[str, list[Ending]]) -> Alike:
-    """Whether the baseline repeats itself: runs of a seed against the first one of it.
+def _compare_repeats(
+    comparison: TrainingComparison, baseline_runs: dict[str, list[Ending]]
+) -> TrainingComparison:
+    """Compare the baseline's runs of each seed with its first run of that seed.
 
-    Where nobody knows the seeds they may all be the same: all runs against the first.
+    Where the seeds are unknown they may all be the same: all runs against the first.
     """
-    groups = list(own.values())
-    if not one.seeds_known:
+    groups = list(baseline_runs.values())
+    if not comparison.seeds_known:
         groups = [[run for runs in groups for run in runs]]
-    again = [(run, runs[0]) for runs in groups for run in runs[1:]]
-    equal = sum(run.equals(first) for run, first in again)
-    largest = max((_apart(run, first, one.is_relative) for run, first in again), default=None)
-    outcome = Outcome.EQUAL if again and equal == len(again) else one.outcome
+    repeats = [(run, runs[0]) for runs in groups for run in runs[1:]]
+    equal = sum(run.equals(first) for run, first in repeats)
+    largest = max(
+        (_distance(run, first, comparison.is_relative) for run, first in repeats), default=None
+    )
+    outcome = Outcome.EQUAL if repeats and equal == len(repeats) else comparison.outcome
     return replace(
-        one, outcome=outcome, runs=len(again), equal=equal, seeds=len(own), largest=largest
+        comparison,
+        outcome=outcome,
+        runs=len(repeats),
+        equal=equal,
+        seeds=len(baseline_runs),
+        largest=largest,
     )
 
 
-def _against(
-    one: Alike, own: dict[str, list[Ending]], arm: dict[str, list[Ending]], least: float
-) -> Alike:
-    """Run against run of the same seed."""
-    shared = [draw for draw in arm if draw in own]
-    pairs = [(run, own[draw][0]) for draw in shared for run in arm[draw]]
+def _compare_by_seed(
+    comparison: TrainingComparison,
+    baseline_runs: dict[str, list[Ending]],
+    environment_runs: dict[str, list[Ending]],
+    least: float,
+) -> TrainingComparison:
+    """Compare each run with the baseline's first run of the same seed."""
+    shared = [draw for draw in environment_runs if draw in baseline_runs]
+    pairs = [(run, baseline_runs[draw][0]) for draw in shared for run in environment_runs[draw]]
     if not pairs:
-        return one
+        return comparison
     differences = [
-        _mean(arm[draw], one.is_relative) - _mean(own[draw], one.is_relative) for draw in shared
+        _mean_of_last(environment_runs[draw], comparison.is_relative)
+        - _mean_of_last(baseline_runs[draw], comparison.is_relative)
+        for draw in shared
     ]
     rms = math.sqrt(statistics.fmean(d * d for d in differences))
-    one = replace(
-        one,
+    comparison = replace(
+        comparison,
         runs=len(pairs),
         equal=sum(run.equals(other) for run, other in pairs),
         seeds=len(shared),
         rms=rms,
-        largest=max(_apart(run, other, one.is_relative) for run, other in pairs),
+        largest=max(_distance(run, other, comparison.is_relative) for run, other in pairs),
         shift=statistics.fmean(differences),
-        apart=rms / (math.sqrt(2) * one.seed_sd) if one.seed_sd else None,
+        apart=rms / (math.sqrt(2) * comparison.seed_sd) if comparison.seed_sd else None,
     )
-    if one.seed_sd and one.equal < one.runs:
-        left = [_beyond(d, least) for d in differences]
-        squares = statistics.fmean(d * d for d in left) / (2 * one.seed_sd**2)
-        se = statistics.stdev(differences) / math.sqrt(len(left)) if left[1:] else math.inf
-        shift = _p_shifted(_beyond(one.shift or 0.0, least), one.seed_sd, se, len(left) - 1)
-        one = replace(one, p=_p(squares, len(left), one.baseline_seeds, shift))
-    ours = [run for draw in shared for run in own[draw]]
-    return _outcome(one, ours, [run for draw in shared for run in arm[draw]], own)
+    if comparison.seed_sd and comparison.equal < comparison.runs:
+        beyond_floor = [_beyond_floor(d, least) for d in differences]
+        squares = statistics.fmean(d * d for d in beyond_floor) / (2 * comparison.seed_sd**2)
+        se = (
+            statistics.stdev(differences) / math.sqrt(len(beyond_floor))
+            if beyond_floor[1:]
+            else math.inf
+        )
+        shift = _p_shifted(
+            _beyond_floor(comparison.shift or 0.0, least),
+            comparison.seed_sd,
+            se,
+            len(beyond_floor) - 1,
+        )
+        comparison = replace(
+            comparison, p=_p_alike(squares, len(beyond_floor), comparison.baseline_seeds, shift)
+        )
+    compared_baseline = [run for draw in shared for run in baseline_runs[draw]]
+    return _decide_without_p(
+        comparison,
+        compared_baseline,
+        [run for draw in shared for run in environment_runs[draw]],
+        baseline_runs,
+    )
 
 
-def _against_unpaired(
-    one: Alike, own: dict[str, list[Ending]], arm: dict[str, list[Ending]], least: float
-) -> Alike:
-    """All runs against all: which repeat a run is says nothing about its seed."""
-    ours = [run for runs in own.values() for run in runs]
-    theirs = [run for runs in arm.values() for run in runs]
-    b, e = ([_scaled(run.last, one.is_relative) for run in runs] for runs in (ours, theirs))
-    centre, n, m = statistics.fmean(b), len(e), len(b)
-    differences = [value - centre for value in e]
-    one = replace(
-        one,
+def _compare_unpaired(
+    comparison: TrainingComparison,
+    baseline_runs: dict[str, list[Ending]],
+    environment_runs: dict[str, list[Ending]],
+    least: float,
+) -> TrainingComparison:
+    """Compare all runs with all of the baseline: a run's repeat says nothing about its seed."""
+    baseline_endings = [run for runs in baseline_runs.values() for run in runs]
+    environment_endings = [run for runs in environment_runs.values() for run in runs]
+    baseline_values, environment_values = (
+        [_scaled(run.last, comparison.is_relative) for run in runs]
+        for runs in (baseline_endings, environment_endings)
+    )
+    baseline_mean, n, m = (
+        statistics.fmean(baseline_values),
+        len(environment_values),
+        len(baseline_values),
+    )
+    differences = [value - baseline_mean for value in environment_values]
+    comparison = replace(
+        comparison,
         runs=n,
-        equal=_equal_to_any(theirs, ours),
+        equal=_count_equal_to_any(environment_endings, baseline_endings),
         seeds=n,
         rms=math.sqrt(statistics.fmean(d * d for d in differences)),
         largest=max(map(abs, differences)),
         shift=statistics.fmean(differences),
     )
-    if sd := one.seed_sd:
-        one = replace(one, apart=math.sqrt(_spread_of(differences, m) / n) / sd)
-        if one.equal < n:
-            squares = _spread_of([_beyond(d, least) for d in differences], m) / n / sd**2
+    if seed_sd := comparison.seed_sd:
+        comparison = replace(
+            comparison, apart=math.sqrt(_sum_of_squares(differences, m) / n) / seed_sd
+        )
+        if comparison.equal < n:
+            squares = (
+                _sum_of_squares([_beyond_floor(d, least) for d in differences], m) / n / seed_sd**2
+            )
             # If it trains alike, its runs vary as much: both tell how much that is.
-            mean = statistics.fmean(e)
-            within = (m - 1) * sd**2 + math.fsum((value - mean) ** 2 for value in e)
+            environment_mean = statistics.fmean(environment_values)
+            within = (m - 1) * seed_sd**2 + math.fsum(
+                (value - environment_mean) ** 2 for value in environment_values
+            )
             se = math.sqrt(within / (n + m - 2) * (1 / n + 1 / m))
-            shift = _p_shifted(_beyond(one.shift or 0.0, least), sd, se, n + m - 2)
-            one = replace(one, p=_p(squares, n, m, shift))
-    return _outcome(one, ours, theirs, own)
+            shift = _p_shifted(
+                _beyond_floor(comparison.shift or 0.0, least), seed_sd, se, n + m - 2
+            )
+            comparison = replace(comparison, p=_p_alike(squares, n, m, shift))
+    return _decide_without_p(comparison, baseline_endings, environment_endings, baseline_runs)
 
 
-def _equal_to_any(runs: Sequence[Ending], others: Sequence[Ending]) -> int:
-    """Return how many are the same as some other one, to the bit."""
-    digests = {one.digest for one in others if one.digest}
-    lasts = {one.last for one in others}
+def _count_equal_to_any(runs: Sequence[Ending], others: Sequence[Ending]) -> int:
+    """Return how many of `runs` are the same as any of `others`, to the bit."""
+    digests = {ending.digest for ending in others if ending.digest}
+    lasts = {ending.last for ending in others}
     return sum(
         run.digest in digests if run.digest and digests else run.last in lasts for run in runs
     )
 
 
-def _spread_of(differences: Sequence[float], baseline_runs: int) -> float:
-    """Return their squares, which all share the doubt about the baseline's mean."""
+def _sum_of_squares(differences: Sequence[float], baseline_runs: int) -> float:
+    """Return the sum of squares, less what is due to the error of the baseline's mean."""
     total = math.fsum(differences)
     return math.fsum(d * d for d in differences) - total**2 / (len(differences) + baseline_runs)
 
 
 def _least_difference(values: Sequence[float], is_relative: bool) -> float:
-    """Return what is no difference: what rounding may hide, and what nobody would mind."""
+    """Return the size up to which a difference counts as none: rounding, or too small to matter."""
     for decimals in range(MOST_DECIMALS + 1):
         if all(abs(round(value, decimals) - value) <= 1e-12 * abs(value) for value in values):
             smallest = min(map(abs, values)) if is_relative else 1.0
@@ -274,19 +333,19 @@ def _least_difference(values: Sequence[float], is_relative: bool) -> float:
     return FLOOR
 
 
-def _beyond(difference: float, least: float) -> float:
+def _beyond_floor(difference: float, least: float) -> float:
     return math.copysign(max(abs(difference) - least, 0.0), difference)
 
 
-def _p(squares: float, runs: int, baseline_runs: int, p_shift: float) -> float:
-    """Twice the smaller p of the two ways to differ: by F of the squares, and by the shift."""
+def _p_alike(squares: float, runs: int, baseline_runs: int, p_shift: float) -> float:
+    """Return twice the smaller p of two tests: F of the squared differences, t of the shift."""
     from scipy.special import fdtrc  # lazily: half a second that few pages need
 
     return min(1.0, 2 * min(float(fdtrc(runs, baseline_runs - 1, squares)), p_shift))
 
 
 def _p_shifted(shift: float, seed_sd: float, se: float, df: float) -> float:
-    """By Student's t; 1 where the shift is not larger than the noise, whoever is sure of it."""
+    """Return the p of no shift, by Student's t; 1 where the shift is within the noise."""
     from scipy.special import stdtr
 
     if abs(shift) <= seed_sd or se == math.inf:
@@ -294,54 +353,62 @@ def _p_shifted(shift: float, seed_sd: float, se: float, df: float) -> float:
     return 0.0 if se == 0 else float(2 * stdtr(df, -abs(shift) / se))
 
 
-def _outcome(
-    one: Alike, ours: Sequence[Ending], theirs: Sequence[Ending], own: dict[str, list[Ending]]
-) -> Alike:
-    """With what is said where no p decides: `decided` has the last word where one does."""
-    if one.what == "loss":
-        one = replace(one, lacks=_lacks(ours, theirs, one.better))
-    if one.equal == one.runs:
-        return replace(one, outcome=Outcome.EQUAL, p=None)
-    if one.p is not None:
-        return replace(one, outcome=Outcome.WITHIN)
-    worst = max(run.last for runs in own.values() for run in runs)
-    last = statistics.fmean(run.last for run in theirs)
-    is_worse = one.lacks is not None and one.lacks > FAR and last > worst
-    return replace(one, outcome=Outcome.WORSE if is_worse else Outcome.UNKNOWN)
+def _decide_without_p(
+    comparison: TrainingComparison,
+    baseline_endings: Sequence[Ending],
+    environment_endings: Sequence[Ending],
+    baseline_runs: dict[str, list[Ending]],
+) -> TrainingComparison:
+    """Set the outcome as far as it is known without p; `decide_with_holm` decides by p later."""
+    if comparison.what == "loss":
+        comparison = replace(
+            comparison,
+            lacks=_missing_share_of_fall(baseline_endings, environment_endings, comparison.better),
+        )
+    if comparison.equal == comparison.runs:
+        return replace(comparison, outcome=Outcome.EQUAL, p=None)
+    if comparison.p is not None:
+        return replace(comparison, outcome=Outcome.WITHIN)
+    worst = max(run.last for runs in baseline_runs.values() for run in runs)
+    last = statistics.fmean(run.last for run in environment_endings)
+    is_worse = comparison.lacks is not None and comparison.lacks > FAR and last > worst
+    return replace(comparison, outcome=Outcome.WORSE if is_worse else Outcome.UNKNOWN)
 
 
-def _lacks(ours: Sequence[Ending], theirs: Sequence[Ending], better: Better) -> float | None:
-    """The share of the baseline's fall from its first loss to its last that is missing.
+def _missing_share_of_fall(
+    baseline_endings: Sequence[Ending], environment_endings: Sequence[Ending], better: Better
+) -> float | None:
+    """Return which share of the baseline's fall from first to last loss the environment lacks.
 
     None where the baseline itself learnt nothing: its loss fell by less than a tenth, or by less
     than its own runs differ.
     """
-    firsts = [run.first for run in ours if run.first is not None]
+    firsts = [run.first for run in baseline_endings if run.first is not None]
     if not firsts or better != "lower":
         return None
-    lasts = [run.last for run in ours]
+    lasts = [run.last for run in baseline_endings]
     first, last = statistics.fmean(firsts), statistics.fmean(lasts)
     fall = first - last
     if fall <= LEARNT * abs(first) or fall <= max(lasts) - min(lasts):
         return None
-    return (statistics.fmean(run.last for run in theirs) - last) / fall
+    return (statistics.fmean(run.last for run in environment_endings) - last) / fall
 
 
-def _by_draw(endings: Sequence[Ending]) -> dict[str, list[Ending]]:
-    found: dict[str, list[Ending]] = {}
-    for one in endings:
-        found.setdefault(one.draw, []).append(one)
-    return found
+def _group_by_draw(endings: Sequence[Ending]) -> dict[str, list[Ending]]:
+    endings_by_draw: dict[str, list[Ending]] = {}
+    for ending in endings:
+        endings_by_draw.setdefault(ending.draw, []).append(ending)
+    return endings_by_draw
 
 
-def _mean(runs: Sequence[Ending], is_relative: bool) -> float:
+def _mean_of_last(runs: Sequence[Ending], is_relative: bool) -> float:
     if len(runs) == 1:  # the usual case, for thousands of runs
         return _scaled(runs[0].last, is_relative)
     return statistics.fmean(_scaled(run.last, is_relative) for run in runs)
 
 
-def _apart(one: Ending, other: Ending, is_relative: bool) -> float:
-    return abs(_scaled(one.last, is_relative) - _scaled(other.last, is_relative))
+def _distance(ending: Ending, other: Ending, is_relative: bool) -> float:
+    return abs(_scaled(ending.last, is_relative) - _scaled(other.last, is_relative))
 
 
 def _scaled(value: float, is_relative: bool) -> float:

@@ -12,8 +12,8 @@ from experiments.statistics.everywhere import everywhere
 from experiments.statistics.robust import robustness
 from experiments.statistics.step_spread import RunSpread, packed
 from experiments.statistics.steps import Trained, agreement_words, losses
-from experiments.statistics.training.equivalence import Ending, alike
-from experiments.statistics.training.sentences import sentence
+from experiments.statistics.training.equivalence import Ending, compare_trainings
+from experiments.statistics.training.sentences import write_sentence
 
 NOUNS = "runs|blocks|seeds|steps|cells|configurations|comparisons|looks|repeats|values|rows|points"
 ONE_OF_MANY = re.compile(rf"(?<![\d.,] )(?<![\d.,−])\b1 ({NOUNS})\b(?! (differ|packed))")
@@ -113,7 +113,7 @@ def test_trainings(rows, known, what):
         for k, (seed, last, name) in enumerate(rows)
     ]
     better = "lower" if what == "loss" else "higher"
-    for one in alike(
+    for one in compare_trainings(
         endings,
         baseline="bare",
         environments=["bare", "box"],
@@ -121,7 +121,7 @@ def test_trainings(rows, known, what):
         better=better,
         seeds_known=known,
     ):
-        check(sentence(one))
+        check(write_sentence(one))
 
 
 @given(runs)

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.statistics.training.equivalence import Ending, Outcome, alike, decided
-from experiments.statistics.training.sentences import reason, sentence
+from experiments.statistics.training.equivalence import (
+    Ending,
+    Outcome,
+    compare_trainings,
+    decide_with_holm,
+)
+from experiments.statistics.training.sentences import explain_stamp, write_sentence
 
 TWO = ["bare", "box"]
 losses = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=6)
@@ -26,11 +31,11 @@ def of(bare, box, *, seeds=None, first=None, digests=True, **more):
         for name, runs in zip(TWO, (bare, box), strict=True)
         for k, last in enumerate(runs)
     ]
-    return alike(rows, baseline="bare", environments=TWO, **more)
+    return compare_trainings(rows, baseline="bare", environments=TWO, **more)
 
 
 def said(*args, **more):
-    return [sentence(one) for one in of(*args, **more)]
+    return [write_sentence(one) for one in of(*args, **more)]
 
 
 @given(losses, st.booleans())
@@ -65,10 +70,10 @@ def test_a_difference_that_a_seed_would_make_too_is_within_the_noise():
     (bare, found) = of(SEEDS, box)
     assert (found.outcome, found.equal, found.is_amiss) == (Outcome.WITHIN, 1, False)
     assert 0 < found.apart < 1
-    assert sentence(bare) == (
+    assert write_sentence(bare) == (
         "bare: one run of each of 5 seeds; the last loss varies by 6.2 % between them (SD)."
     )
-    assert sentence(found) == (
+    assert write_sentence(found) == (
         "box: differs from bare in 4 of 5 runs, the last loss by 2.1 % at most; 0.21 times as far "
         "as two seeds of bare (RMS): within the noise between seeds (SD 6.2 %, n = 5)."
     )
@@ -77,9 +82,10 @@ def test_a_difference_that_a_seed_would_make_too_is_within_the_noise():
 def test_a_shift_of_all_runs_is_beyond_the_noise_and_stamps():
     (_, found) = of(SEEDS, [loss * 1.2 for loss in SEEDS])
     assert (found.outcome, found.is_amiss) == (Outcome.BEYOND, True)
-    assert sentence(found).endswith("beyond the noise between seeds (SD 6.2 %, n = 5); on average "
-                                    "it is 20 % higher.")  # fmt: skip
-    assert reason(found).endswith("A run that trains otherwise is not comparable in speed.")
+    assert write_sentence(found).endswith(
+        "beyond the noise between seeds (SD 6.2 %, n = 5); on average it is 20 % higher."
+    )
+    assert explain_stamp(found).endswith("A run that trains otherwise is not comparable in speed.")
     (_, better) = of(SEEDS, [loss / 1.2 for loss in SEEDS])
     assert better.outcome is Outcome.BEYOND, "a loss that is too good is amiss too"
 
@@ -92,21 +98,23 @@ def test_one_run_far_off_is_beyond_the_noise_though_the_others_are_equal():
 def test_a_shift_that_is_sure_but_smaller_than_the_noise_is_within_it():
     (_, found) = of(SEEDS, [loss * 1.0001 for loss in SEEDS])
     assert found.outcome is Outcome.WITHIN
-    assert "the last loss by a relative 0.0001 at most; less than 0.01 times" in sentence(found)
+    assert "the last loss by a relative 0.0001 at most; less than 0.01 times" in write_sentence(
+        found
+    )
 
 
 def test_one_seed_knows_no_noise_but_a_loss_that_hardly_falls_is_worse_by_far():
     same = [1, 1, 1]
     (bare, found) = of([0.5] * 3, [0.5, 0.51, 0.5], seeds=same, first=2.3)
     assert (found.outcome, found.is_amiss) == (Outcome.UNKNOWN, False)
-    assert sentence(bare) == "bare: repeats itself to the bit in all 3 runs of one seed."
-    assert sentence(found) == (
+    assert write_sentence(bare) == "bare: repeats itself to the bit in all 3 runs of one seed."
+    assert write_sentence(found) == (
         "box: differs from bare in 1 of 3 runs, the last loss by 2 % at most. The noise between "
         "seeds is unknown: one seed."
     )
     (_, wrong) = of([0.5] * 3, [1.4] * 3, seeds=same, first=2.3)
     assert (wrong.outcome, wrong.is_amiss) == (Outcome.WORSE, True)
-    assert "Its loss fell 50 % less far than that of bare: worse by far." in sentence(wrong)
+    assert "Its loss fell 50 % less far than that of bare: worse by far." in write_sentence(wrong)
     (_, nearly) = of([0.001] * 3, [0.003] * 3, seeds=same, first=2.3)
     assert nearly.outcome is Outcome.UNKNOWN, "thrice as much of nearly nothing"
 
@@ -115,7 +123,7 @@ def test_a_baseline_that_does_not_repeat_itself_is_not_outdone_by_its_own_worst(
     same = [1, 1, 1]
     (bare, found) = of([0.5, 0.5, 1.3], [1.2, 1.2, 1.2], seeds=same, first=2.3)
     assert found.outcome is Outcome.UNKNOWN
-    assert sentence(bare) == (
+    assert write_sentence(bare) == (
         "bare: does not repeat itself; 1 of 3 runs of one seed differ from the first of the same "
         "seed, the last loss by 160 % at most."
     )
@@ -124,21 +132,23 @@ def test_a_baseline_that_does_not_repeat_itself_is_not_outdone_by_its_own_worst(
 def test_a_loss_may_be_zero_or_negative():
     (_, found) = of([-1.0, 0.0, 1.0, 0.5], [-1.0, 0.1, 1.0, 0.5])
     assert (found.outcome, found.is_relative) == (Outcome.WITHIN, False)
-    assert "the last loss by 0.1 at most" in sentence(found)
+    assert "the last loss by 0.1 at most" in write_sentence(found)
 
 
 def test_the_same_end_with_another_way_there_is_not_equal_to_the_bit():
     rows = [Ending("a", "bare", "seed 1", 0.5, digest="x"), Ending("b", "box", "seed 1", 0.5)]
-    (_, unseen) = alike(rows, baseline="bare", environments=TWO)
+    (_, unseen) = compare_trainings(rows, baseline="bare", environments=TWO)
     assert unseen.outcome is Outcome.EQUAL
     rows[1] = Ending("b", "box", "seed 1", 0.5, digest="y")
-    (_, found) = alike(rows, baseline="bare", environments=TWO)
+    (_, found) = compare_trainings(rows, baseline="bare", environments=TWO)
     assert (found.outcome, found.equal) == (Outcome.UNKNOWN, 0)
 
 
 def test_other_seeds_are_not_compared_and_unknown_ones_are_said():
     rows = [Ending("a", "bare", "seed 1", 0.5), Ending("b", "box", "seed 2", 0.5)]
-    assert [sentence(one) for one in alike(rows, baseline="bare", environments=TWO)] == [
+    assert [
+        write_sentence(one) for one in compare_trainings(rows, baseline="bare", environments=TWO)
+    ] == [
         "bare: one run of one seed, so whether it repeats itself is not known.",
         "box: no run of bare has the same seed.",
     ]
@@ -159,10 +169,10 @@ def test_an_accuracy_is_compared_in_points_and_equal_where_its_value_is():
     shares = [0.61, 0.63, 0.60, 0.62]
     (_, box) = of(shares, [0.61, 0.64, 0.60, 0.62], what="accuracy", better="higher",
                      digests=False)  # fmt: skip
-    assert "in 1 of 4 runs, the last accuracy by 1 points at most" in sentence(box)
-    assert "(SD 1.3 points, n = 4)" in sentence(box)
+    assert "in 1 of 4 runs, the last accuracy by 1 points at most" in write_sentence(box)
+    assert "(SD 1.3 points, n = 4)" in write_sentence(box)
     (_, same) = of(shares, shares, what="accuracy", better="higher", digests=False)
-    assert sentence(same) == "box: the same accuracy as bare in all 4 runs."
+    assert write_sentence(same) == "box: the same accuracy as bare in all 4 runs."
 
 
 def test_nothing_trained_is_nothing_said():
@@ -196,7 +206,7 @@ def test_the_numbers_of_repeats_say_nothing_where_seeds_are_unknown(first, secon
     (_, plain), (_, turned) = (of(*runs, seeds_known=False) for runs in ((SEEDS, TWO_FAR), orders))
     assert plain.outcome is turned.outcome is Outcome.BEYOND
     assert turned.p == pytest.approx(plain.p)
-    assert sentence(turned) == sentence(plain)
+    assert write_sentence(turned) == write_sentence(plain)
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (5, 5), (3, 10), (10, 4)])
@@ -217,11 +227,11 @@ def test_a_study_of_many_configurations_raises_no_more_false_alarms_than_one():
     alarms = 0
     for _ in range(200):
         found = [of(*draw.lognormal(0, 0.05, (2, 5)).tolist())[1] for _ in range(18)]
-        alarms += any(one.is_amiss for one in decided(found))
+        alarms += any(one.is_amiss for one in decide_with_holm(found))
     assert alarms <= 0.05 * 200
     (_, far) = of(SEEDS, [loss * 1.5 for loss in SEEDS])
     within = [of(SEEDS, [loss * 1.01 for loss in SEEDS])[1] for _ in range(17)]
-    assert decided([*within, far])[-1].outcome is Outcome.BEYOND
+    assert decide_with_holm([*within, far])[-1].outcome is Outcome.BEYOND
 
 
 def test_nothing_was_learnt_so_nothing_can_be_missed():
