@@ -1,4 +1,4 @@
-"""What two snapshots say of one another. Pure: dictionaries in, words out."""
+"""Facts from the snapshots of runs, and the differences between them. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.program_files import facts as facts_of_program
 
-# What must agree on both sides of the wall for the container to be the only difference.
+# What must agree inside and outside the container for it to be the only difference.
 # The operating system, libc and PATH may differ: they are what an image is made of.
 INSIDE_FACTS = {
     "hostname": "node",
@@ -28,56 +28,64 @@ INSIDE_FACTS = {
 
 
 def facts(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts of one snapshot that a comparison rests on, by their names in words."""
+    """Return the facts of one snapshot that a comparison rests on, by the names that pages print.
+
+    Facts that the snapshot does not know are left out.
+    """
     inside = content.get("inside") or {}
-    found = {name: _text(_at(inside, path)) for path, name in INSIDE_FACTS.items()}
+    facts_by_name = {name: _text(_value_at(inside, path)) for path, name in INSIDE_FACTS.items()}
     for gpu in inside.get("gpus") or []:
-        found[f"GPU {gpu.get('index')}"] = _text(gpu.get("uuid") or gpu.get("name"))
-    answered = [_library(one) for one in inside.get("blas_loaded") or []]
-    found["BLAS that answered"] = ", ".join(sorted(answered))
-    found["CPUs at hand"] = _text(len(inside.get("cpus") or []) or None)
+        facts_by_name[f"GPU {gpu.get('index')}"] = _text(gpu.get("uuid") or gpu.get("name"))
+    loaded_libraries = [_describe_library(library) for library in inside.get("blas_loaded") or []]
+    facts_by_name["BLAS that answered"] = ", ".join(sorted(loaded_libraries))
+    facts_by_name["CPUs at hand"] = _text(len(inside.get("cpus") or []) or None)
     for package, version in (inside.get("packages") or {}).items():
-        found[f"package {package}"] = version
+        facts_by_name[f"package {package}"] = version
     for name, value in (inside.get("tensorflow_variables") or {}).items():
-        found[f"variable {name}"] = value
-    found |= dict(facts_of_program(inside.get("program")))
-    return {name: value for name, value in found.items() if value}
+        facts_by_name[f"variable {name}"] = value
+    facts_by_name |= dict(facts_of_program(inside.get("program")))
+    return {name: value for name, value in facts_by_name.items() if value}
 
 
 def differences(
     baseline: Sequence[Mapping[str, str]], environment: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Return where the runs of two environments, by the `facts` of each, differ in more than the
-    container.
+    """Return a line for each of the `facts` in which the runs of two environments differ.
 
-    Node and GPU are facts of the run: blocks differ in them. They count only when the sets do.
+    Node and GPU differ from block to block, so the sets of all runs' values are compared.
     """
-    ours, theirs = _values(baseline), _values(environment)
-    if not ours or not theirs:
+    baseline_values, environment_values = _values_by_name(baseline), _values_by_name(environment)
+    if not baseline_values or not environment_values:
         return []
-    return list(_told(ours, theirs))
+    return list(_describe_differences(baseline_values, environment_values))
 
 
 def differing(
     first: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, str]]:
-    """Return what the other processes of a run saw otherwise than its first one: facts by name.
+    """Return, by process, the facts of a run's other processes that differ from the first one's.
 
-    What they have in common is said once, so that many processes take little room.
+    Facts in common are left out, so that many processes take little room.
     """
-    known = dict(flatten(first))
-    found = {}
+    first_facts = dict(flatten(first))
+    differing_by_process = {}
     for name, content in others.items():
-        told = dict(flatten(content))
-        odd = {path: told.get(path, "") for path in known.keys() | told.keys()}
-        odd = {path: text for path, text in sorted(odd.items()) if text != known.get(path, "")}
-        if odd:
-            found[name] = odd
-    return found
+        process_facts = dict(flatten(content))
+        differing_facts = {
+            path: process_facts.get(path, "") for path in first_facts.keys() | process_facts.keys()
+        }
+        differing_facts = {
+            path: text
+            for path, text in sorted(differing_facts.items())
+            if text != first_facts.get(path, "")
+        }
+        if differing_facts:
+            differing_by_process[name] = differing_facts
+    return differing_by_process
 
 
 def flatten(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (path, text) for every fact of a snapshot, to be searched and read in a table."""
+    """Yield (path, text) for every fact of a snapshot, for a table that can be searched."""
     if isinstance(content, Mapping):
         for key in sorted(content):
             yield from flatten(content[key], f"{prefix}.{key}" if prefix else str(key))
@@ -90,29 +98,38 @@ def flatten(content: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, _text(content)
 
 
-def _library(one: Mapping[str, Any]) -> str:
-    """Return a loaded library in words: "OpenBLAS 0.3.31 (Haswell), threads 1"."""
-    said = " ".join(str(one[key]) for key in ("name", "version") if one.get(key))
-    kernels = f" ({one['kernels']})" if one.get("kernels") else ""
-    return f"{said}{kernels}" + (f", threads {one['threads']}" if one.get("threads") else "")
+def _describe_library(library: Mapping[str, Any]) -> str:
+    """Return a loaded library as text: "OpenBLAS 0.3.31 (Haswell), threads 1"."""
+    name_and_version = " ".join(
+        str(library[key]) for key in ("name", "version") if library.get(key)
+    )
+    kernels = f" ({library['kernels']})" if library.get("kernels") else ""
+    return f"{name_and_version}{kernels}" + (
+        f", threads {library['threads']}" if library.get("threads") else ""
+    )
 
 
-def _told(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> Iterator[str]:
-    for name in sorted(ours.keys() | theirs.keys()):
-        here, there = ours.get(name, set()), theirs.get(name, set())
-        if here != there:
-            yield f"{name}: {_list(here)} on the baseline, {_list(there)} here"
+def _describe_differences(
+    baseline_values: dict[str, set[str]], environment_values: dict[str, set[str]]
+) -> Iterator[str]:
+    for name in sorted(baseline_values.keys() | environment_values.keys()):
+        on_baseline, on_environment = (
+            baseline_values.get(name, set()),
+            environment_values.get(name, set()),
+        )
+        if on_baseline != on_environment:
+            yield f"{name}: {_join(on_baseline)} on the baseline, {_join(on_environment)} here"
 
 
-def _values(runs: Sequence[Mapping[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _values_by_name(runs: Sequence[Mapping[str, str]]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
     for run in runs:
         for name, value in run.items():
-            found.setdefault(name, set()).add(value)
-    return found
+            values.setdefault(name, set()).add(value)
+    return values
 
 
-def _at(content: Mapping[str, Any], path: str) -> Any:
+def _value_at(content: Mapping[str, Any], path: str) -> Any:
     value: Any = content
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -127,5 +144,5 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _list(values: set[str]) -> str:
+def _join(values: set[str]) -> str:
     return ", ".join(sorted(values)) if values else "nothing"

@@ -249,7 +249,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
             "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
         }
         self.forecast = rules.forecast(**asked)
-        self.waiting = rules.unready(asked["environments"])
+        self.waiting = rules.describe_unready_images(asked["environments"])
         problems = rules.refusals(
             cluster=cleaned["cluster"],
             partition=cleaned.get("partition"),

@@ -144,7 +144,7 @@ def launch(experiment: Experiment, by: User) -> None:
         looks=experiment.looks,
         find_warm_up=experiment.warm_up == Experiment.WarmUp.FOUND,
     )
-    if waiting := rules.unready(
+    if waiting := rules.describe_unready_images(
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)

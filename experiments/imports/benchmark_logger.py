@@ -1,5 +1,5 @@
-"""The files of TensorFlow's BenchmarkLogger: `benchmark.log` (and `eval.log`) say what ran where,
-`metric.log` has one JSON object a line for every number."""
+"""Readers of the files of TensorFlow's BenchmarkLogger: `benchmark.log` (and `eval.log`) describe
+the run and its machine, `metric.log` has one JSON object a line for every number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ YEARS = range(2015, 2100)
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """What `benchmark.log` says of a run; whatever it leaves out is empty or None."""
+    """The content of `benchmark.log`; whatever it leaves out is empty or None."""
 
     parameters: dict[str, Any]
     machine: dict[str, Any]
@@ -40,7 +40,7 @@ class Info:
 
 @dataclass
 class Metrics:
-    """What `metric.log` says: a value for every step that was displayed, and those of the end."""
+    """The content of `metric.log`: a value for every step displayed, and the final values."""
 
     steps: array[int] = field(default_factory=lambda: array("q"))
     rates: array[float] = field(default_factory=lambda: array("d"))
@@ -89,19 +89,20 @@ def read_evaluation(path: str, lines: Iterable[Line]) -> tuple[Info | None, dict
 
 
 def _info(path: str, number: int, document: dict[str, Any]) -> Info:
-    machine = _table(path, number, document, "machine_config")
-    version = _table(path, number, document, "tensorflow_version")
+    machine = _object_at(path, number, document, "machine_config")
+    version = _object_at(path, number, document, "tensorflow_version")
     return Info(
         parameters={
-            name: _value(entry) for name, entry in _named(path, number, document, "run_parameters")
+            name: _value(entry)
+            for name, entry in _entries_at(path, number, document, "run_parameters")
         },
         machine={
             name: _plain(table.get(key))
             for name, table, key in (
-                ("cpu", _table(path, number, machine, "cpu_info"), "cpu_info"),
-                ("cpu_cores", _table(path, number, machine, "cpu_info"), "num_cores"),
-                ("gpu_model", _table(path, number, machine, "gpu_info"), "model"),
-                ("gpus_visible", _table(path, number, machine, "gpu_info"), "count"),
+                ("cpu", _object_at(path, number, machine, "cpu_info"), "cpu_info"),
+                ("cpu_cores", _object_at(path, number, machine, "cpu_info"), "num_cores"),
+                ("gpu_model", _object_at(path, number, machine, "gpu_info"), "model"),
+                ("gpus_visible", _object_at(path, number, machine, "gpu_info"), "count"),
                 ("memory_total_bytes", machine, "memory_total"),
                 ("memory_available_bytes", machine, "memory_available"),
             )
@@ -109,7 +110,9 @@ def _info(path: str, number: int, document: dict[str, Any]) -> Info:
         },
         variables={
             name: _text(entry.get("value"))
-            for name, entry in _named(path, number, document, "tensorflow_environment_variables")
+            for name, entry in _entries_at(
+                path, number, document, "tensorflow_environment_variables"
+            )
         },
         tensorflow=_text(version.get("version")),
         tensorflow_commit=_text(version.get("git_hash")),
@@ -121,58 +124,58 @@ def _info(path: str, number: int, document: dict[str, Any]) -> Info:
 def read_metrics(path: str, lines: Iterable[Line]) -> Metrics:
     """Read `metric.log`. Raises ImportProblem.
 
-    A last line without its end is what a run leaves that died while it wrote: `cut_at` says so.
+    A run that died while it wrote leaves a last line without an end: then `cut_at` is its number.
     """
-    found = Metrics()
-    for number, document in _objects(path, _kept(lines, found.tail)):
+    metrics = Metrics()
+    for number, document in _objects(path, _remember_tail(lines, metrics.tail)):
         if document is None:
-            found.cut_at = number
+            metrics.cut_at = number
             break
         name = _text(document.get("name"))
         moment = _time(path, number, document.get("timestamp"))
         if name == CUMULATED:
-            _add_step(path, number, document, found)
-            found.began_at = found.began_at or moment
-            found.stepped_at = moment or found.stepped_at
+            _add_step(path, number, document, metrics)
+            metrics.began_at = metrics.began_at or moment
+            metrics.stepped_at = moment or metrics.stepped_at
         elif name == AVERAGE:
-            if found.average is not None:
+            if metrics.average is not None:
                 raise at(path, number, f"a second {AVERAGE}; a file holds one run.")
-            found.average = _positive(path, number, document)
+            metrics.average = _positive(path, number, document)
         elif name.startswith("eval_"):
-            found.evaluation[name.removeprefix("eval_")] = _number(path, number, document)
+            metrics.evaluation[name.removeprefix("eval_")] = _number(path, number, document)
         if moment:
-            found.ended_at = moment
+            metrics.ended_at = moment
             if name in (CUMULATED, AVERAGE):
-                found.trained_at = moment
-    return found
+                metrics.trained_at = moment
+    return metrics
 
 
-def _kept(lines: Iterable[Line], tail: deque[str]) -> Iterator[Line]:
+def _remember_tail(lines: Iterable[Line], tail: deque[str]) -> Iterator[Line]:
     for line in lines:
         tail.append(clean(line.content.decode("utf-8", "replace")))
         yield line
 
 
-def _add_step(path: str, number: int, document: dict[str, Any], found: Metrics) -> None:
+def _add_step(path: str, number: int, document: dict[str, Any], metrics: Metrics) -> None:
     step = document.get("global_step")
     if isinstance(step, bool) or not isinstance(step, int) or not 0 < step < 2**31:
         raise at(path, number, f"the step is {step!r}, not a whole number from 1.")
-    if found.steps and step <= found.steps[-1]:
+    if metrics.steps and step <= metrics.steps[-1]:
         raise at(
             path,
             number,
-            f"step {step} after step {found.steps[-1]}: a file holds one run, from its start.",
+            f"step {step} after step {metrics.steps[-1]}: a file holds one run, from its start.",
         )
     loss = _loss(path, number, document)
-    if loss is not None and not abs(loss) <= LARGEST and found.diverged_at is None:
-        found.diverged_at = number
-    found.steps.append(step)
-    found.rates.append(_positive(path, number, document))
-    found.losses.append(math.nan if loss is None else loss)
+    if loss is not None and not abs(loss) <= LARGEST and metrics.diverged_at is None:
+        metrics.diverged_at = number
+    metrics.steps.append(step)
+    metrics.rates.append(_positive(path, number, document))
+    metrics.losses.append(math.nan if loss is None else loss)
 
 
 def _loss(path: str, number: int, document: dict[str, Any]) -> float | None:
-    """The loss that stands beside a speed; None if there is none."""
+    """Return the loss logged together with a speed; None if there is none."""
     for entry in document.get("extras") or []:
         if isinstance(entry, dict) and entry.get("name") == "loss":
             try:
@@ -199,7 +202,7 @@ def _objects(path: str, lines: Iterable[Line]) -> Iterator[tuple[int, dict[str, 
         yield line.number, document
 
 
-def _table(path: str, number: int, document: dict[str, Any], name: str) -> dict[str, Any]:
+def _object_at(path: str, number: int, document: dict[str, Any], name: str) -> dict[str, Any]:
     table = document.get(name)
     if table is None:
         return {}
@@ -208,7 +211,7 @@ def _table(path: str, number: int, document: dict[str, Any], name: str) -> dict[
     return table
 
 
-def _named(
+def _entries_at(
     path: str, number: int, document: dict[str, Any], key: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the entries of a list of {"name": ..., a value} by their names."""
@@ -219,12 +222,12 @@ def _named(
 
 
 def _value(entry: dict[str, Any]) -> Any:
-    """{"name": "batch_size", "long_value": 64} -> 64."""
+    """Return the value of an entry: 64 of {"name": "batch_size", "long_value": 64}."""
     return _plain(next((value for key, value in entry.items() if key.endswith("_value")), None))
 
 
 def _plain(value: Any) -> Any:
-    """A value that the database's JSON takes."""
+    """Return `value` as one that the database's JSON accepts."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -239,7 +242,7 @@ def _text(value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Return `text` as a database takes it: no NUL, no half characters, and not too long."""
+    """Return `text` as a database accepts it: no NUL, no half characters, and not too long."""
     return text[:LONGEST_TEXT].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -248,31 +251,31 @@ def _number(path: str, number: int, document: dict[str, Any]) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise at(path, number, f"{document.get('name')} is {value!r}, not a number.")
     try:
-        found = float(value)
+        parsed = float(value)
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
-        raise at(path, number, f"{document.get('name')} is {found}, not a finite number.")
-    if abs(found) > LARGEST:
-        raise at(path, number, f"{document.get('name')} is {found:g}, more than is ever measured.")
-    return found
+        parsed = math.inf
+    if not math.isfinite(parsed):
+        raise at(path, number, f"{document.get('name')} is {parsed}, not a finite number.")
+    if abs(parsed) > LARGEST:
+        raise at(path, number, f"{document.get('name')} is {parsed:g}, more than is ever measured.")
+    return parsed
 
 
 def _positive(path: str, number: int, document: dict[str, Any]) -> float:
-    found = _number(path, number, document)
-    if found <= 0:
-        raise at(path, number, f"{document.get('name')} is {found:g}; a speed is above zero.")
-    return found
+    speed = _number(path, number, document)
+    if speed <= 0:
+        raise at(path, number, f"{document.get('name')} is {speed:g}; a speed is above zero.")
+    return speed
 
 
 def _time(path: str, number: int, value: Any) -> datetime | None:
-    """A time in UTC: BenchmarkLogger writes UTC, with or without saying so."""
+    """Read a time, as UTC where it names no zone: BenchmarkLogger writes UTC."""
     if value is None:
         return None
     try:
-        found = datetime.fromisoformat(re.sub(r"Z$", "+00:00", str(value)))
+        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", str(value)))
     except ValueError:
         raise at(path, number, f"{value!r} is not a time such as 2019-03-25T10:03:36Z.") from None
-    if found.year not in YEARS:
-        raise at(path, number, f"the year {found.year} is not one in which TensorFlow ran.")
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    if moment.year not in YEARS:
+        raise at(path, number, f"the year {moment.year} is not one in which TensorFlow ran.")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Imported runs as rows: an experiment that was not launched here, beside those that were."""
+"""The rows of imported runs: an experiment that was run elsewhere, kept beside Tare's own."""
 
 from __future__ import annotations
 
@@ -65,27 +65,27 @@ def store(
     metric: str = "",
     visibility: str = Experiment.Visibility.PRIVATE,
 ) -> Experiment:
-    """Keep `logs` as an experiment, in one transaction.
+    """Save `logs` as an experiment, in one transaction.
 
     `environment` is the index of the part of the paths that names it, `source` where the logs came
     from. Raises AlreadyImported, or ImportProblem where nothing can be compared.
     """
     placed = arrange(logs.runs, environment)
-    _check(placed, baseline)
+    _check_names(placed, baseline)
     known = Experiment.objects.filter(owner=owner, import_hash=logs.sha256)
     try:
         with transaction.atomic():
             if existing := known.first():
                 raise AlreadyImported(existing)
-            cluster = _machine(machine, owner)
-            environments = _environments(cluster, placed, owner)
-            workloads = _workloads(placed, owner)
+            cluster = _get_or_create_cluster(machine, owner)
+            environments = _get_or_create_environments(cluster, placed, owner)
+            workloads = _get_or_create_workloads(placed, owner)
             experiment = Experiment.objects.create(
                 question=question,
                 cluster=cluster,
                 baseline=environments[baseline],
-                scales=sorted({one.scale for one in placed}, key=natural),
-                repeats=max(one.repeat for one in placed),
+                scales=sorted({logged.scale for logged in placed}, key=natural),
+                repeats=max(logged.repeat for logged in placed),
                 design=Experiment.Design.INDEPENDENT,
                 margin=margin,
                 primary_metric=metric,
@@ -100,7 +100,7 @@ def store(
             _create_runs(experiment, placed, environments, workloads)
             why = f"{numbers.count(len(placed), 'run')} from {source}, sha256 {logs.sha256}"
             record(experiment, "imported", why=why, by=owner)
-    except IntegrityError:  # somebody was as fast
+    except IntegrityError:  # the same logs were imported at the same moment
         if existing := known.first():
             raise AlreadyImported(existing) from None
         raise
@@ -108,7 +108,7 @@ def store(
 
 
 def forget(experiment: Experiment, by: User | None = None) -> None:
-    """Delete an imported experiment, and what only its logs had brought in.
+    """Delete an imported experiment, and all rows that only its import had created.
 
     Raises ValueError for one that was not imported: what Tare has measured stays.
     """
@@ -128,8 +128,8 @@ def forget(experiment: Experiment, by: User | None = None) -> None:
                 row.delete()
 
 
-def _check(placed: Sequence[Placed], baseline: str) -> None:
-    names = sorted({one.environment for one in placed})
+def _check_names(placed: Sequence[Placed], baseline: str) -> None:
+    names = sorted({logged.environment for logged in placed})
     if len(names) < 2:
         raise ImportProblem(f"There is one environment only, {names[0]}: nothing to compare with.")
     if len(names) > MOST_ENVIRONMENTS:
@@ -141,8 +141,8 @@ def _check(placed: Sequence[Placed], baseline: str) -> None:
             raise ImportProblem(f"{name[:40]}...: a name has at most {LONGEST_NAME} characters.")
 
 
-def _machine(name: str, owner: User) -> Cluster:
-    """Return the owner's record of the machine, new if need be; names are unique."""
+def _get_or_create_cluster(name: str, owner: User) -> Cluster:
+    """Return the owner's recorded cluster of this name, a new one if need be; names are unique."""
     base = name.strip()[: LONGEST_NAME - 10] or "imported"
     taken = {row.name: row for row in Cluster.objects.filter(name__startswith=base)}
     count, name = 1, base
@@ -151,7 +151,7 @@ def _machine(name: str, owner: User) -> Cluster:
         name = f"{base} ({count})"
     if name in taken:
         return taken[name]
-    made = Cluster.objects.create(
+    cluster = Cluster.objects.create(
         name=name,
         transport="local",
         scheduler="direct",
@@ -160,53 +160,54 @@ def _machine(name: str, owner: User) -> Cluster:
         recorded=True,
         owner=owner,
     )
-    audit.saved(owner, made, {}, why=WHY)
-    return made
+    audit.saved(owner, cluster, {}, why=WHY)
+    return cluster
 
 
-def _environments(
+def _get_or_create_environments(
     cluster: Cluster, placed: Sequence[Placed], owner: User
 ) -> dict[str, Environment]:
-    found = {row.name: row for row in cluster.environments.all()}
-    for name in sorted({one.environment for one in placed}):
-        if name not in found:
+    environments = {row.name: row for row in cluster.environments.all()}
+    for name in sorted({run.environment for run in placed}):
+        if name not in environments:
             tool = tool_of(name)
-            found[name] = Environment.objects.create(
+            environments[name] = Environment.objects.create(
                 name=name,
                 cluster=cluster,
                 recorded_tool="" if tool == "bare metal" else tool,
                 python="",
                 owner=owner,
             )
-            audit.saved(owner, found[name], {}, why=WHY)
-    return {one.environment: found[one.environment] for one in placed}
+            audit.saved(owner, environments[name], {}, why=WHY)
+    return {run.environment: environments[run.environment] for run in placed}
 
 
-def _workloads(placed: Sequence[Placed], owner: User) -> dict[str, Workload]:
-    """Return the catalogue's row for each workload: an old one if it says the same.
+def _get_or_create_workloads(placed: Sequence[Placed], owner: User) -> dict[str, Workload]:
+    """Return the catalogue's workload for each name in the logs, an existing one if it is the same.
 
-    A name that another one has gets what differs from that; a number where that is taken as well.
+    Where another workload has the name, the parameters that differ from it are added to the name;
+    a number where that name is taken too.
     """
-    wanted = {one.workload: one.run.workload for one in placed}
-    found = {}
-    for name, parameters in sorted(wanted.items()):
+    parameters_by_name = {logged.workload: logged.run.workload for logged in placed}
+    workloads = {}
+    for name, parameters in sorted(parameters_by_name.items()):
         rows = Workload.objects.filter(name__startswith=name[:LONGEST_WORKLOAD])
         taken = {row.name: row for row in rows}
-        others = {row.name for row in rows if not _is_same(row, parameters)}
+        others = {row.name for row in rows if not _has_parameters(row, parameters)}
         free = name
         if name in others:
             known = taken[name]
             alike = [known.parameters, parameters] if known.kind == KIND.kind else []
             differing = differing_parameters(alike)
             free = numbered(name_apart(name, parameters, differing), others)
-        found[name] = taken.get(free) or Workload.objects.create(
+        workloads[name] = taken.get(free) or Workload.objects.create(
             name=free, kind=KIND.kind, parameters=parameters, owner=owner
         )
-    return found
+    return workloads
 
 
-def _is_same(row: Workload, parameters: dict[str, Any]) -> bool:
-    return row.kind == KIND.kind and row.parameters == parameters
+def _has_parameters(workload: Workload, parameters: dict[str, Any]) -> bool:
+    return workload.kind == KIND.kind and workload.parameters == parameters
 
 
 def _create_runs(
@@ -216,47 +217,49 @@ def _create_runs(
     workloads: dict[str, Workload],
 ) -> None:
     """Write jobs, runs and their numbers, in the order in which the runs began."""
-    order = sorted(placed, key=lambda one: (_began(one), natural(one.run.path)))
+    order = sorted(
+        placed, key=lambda logged: (_sort_key_of_start(logged), natural(logged.run.path))
+    )
     jobs = Job.objects.bulk_create(
         (
             Job(
                 experiment=experiment,
                 cluster_id=experiment.cluster_id,
-                workload=workloads[one.workload],
-                scale=one.scale,
-                repeat=one.repeat,
+                workload=workloads[logged.workload],
+                scale=logged.scale,
+                repeat=logged.repeat,
                 block=block,
                 state=Job.State.DONE,
-                directory=one.run.path,
-                started_at=one.run.began_at,
-                ended_at=one.run.ended_at,
+                directory=logged.run.path,
+                started_at=logged.run.began_at,
+                ended_at=logged.run.ended_at,
             )
-            for block, one in enumerate(order)
+            for block, logged in enumerate(order)
         ),
         batch_size=BATCH,
     )
-    snapshots = Snapshot.objects.keep_all([one.run.snapshot for one in order])
+    snapshots = Snapshot.objects.keep_all([logged.run.snapshot for logged in order])
     runs = Run.objects.bulk_create(
         (
             Run(
                 experiment=experiment,
                 job=job,
                 workload_id=job.workload_id,
-                environment=environments[one.environment],
-                scale=one.scale,
-                repeat=one.repeat,
+                environment=environments[logged.environment],
+                scale=logged.scale,
+                repeat=logged.repeat,
                 position=0,
-                spec={"workload": {"kind": KIND.kind, "parameters": one.run.workload}},
-                state=Run.State.FAILED if one.run.reason else Run.State.SUCCEEDED,
-                reason=one.run.reason,
-                message=one.run.message,
-                began_at=one.run.began_at,
-                ended_at=one.run.ended_at,
-                output_tail=one.run.tail,
+                spec={"workload": {"kind": KIND.kind, "parameters": logged.run.workload}},
+                state=Run.State.FAILED if logged.run.reason else Run.State.SUCCEEDED,
+                reason=logged.run.reason,
+                message=logged.run.message,
+                began_at=logged.run.began_at,
+                ended_at=logged.run.ended_at,
+                output_tail=logged.run.tail,
                 snapshot=snapshot,
-                phases=one.run.phases,
+                phases=logged.run.phases,
             )
-            for job, one, snapshot in zip(jobs, order, snapshots, strict=True)
+            for job, logged, snapshot in zip(jobs, order, snapshots, strict=True)
         ),
         batch_size=BATCH,
     )
@@ -264,8 +267,8 @@ def _create_runs(
     Measurement.objects.bulk_create(
         (
             Measurement(run=run, metric=metric, value=value, unit=units[metric])
-            for run, one in zip(runs, order, strict=True)
-            for metric, value in one.run.measurements.items()
+            for run, logged in zip(runs, order, strict=True)
+            for metric, value in logged.run.measurements.items()
         ),
         batch_size=BATCH,
     )
@@ -280,10 +283,10 @@ def _create_runs(
                     steps=list(steps),
                 )
             )
-            for run, one in zip(runs, order, strict=True)
+            for run, logged in zip(runs, order, strict=True)
             for metric, unit, values, steps in (
-                ("step_time", "s", one.run.step_times, one.run.intervals),
-                ("loss", "1", one.run.losses, one.run.steps),
+                ("step_time", "s", logged.run.step_times, logged.run.intervals),
+                ("loss", "1", logged.run.losses, logged.run.steps),
             )
             # A loss that is missing or no number anywhere is no series.
             if len(values) and all(value == value for value in values)
@@ -292,6 +295,6 @@ def _create_runs(
     )
 
 
-def _began(one: Placed) -> tuple[bool, float]:
-    began = one.run.began_at
+def _sort_key_of_start(logged: Placed) -> tuple[bool, float]:
+    began = logged.run.began_at
     return began is None, began.timestamp() if began else 0.0

@@ -1,4 +1,4 @@
-"""What a cluster can run: asked by the form before anything is saved, and again by launch."""
+"""Rules for what a cluster can run: checked by the form before it is saved, and again at launch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
 
-# What a job needs beside its runs: start, snapshots, check sums.
+# Time that a job needs beside its runs: start, snapshots, check sums.
 JOB_OVERHEAD_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What an experiment will ask of the cluster, at most."""
+    """The most that an experiment will use of the cluster."""
 
     cells: int
     blocks: int
@@ -83,24 +83,24 @@ def refusals(
     looks: int = 1,
     find_warm_up: bool = False,
 ) -> dict[str, list[str]]:
-    """Return why this cannot run, by the field to mend: nothing means that it can."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    _check_places(found, cluster, partition, environments, baseline)
+    """Return the reasons why this cannot run, by the form field to correct; empty if it can."""
+    messages: defaultdict[str, list[str]] = defaultdict(list)
+    _check_cluster(messages, cluster, partition, environments, baseline)
     for workload in [row for row in workloads if row.kind not in WORKLOADS]:
-        found["workloads"].append(f"{workload} is only known from imported logs.")
+        messages["workloads"].append(f"{workload} is only known from imported logs.")
     workloads = [row for row in workloads if row.kind in WORKLOADS]
-    _check_scales(found, cluster, partition, workloads, environments, scales)
-    _check_metric(found, workloads, primary_metric)
+    _check_scales(messages, cluster, partition, workloads, environments, scales)
+    _check_metric(messages, workloads, primary_metric)
     if looks > most_looks(repeats):
-        found["looks"].append(
+        messages["looks"].append(
             f"{looks} looks need at least {looks * FEWEST} repeats: between one and the next come "
             f"{FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
         )
     if find_warm_up:
-        _check_steps(found, workloads, scales)
+        _check_steps(messages, workloads, scales)
     if not workloads:
-        found["workloads"].append("Choose at least one workload.")
+        messages["workloads"].append("Choose at least one workload.")
     if partition and workloads and environments:
         limit = partition.time_limit_minutes
         needed = forecast(
@@ -112,16 +112,16 @@ def refusals(
             cooldown_seconds=cooldown_seconds,
         ).longest_job_seconds
         if math.ceil(needed / 60) > limit:
-            found["partition"].append(
+            messages["partition"].append(
                 f"The longest job may take {math.ceil(needed / 60)} min; {partition.name} ends "
                 f"jobs after {limit} min. Shorten a workload's time limit, or choose fewer "
                 "environments or the independent design."
             )
-    return dict(found)
+    return dict(messages)
 
 
-def unready(environments: Sequence[Environment]) -> list[str]:
-    """Return which images are not yet in place, in words."""
+def describe_unready_images(environments: Sequence[Environment]) -> list[str]:
+    """Return a sentence for each environment whose image is not on the cluster yet."""
     return [
         f"{environment}: {environment.staged_image} is {environment.staged_image.state}."
         for environment in environments
@@ -129,28 +129,28 @@ def unready(environments: Sequence[Environment]) -> list[str]:
     ]
 
 
-def _check_places(
-    found: defaultdict[str, list[str]],
+def _check_cluster(
+    messages: defaultdict[str, list[str]],
     cluster: Cluster,
     partition: Partition | None,
     environments: Sequence[Environment],
     baseline: Environment | None,
 ) -> None:
     if partition is None and SCHEDULERS[cluster.scheduler].has_partitions:
-        found["partition"].append(f"Choose a partition of {cluster}.")
+        messages["partition"].append(f"Choose a partition of {cluster}.")
     if partition and partition.cluster_id != cluster.pk:
-        found["partition"].append(f"{partition.name} is no partition of {cluster}.")
+        messages["partition"].append(f"{partition.name} is no partition of {cluster}.")
     for environment in environments:
         if environment.cluster_id != cluster.pk:
-            found["environments"].append(f"{environment} is not an environment of {cluster}.")
+            messages["environments"].append(f"{environment} is not an environment of {cluster}.")
     if len(environments) < 2:
-        found["environments"].append("Choose the baseline and at least one environment more.")
+        messages["environments"].append("Choose the baseline and at least one environment more.")
     if baseline is not None and baseline not in environments:
-        found["baseline"].append("The baseline is one of the environments to be run.")
+        messages["baseline"].append("The baseline is one of the environments to be run.")
 
 
 def _check_scales(
-    found: defaultdict[str, list[str]],
+    messages: defaultdict[str, list[str]],
     cluster: Cluster,
     partition: Partition | None,
     workloads: Sequence[Workload],
@@ -158,46 +158,50 @@ def _check_scales(
     scales: Sequence[str],
 ) -> None:
     if not scales:
-        found["scales"].append("Choose at least one scale, such as 1x1: one node, one GPU.")
+        messages["scales"].append("Choose at least one scale, such as 1x1: one node, one GPU.")
     if len({str(_read_scale(scale) or scale) for scale in scales}) != len(scales):
-        found["scales"].append("Each scale is named once.")
+        messages["scales"].append("Each scale is named once.")
     for text in scales:
         try:
             scale = Scale.parse(text)
         except ValueError as error:
-            found["scales"].append(str(error))
+            messages["scales"].append(str(error))
             continue
-        found["scales"] += scale_rules.refusals(scale, cluster, partition, workloads, environments)
-    if not found["scales"]:
-        del found["scales"]
+        messages["scales"] += scale_rules.refusals(
+            scale, cluster, partition, workloads, environments
+        )
+    if not messages["scales"]:
+        del messages["scales"]
 
 
 def _check_metric(
-    found: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
+    messages: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
 ) -> None:
     for workload in workloads:
-        known = [one.name for one in WORKLOADS[workload.kind].metrics_of(workload.parameters)]
-        if metric and metric not in known:
-            found["primary_metric"].append(
-                f"{workload} does not report {metric}. It reports {', '.join(known)}."
+        reported = [one.name for one in WORKLOADS[workload.kind].metrics_of(workload.parameters)]
+        if metric and metric not in reported:
+            messages["primary_metric"].append(
+                f"{workload} does not report {metric}. It reports {', '.join(reported)}."
             )
 
 
 def _check_steps(
-    found: defaultdict[str, list[str]], workloads: Sequence[Workload], scales: Sequence[str]
+    messages: defaultdict[str, list[str]], workloads: Sequence[Workload], scales: Sequence[str]
 ) -> None:
     for scale in filter(None, map(_read_scale, scales)):
         if scale.is_packed:
-            found["warm_up"].append(
+            messages["warm_up"].append(
                 f"{scale} packs {scale.instances_per_node} instances into a run, and each settles "
                 "at a step of its own: choose the burn-in."
             )
     needed = BLOCK * FEWEST_BLOCKS
     for workload in workloads:
-        declared = {each.name: each.default for each in WORKLOADS[workload.kind].parameters}
+        declared = {
+            parameter.name: parameter.default for parameter in WORKLOADS[workload.kind].parameters
+        }
         steps = (declared | workload.parameters).get("steps")
         if steps is not None and int(steps) < needed:
-            found["warm_up"].append(
+            messages["warm_up"].append(
                 f"{workload} has {steps} steps; where it settles can be found from {needed} on."
             )
 

@@ -1,10 +1,10 @@
-"""Whether two environments hold the same software. Pure: what was read in each, compared by rows.
+"""Software parity: where the software of two environments differs. Pure functions.
 
-What is read is what `runners/payload/software.py` writes, which runs inside each environment with
-the interpreter that the runs will have. A run's snapshot has most of it too, under the same names.
+The facts come from `runners/payload/software.py`, which runs inside each environment with the
+interpreter that the runs will have. A run's snapshot has most of them too, under the same names.
 
 The operating system and its packages are not compared: they are what an image is made of. Libraries
-are compared where something is installed that uses them.
+are compared only where a package is installed that uses them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Facts = Mapping[str, Any]
 
 
 class Grade(StrEnum):
-    """How much a difference can do to the numbers."""
+    """A grade of a difference: how much it can change the measured numbers."""
 
     BLOCKING = "blocking"
     LIKELY = "likely"
@@ -33,9 +33,9 @@ GRADES = {
     Grade.COSMETIC: "no run loads it",
 }
 NONE = "none"
-"""What a side has that lacks something."""
+"""Stands for the version of something that is not installed."""
 
-# What computes, and what makes it compute: names of packages, PEP 503.
+# Packages that compute, and those that they compute with; names as in PEP 503.
 FRAMEWORKS = re.compile(
     r"tensorflow(-.*)?|tf-.*|keras|torch(-.*|vision|audio)?|pytorch.*|triton|jax(lib)?|jax-.*"
     r"|mxnet.*|horovod|cupy.*|numpy|scipy|numba|llvmlite|mkl(-.*)?|intel-openmp|scipy-openblas.*"
@@ -46,8 +46,8 @@ TOOLS = re.compile(
     r"|pip-tools|certifi|pytest.*|pluggy|iniconfig|coverage|ruff|mypy.*|black|flake8|ipython.*"
     r"|jupyter.*|notebook|tensorboard.*|python-apt|distro-info|unattended-upgrades|ssh-import-id"
 )
-# A library -> the packages that use it.
-USERS = {
+# Library -> the packages that use it.
+USED_BY = {
     "CUDA": re.compile(
         r"tensorflow(-gpu|-rocm)?|tf-nightly|torch|pytorch|jaxlib|jax-cuda.*|cupy.*|mxnet.*"
     ),
@@ -55,22 +55,25 @@ USERS = {
     "BLAS": re.compile(r"numpy|scipy"),
 }
 LIBRARIES = {"CUDA": "CUDA", "cuDNN": "CUDA", "NCCL": "CUDA", "MPI": "MPI", "BLAS": "BLAS"}
-# Of Python's `configure`: folders and names, which change no number.
-PLACES = re.compile(
+# Options of Python's `configure` that name folders or files: they change no number.
+FOLDER_OPTIONS = re.compile(
     r"--?(prefix|exec[-_]prefix|.*dir|build|host|target|with-ensurepip|with-wheel-pkg-dir"
     r"|program-suffix|cache-file|srcdir|with-openssl)(=.*)?"
 )
-FOLDERS = re.compile(r"-f(file|debug|macro)-prefix-map=\S+|(-[LI]|-Wl,-rpath[,=]|-isystem ?)/\S*")
+FOLDERS_IN_FLAGS = re.compile(
+    r"-f(file|debug|macro)-prefix-map=\S+|(-[LI]|-Wl,-rpath[,=]|-isystem ?)/\S*"
+)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One row of the passport: what each side has of one thing."""
+    """One row of a parity report: what the baseline has of one thing, and what the environment."""
 
     what: str
     here: str
     """On the baseline."""
     there: str
+    """In the environment."""
     grade: Grade
 
     @property
@@ -83,32 +86,32 @@ class Difference:
 
 
 def differences(baseline: Facts, environment: Facts) -> list[Difference]:
-    """Return where two environments differ, the gravest first; empty if they hold the same."""
+    """Return the differences between two environments' software, the gravest first."""
     return sorted(
         (
-            *_python(baseline, environment),
-            *_packages(baseline, environment),
-            *_libraries(baseline, environment),
-            *_builds(baseline, environment),
+            *_compare_python(baseline, environment),
+            *_compare_packages(baseline, environment),
+            *_compare_libraries(baseline, environment),
+            *_compare_builds(baseline, environment),
         ),
         key=lambda row: (list(Grade).index(row.grade), row.what),
     )
 
 
 def counts(rows: Iterable[Difference]) -> dict[Grade, int]:
-    """Return how many there are of each grade, of those that there are."""
-    found = [row.grade for row in rows]
-    return {grade: found.count(grade) for grade in Grade if grade in found}
+    """Return the number of differences by grade, without grades that do not occur."""
+    grades = [row.grade for row in rows]
+    return {grade: grades.count(grade) for grade in Grade if grade in grades}
 
 
 def packages(facts: Facts) -> dict[str, str]:
-    """Return version by name, spelled as PEP 503 has it."""
+    """Return the version of each Python package by its name as PEP 503 spells it."""
     listed = facts.get("packages") or {}
     return {re.sub(r"[-_.]+", "-", name).lower(): str(version) for name, version in listed.items()}
 
 
 def libraries(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield the libraries that were found, and what frameworks were built with, by their names."""
+    """Yield (name, text) of each library, and of what each framework was built with."""
     for library in LIBRARIES:
         yield library, _text(facts.get(library.lower()))
     for name, build in sorted((facts.get("builds") or {}).items()):
@@ -121,57 +124,94 @@ def grade_of_package(name: str) -> Grade:
     return Grade.COSMETIC if TOOLS.fullmatch(name) else Grade.LIKELY
 
 
-def _python(baseline: Facts, environment: Facts) -> Iterator[Difference]:
-    ours, theirs = baseline.get("python") or {}, environment.get("python") or {}
+def _compare_python(baseline: Facts, environment: Facts) -> Iterator[Difference]:
+    baseline_python, environment_python = (
+        baseline.get("python") or {},
+        environment.get("python") or {},
+    )
     for key, what in (("version", "Python"), ("implementation", "Python’s implementation")):
-        yield from _row(what, ours.get(key), theirs.get(key), Grade.BLOCKING)
-    yield from _row(
+        yield from _compare_value(
+            what, baseline_python.get(key), environment_python.get(key), Grade.BLOCKING
+        )
+    yield from _compare_value(
         "architecture", baseline.get("machine"), environment.get("machine"), Grade.BLOCKING
     )
-    yield from _row("Python’s compiler", ours.get("compiler"), theirs.get("compiler"), Grade.LIKELY)
-    if "build_flags" in ours and "build_flags" in theirs:
-        here, there = _flags(ours["build_flags"]), _flags(theirs["build_flags"])
-        only_here, only_there = " ".join(sorted(here - there)), " ".join(sorted(there - here))
-        yield from _row("Python’s build flags", only_here, only_there, Grade.LIKELY)
+    yield from _compare_value(
+        "Python’s compiler",
+        baseline_python.get("compiler"),
+        environment_python.get("compiler"),
+        Grade.LIKELY,
+    )
+    if "build_flags" in baseline_python and "build_flags" in environment_python:
+        baseline_flags, environment_flags = (
+            _flags(baseline_python["build_flags"]),
+            _flags(environment_python["build_flags"]),
+        )
+        only_here, only_there = (
+            " ".join(sorted(baseline_flags - environment_flags)),
+            " ".join(sorted(environment_flags - baseline_flags)),
+        )
+        yield from _compare_value("Python’s build flags", only_here, only_there, Grade.LIKELY)
 
 
-def _packages(baseline: Facts, environment: Facts) -> Iterator[Difference]:
-    ours, theirs = packages(baseline), packages(environment)
-    for name in ours.keys() | theirs.keys():
-        yield from _row(name, ours.get(name), theirs.get(name), grade_of_package(name))
+def _compare_packages(baseline: Facts, environment: Facts) -> Iterator[Difference]:
+    baseline_versions, environment_versions = packages(baseline), packages(environment)
+    for name in baseline_versions.keys() | environment_versions.keys():
+        yield from _compare_value(
+            name,
+            baseline_versions.get(name),
+            environment_versions.get(name),
+            grade_of_package(name),
+        )
 
 
-def _libraries(baseline: Facts, environment: Facts) -> Iterator[Difference]:
+def _compare_libraries(baseline: Facts, environment: Facts) -> Iterator[Difference]:
     installed = packages(baseline).keys() | packages(environment).keys()
     for library, kind in LIBRARIES.items():
-        if any(USERS[kind].fullmatch(name) for name in installed):
+        if any(USED_BY[kind].fullmatch(name) for name in installed):
             key = library.lower()
-            yield from _row(library, baseline.get(key), environment.get(key), Grade.BLOCKING)
+            yield from _compare_value(
+                library, baseline.get(key), environment.get(key), Grade.BLOCKING
+            )
 
 
-def _builds(baseline: Facts, environment: Facts) -> Iterator[Difference]:
-    """Where both have a framework: what each was built with, as far as its files tell it."""
-    ours, theirs = baseline.get("builds") or {}, environment.get("builds") or {}
-    for name in ours.keys() & theirs.keys():
-        for key in ours[name].keys() | theirs[name].keys():
-            here, there = ours[name].get(key), theirs[name].get(key)
-            yield from _row(f"{name}’s build: {key}", here, there, Grade.LIKELY)
+def _compare_builds(baseline: Facts, environment: Facts) -> Iterator[Difference]:
+    """Compare what frameworks were built with, where both environments have the framework."""
+    baseline_builds, environment_builds = (
+        baseline.get("builds") or {},
+        environment.get("builds") or {},
+    )
+    for name in baseline_builds.keys() & environment_builds.keys():
+        for key in baseline_builds[name].keys() | environment_builds[name].keys():
+            baseline_value, environment_value = (
+                baseline_builds[name].get(key),
+                environment_builds[name].get(key),
+            )
+            yield from _compare_value(
+                f"{name}’s build: {key}", baseline_value, environment_value, Grade.LIKELY
+            )
 
 
-def _row(what: str, here: Any, there: Any, grade: Grade) -> Iterator[Difference]:
-    ours, theirs = _text(here), _text(there)
-    if ours != theirs:
-        yield Difference(what, ours or NONE, theirs or NONE, grade)
+def _compare_value(
+    what: str, baseline_value: Any, environment_value: Any, grade: Grade
+) -> Iterator[Difference]:
+    baseline_text, environment_text = _text(baseline_value), _text(environment_value)
+    if baseline_text != environment_text:
+        yield Difference(what, baseline_text or NONE, environment_text or NONE, grade)
 
 
 def _flags(text: str) -> set[str]:
-    """The options of `configure` that can change what Python computes, or how fast."""
+    """Return the options of `configure` that can change what Python computes, or how fast."""
     try:
-        words = shlex.split(text)
+        options = shlex.split(text)
     except ValueError:
-        words = text.split()
-    kept = [" ".join(FOLDERS.sub("", word).split()) for word in words]
-    return {word for word in kept if word and not word.endswith("=") and not PLACES.fullmatch(word)}
+        options = text.split()
+    cleaned = [" ".join(FOLDERS_IN_FLAGS.sub("", option).split()) for option in options]
+    return {
+        option
+        for option in cleaned
+        if option and not option.endswith("=") and not FOLDER_OPTIONS.fullmatch(option)
+    }
 
 
 def _text(value: Any) -> str:
