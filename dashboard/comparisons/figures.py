@@ -28,7 +28,7 @@ from experiments.comparisons import Comparison, Group
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
 from experiments.statistics import numbers
-from experiments.statistics.steps import Losses, agreement_words
+from experiments.statistics.steps import Losses, describe_agreements
 
 FOREST = (
     "Thin line: {} interval. Thick line: {} interval. Shaded: the margin; equivalent where the "
@@ -231,7 +231,7 @@ def loss_words(found: Inside, baseline: str) -> list[str]:
     """Return what the losses of equal seeds say of each environment."""
     if found.losses.curves and not found.losses.agreements:
         return [UNKNOWN_SEEDS]
-    return agreement_words(found.losses.agreements, baseline=baseline)
+    return describe_agreements(found.losses.agreements, baseline=baseline)
 
 
 def quantile_words(found: Inside) -> list[tuple[str, list[str]]]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
-from experiments.statistics.everywhere import Everywhere, everywhere
+from experiments.statistics.everywhere import Everywhere, summarise_environments
 from experiments.statistics.training.equivalence import TrainingComparison
 from experiments.statistics.values import ALPHA
 
@@ -99,7 +99,7 @@ class Comparison:
     @cached_property
     def everywhere(self) -> list[Everywhere]:
         """Return the result of all groups together for each environment; empty for one group."""
-        return everywhere(self.pairs)
+        return summarise_environments(self.pairs)
 
     @property
     def alpha(self) -> float:

@@ -26,9 +26,9 @@ from experiments.statistics.steps import (
     Losses,
     Tail,
     Trained,
-    losses,
+    compare_losses,
+    pool_steps,
     read_array,
-    tail,
 )
 
 STEP_TIME, LOSS, ACCURACY, ACCURACY_TIME = "step_time", "loss", "accuracy", "accuracy_time"
@@ -131,7 +131,7 @@ def _pool_tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail
         "warm_up",
     )
     for name, runs in groupby(steps.iterator(chunk_size=CHUNK), key=itemgetter(0)):
-        environment_tail = tail(
+        environment_tail = pool_steps(
             name,
             (
                 read_array(array)[
@@ -154,7 +154,9 @@ def _read_losses(experiment: Experiment, rows: QuerySet[Series], runs: int, long
         Trained(uid, name, seed, read_array(array), steps)
         for uid, name, seed, array, steps in series.iterator(chunk_size=CHUNK)
     )
-    return losses(trained, environments=_environment_names(experiment), runs=runs, steps=longest)
+    return compare_losses(
+        trained, environments=_environment_names(experiment), runs=runs, steps=longest
+    )
 
 
 def _read_others(
@@ -179,7 +181,9 @@ def _read_others(
             Trained(uid, name, None, read_array(array), steps)
             for _, _, uid, name, array, steps in series
         )
-        yield Other(metric, unit, losses(drawn, environments=names, runs=runs, steps=longest))
+        yield Other(
+            metric, unit, compare_losses(drawn, environments=names, runs=runs, steps=longest)
+        )
 
 
 def _environment_names(experiment: Experiment) -> list[str]:

@@ -1,4 +1,4 @@
-"""What all cells together say about one environment: an intersection, and a geometric mean."""
+"""Summary of one environment over all configurations: equivalence in all, and a geometric mean."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ EXCLUDED = " Runs were excluded after verdicts could be read; each comparison sa
 
 @dataclass(frozen=True, kw_only=True)
 class Everywhere:
-    """One environment against the baseline in all cells of a question.
+    """One environment against the baseline in all configurations (cells) of an experiment.
 
     "Equivalent in all cells" holds if it holds in each: an intersection-union test, whose p is the
     largest and needs no correction. The geometric mean of the ratios takes the cells as
-    independent; its standard error and degrees of freedom are Satterthwaite's. Where the ratios
-    plainly differ (Welch's F at 5 %, and by more than the margin) there is none.
+    independent; its standard error and degrees of freedom are Satterthwaite's. There is no mean
+    where the ratios plainly differ (Welch's F at 5 %, and by more than the margin).
     """
 
     baseline: str
@@ -26,15 +26,15 @@ class Everywhere:
     margin: float
     cells: int
     better: Better
-    """Of `geometric_mean_ratio`: cells of the other direction enter it by their inverse."""
+    """Direction of `geometric_mean_ratio`: cells of the other one enter it by their inverse."""
     equivalent_in_all: bool
     largest_p_equivalence: float
     smallest_ratio: float
     largest_ratio: float
     p_same_ratio: float
-    """Of "the ratio is the same in all cells", by Welch's F."""
+    """The p of "the ratio is the same in all cells", by Welch's F."""
     ratios_differ: bool
-    """Whether they plainly do: then there is no mean, and all that follows but `alpha` is None."""
+    """If the ratios plainly differ there is no mean: all that follows but `alpha` is None."""
     alpha: float
     """The level at which the cells were decided."""
     geometric_mean_ratio: float | None = None
@@ -44,12 +44,12 @@ class Everywhere:
     ci95: Interval | None = None
     ci90: Interval | None = None
     ci_difference: Interval | None = None
-    """At the level `alpha`, like the next one; as of a `Pair`."""
+    """At the level `alpha`, like `ci_equivalence`; both as in a `Pair`."""
     ci_equivalence: Interval | None = None
     p_difference: float | None = None
     p_equivalence: float | None = None
     excluded_after_verdict: bool = False
-    """Whether any of the pairs lacks runs that were excluded when its verdict could be read."""
+    """True if any of the pairs lacks runs that were excluded after its verdict could be read."""
 
     @property
     def ratio(self) -> float | None:
@@ -57,14 +57,14 @@ class Everywhere:
 
     @property
     def cost(self) -> float | None:
-        """How much longer the jobs take on the mean, as a fraction."""
+        """Return how much longer the jobs take on the mean, as a fraction."""
         if self.ratio is None:
             return None
         return (self.ratio if self.better == "lower" else 1 / self.ratio) - 1
 
     @property
     def claim(self) -> str:
-        """Whether equivalence is shown in all cells, in words that a page may print bold."""
+        """Return the sentence's first part: whether equivalence is shown in all cells."""
         verb = "is" if self.equivalent_in_all else "is not shown to be"
         return (
             f"{self.environment} {verb} equivalent to {self.baseline} within "
@@ -74,7 +74,7 @@ class Everywhere:
 
     @property
     def evidence(self) -> str:
-        """What the claim rests on, and the size of the mean difference."""
+        """Return the sentence's second part: the p of the claim, and the mean ratio."""
         if self.ratios_differ:
             mean = (
                 f"The ratios differ, from {numbers.ratio(self.smallest_ratio)} to "
@@ -97,12 +97,12 @@ class Everywhere:
         return self.claim + self.evidence
 
 
-def everywhere(pairs: Sequence[Pair]) -> list[Everywhere]:
-    """Return one for each environment with two cells or more, an inference in every one of them."""
-    return list(_everywhere(pairs))
+def summarise_environments(pairs: Sequence[Pair]) -> list[Everywhere]:
+    """Return a summary of each environment that has two cells or more, all with an inference."""
+    return list(_summaries(pairs))
 
 
-def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
+def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
     for name in dict.fromkeys(pair.environment for pair in pairs):
         cells = [pair for pair in pairs if pair.environment == name]
         estimates = [estimate for pair in cells if (estimate := _estimate(pair))]
@@ -111,10 +111,10 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
         better: Better = "higher" if {pair.better for pair in cells} == {"higher"} else "lower"
         signs = [1 if pair.better == better else -1 for pair in cells]
         alpha, margin = cells[0].alpha, cells[0].margin
-        ratios = [math.exp(s * one.log_ratio) for s, one in zip(signs, estimates, strict=True)]
+        ratios = [math.exp(s * estimate.log_ratio) for s, one in zip(signs, estimates, strict=True)]
         p_same = p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
-        found = Everywhere(
+        summary = Everywhere(
             baseline=cells[0].baseline,
             environment=name,
             margin=margin,
@@ -130,23 +130,23 @@ def _everywhere(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
             excluded_after_verdict=any(pair.before for pair in cells),
         )
         if not differ:
-            found = _with_mean(found, _geometric_mean(estimates, signs))
-        yield found
+            summary = _with_mean(summary, _geometric_mean(estimates, signs))
+        yield summary
 
 
-def _with_mean(found: Everywhere, mean: Estimate) -> Everywhere:
+def _with_mean(summary: Everywhere, mean: Estimate) -> Everywhere:
     return replace(
-        found,
+        summary,
         geometric_mean_ratio=mean.ratio,
         log_ratio=mean.log_ratio,
         log_se=mean.se,
         df=mean.df,
         ci95=mean.interval(0.95),
         ci90=mean.interval(0.90),
-        ci_difference=mean.interval(1 - found.alpha),
-        ci_equivalence=mean.interval(1 - 2 * found.alpha),
+        ci_difference=mean.interval(1 - summary.alpha),
+        ci_equivalence=mean.interval(1 - 2 * summary.alpha),
         p_difference=mean.p_difference,
-        p_equivalence=mean.p_equivalence(found.margin),
+        p_equivalence=mean.p_equivalence(summary.margin),
     )
 
 
@@ -158,15 +158,15 @@ def p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
     """
     from scipy.special import fdtrc  # lazily, as in estimates
 
-    logs = [sign * one.log_ratio for sign, one in zip(signs, estimates, strict=True)]
+    logs = [sign * estimate.log_ratio for sign, estimate in zip(signs, estimates, strict=True)]
     # Relative to the smallest, so that tiny standard errors do not overflow.
-    least = min(one.se for one in estimates)
-    weights = [(least / one.se) ** 2 for one in estimates]
+    least = min(estimate.se for estimate in estimates)
+    weights = [(least / estimate.se) ** 2 for estimate in estimates]
     total, groups = math.fsum(weights), len(estimates)
     centre = math.fsum(w * log for w, log in zip(weights, logs, strict=True)) / total
     between = math.fsum(w * (log - centre) ** 2 for w, log in zip(weights, logs, strict=True))
     doubt = math.fsum(
-        (1 - w / total) ** 2 / one.df for w, one in zip(weights, estimates, strict=True)
+        (1 - w / total) ** 2 / estimate.df for w, estimate in zip(weights, estimates, strict=True)
     )
     scale = 1 + 2 * (groups - 2) / (groups**2 - 1) * doubt
     f = between / least**2 / (groups - 1) / scale
@@ -174,9 +174,9 @@ def p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
 
 
 def _estimate(pair: Pair) -> Estimate | None:
-    """A pair as a single arm with its own degrees of freedom; None without an inference.
+    """Return a pair as a single arm with its own degrees of freedom; None without an inference.
 
-    Over such arms Satterthwaite's formula gives what it gives over the arms of all pairs.
+    Satterthwaite's formula gives the same over such arms as over the arms of all pairs.
     """
     if pair.ratio is None or pair.log_se is None or pair.df is None:
         return None
@@ -184,10 +184,12 @@ def _estimate(pair: Pair) -> Estimate | None:
 
 
 def _geometric_mean(estimates: Sequence[Estimate], signs: Sequence[int]) -> Estimate:
-    """Of the ratios of independent cells; a sign of -1 takes a ratio's inverse."""
+    """Return the mean of the ratios of independent cells; a sign of -1 takes a ratio's inverse."""
     cells = len(estimates)
-    logs = (sign * one.log_ratio for sign, one in zip(signs, estimates, strict=True))
+    logs = (sign * estimate.log_ratio for sign, estimate in zip(signs, estimates, strict=True))
     return Estimate(
         math.fsum(logs) / cells,
-        tuple(Arm(arm.variance / cells**2, arm.n) for one in estimates for arm in one.arms),
+        tuple(
+            Arm(arm.variance / cells**2, arm.n) for estimate in estimates for arm in estimate.arms
+        ),
     )

@@ -1,4 +1,4 @@
-"""What the steps inside runs look like: for the eye, never for a test.
+"""Distributions and curves of the steps inside runs: for figures, never for a test.
 
 Steps of one run resemble each other, and runs differ; so pooled steps show tails, and loss curves
 show whether two environments compute the same. The verdict comes from whole runs.
@@ -22,26 +22,26 @@ DIGITS = 9
 """Significant digits of a drawn value: all that single precision has."""
 
 
-def read_array(sent: bytes | memoryview) -> Any:
-    """The numbers of a one-dimensional `float8[]` as PostgreSQL's `array_send` gives it.
+def read_array(array_bytes: bytes | memoryview) -> Any:
+    """Return a one-dimensional `float8[]`, as PostgreSQL's `array_send` sends it, as numpy array.
 
-    20 bytes of head (12 if it is empty), then 4 bytes of length and 8 of number for each; as
-    numpy's array of float64. ValueError where any number is NULL.
+    The head has 20 bytes (12 if the array is empty); then come 4 bytes of length and 8 of float64
+    for each number. ValueError where any number is NULL.
     """
     import numpy as np  # lazily: pages without steps do without
 
-    if int.from_bytes(sent[4:8], "big"):
+    if int.from_bytes(array_bytes[4:8], "big"):
         raise ValueError("The array holds NULL.")
     elements = np.dtype([("length", ">i4"), ("value", ">f8")])
-    return np.frombuffer(sent[20:], elements)["value"].astype(np.float64)
+    return np.frombuffer(array_bytes[20:], elements)["value"].astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Tail:
-    """The steps of an environment's runs, pooled: which share of them took at least how long.
+    """The pooled steps of an environment's runs: the share of steps that took at least so long.
 
     `shares` falls from 1 (the shortest step) to 1 / steps (the longest); every point is a step
-    that was measured.
+    that was measured. `values` are in the unit of the runs.
     """
 
     environment: str
@@ -56,19 +56,19 @@ class Tail:
 QUANTILES = (0.5, 0.95, 0.99, 0.999, 1.0)
 
 
-def tail(environment: str, runs: Iterable[Sequence[float]]) -> Tail | None:
-    """The empirical distribution of all steps of `runs`, each run a list; None without steps."""
+def pool_steps(environment: str, runs: Iterable[Sequence[float]]) -> Tail | None:
+    """Return the empirical distribution of all steps of `runs`; None without steps."""
     import numpy as np
 
-    kept = [np.asarray(run, dtype=np.float64) for run in runs if len(run)]
-    if not kept:
+    run_arrays = [np.asarray(run, dtype=np.float64) for run in runs if len(run)]
+    if not run_arrays:
         return None
-    longest_first = np.sort(np.concatenate(kept))[::-1]
+    longest_first = np.sort(np.concatenate(run_arrays))[::-1]
     count = len(longest_first)
     ranks = np.unique(np.geomspace(1, count, MOST_RANKS).round().astype(int))[::-1]
     return Tail(
         environment=environment,
-        runs=len(kept),
+        runs=len(run_arrays),
         steps=count,
         values=[_rounded(value) for value in longest_first[ranks - 1]],
         shares=[_rounded(share) for share in ranks / count],
@@ -91,12 +91,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trained:
-    """One run as it is read: its seed and its losses, step by step."""
+    """One run as it is read from the database: its seed and its losses, step by step."""
 
     run: str
     environment: str
     seed: Any
-    """None where nobody knows it: then the run is not compared."""
+    """None where it is unknown: then the run is not compared."""
     losses: Sequence[float]
     places: Sequence[int] | None = None
     """The step of each loss; None: every step has one."""
@@ -114,7 +114,7 @@ class Agreement:
     largest: float = 0.0
     """The largest relative difference at any step of any run."""
     seeds: int = 0
-    """Of the baseline: how many it has a run of."""
+    """The number of the baseline's seeds; 0 for other environments."""
 
 
 @dataclass(frozen=True)
@@ -127,114 +127,122 @@ class Losses:
     steps: int = 0
 
 
-def losses(
+def compare_losses(
     rows: Iterable[Trained], *, environments: Sequence[str], runs: int, steps: int
 ) -> Losses:
-    """Thin out, take medians, and compare to the bit runs of the same seed.
+    """Return the loss curves to draw, their medians, and whether runs of a seed agree to the bit.
 
-    `environments` has the baseline first. The first run of it with a seed is what the others of
-    that seed are compared with; so its runs have to come before those of the other environments.
+    `environments` has the baseline first. The baseline's first run with a seed is the reference
+    for the others of that seed; so its runs have to come before those of other environments.
     Runs that logged other steps than the first run have their curve, but no part in a median.
-    `runs` and `steps` (the longest run) say how much is coming: of each run only the steps that
-    are drawn are kept, and of the baseline one whole run a seed.
+    `runs` and `steps` (of the longest run) are known beforehand, so that only the steps that are
+    drawn are kept of each run, and one whole run a seed of the baseline.
     """
     import numpy as np
 
-    each = min(steps, max(FEWEST_STEPS, MOST_POINTS // max(runs, 1)))
-    drawn = np.unique(np.linspace(0, max(steps - 1, 0), each).round().astype(int))
+    drawn_per_run = min(steps, max(FEWEST_STEPS, MOST_POINTS // max(runs, 1)))
+    drawn = np.unique(np.linspace(0, max(steps - 1, 0), drawn_per_run).round().astype(int))
     references: dict[Any, Any] = {}
-    found: dict[str, Agreement] = {}
-    kept: dict[str, list[Any]] = {}
+    agreement_by_name: dict[str, Agreement] = {}
+    curves_by_environment: dict[str, list[Any]] = {}
     curves = []
     first: Any = None
     for row in rows:
         values = np.asarray(row.losses, dtype=np.float64)
         places = np.arange(1, len(values) + 1) if row.places is None else np.asarray(row.places)
-        agreement = found.setdefault(row.environment, Agreement(row.environment))
+        agreement = agreement_by_name.setdefault(row.environment, Agreement(row.environment))
         if row.seed is None:
             pass
         elif row.environment == environments[0] and row.seed not in references:
             references[row.seed] = values
             agreement.seeds += 1
         elif row.seed in references:
-            _compare(agreement, references[row.seed], values)
-        at = drawn[drawn < len(values)]
-        y = [_rounded(value) for value in values[at]]
-        curves.append(Curve(row.environment, places[at].tolist(), y, row.run))
-        if first is None or (len(places) > len(first) and _alike(places, first)):
+            _add_run(agreement, references[row.seed], values)
+        drawn_of_run = drawn[drawn < len(values)]
+        y = [_rounded(value) for value in values[drawn_of_run]]
+        curves.append(Curve(row.environment, places[drawn_of_run].tolist(), y, row.run))
+        if first is None or (len(places) > len(first) and _has_same_steps(places, first)):
             first = places
-        if _alike(places, first):
+        if _has_same_steps(places, first):
             padded = np.full(len(drawn), np.nan)
-            padded[: len(at)] = values[at]
-            kept.setdefault(row.environment, []).append(padded)
+            padded[: len(drawn_of_run)] = values[drawn_of_run]
+            curves_by_environment.setdefault(row.environment, []).append(padded)
     medians = []
-    for name in sorted(kept, key=list(environments).index):
-        table = np.array(kept[name])
-        some = ~np.isnan(table).all(axis=0)
-        middle = np.nanmedian(table[:, some], axis=0)
-        x = first[drawn[some]].tolist()
+    for name in sorted(curves_by_environment, key=list(environments).index):
+        table = np.array(curves_by_environment[name])
+        has_value = ~np.isnan(table).all(axis=0)
+        middle = np.nanmedian(table[:, has_value], axis=0)
+        x = first[drawn[has_value]].tolist()
         medians.append(Curve(name, x, [_rounded(value) for value in middle]))
-    agreements = [found[name] for name in environments if name in found] if references else []
+    agreements = (
+        [agreement_by_name[name] for name in environments if name in agreement_by_name]
+        if references
+        else []
+    )
     return Losses(curves, medians, agreements, len(drawn), steps)
 
 
-def agreement_words(agreements: Sequence[Agreement], *, baseline: str) -> list[str]:
-    """A sentence for each environment, the baseline's own repeatability first."""
-    words = []
-    for one in agreements:
-        own = one.environment == baseline
+def describe_agreements(agreements: Sequence[Agreement], *, baseline: str) -> list[str]:
+    """Return a sentence for each environment, the one about the baseline's repeatability first."""
+    sentences = []
+    for agreement in agreements:
+        own = agreement.environment == baseline
         other = "its first run" if own else baseline
-        if own and not one.runs:
-            which = "this seed" if one.seeds == 1 else f"each of {one.seeds} seeds"
-            words.append(
+        if own and not agreement.runs:
+            which = "this seed" if agreement.seeds == 1 else f"each of {agreement.seeds} seeds"
+            sentences.append(
                 f"{baseline} has one run of {which}: whether it repeats itself to the bit is "
                 "not known."
             )
-        elif not one.runs:
-            words.append(f"{one.environment}: no run of {baseline} has the same seed.")
-        elif one.equal == one.runs:
-            words.append(
-                f"{one.environment}: equal to {other} to the bit in {_all(one.runs, own)}."
+        elif not agreement.runs:
+            sentences.append(f"{agreement.environment}: no run of {baseline} has the same seed.")
+        elif agreement.equal == agreement.runs:
+            sentences.append(
+                f"{agreement.environment}: equal to {other} to the bit in "
+                f"{_count_all(agreement.runs, own)}."
             )
         else:
-            some = f"{one.runs - one.equal} of {one.runs}{' other' * own} runs"
-            differs = f"in {some if one.equal else _all(one.runs, own)}"
-            words.append(
-                f"{one.environment}: differs from {other} {differs}, first at step "
-                f"{one.first_step}; the largest relative difference is {one.largest:.2g}."
-                if one.first_step is not None
-                else f"{one.environment}: equal to {other} as far as both go, but {differs} the "
-                "number of steps differs."
+            some = f"{agreement.runs - agreement.equal} of {agreement.runs}{' other' * own} runs"
+            differs = f"in {some if agreement.equal else _count_all(agreement.runs, own)}"
+            sentences.append(
+                f"{agreement.environment}: differs from {other} {differs}, first at step "
+                f"{agreement.first_step}; the largest relative difference is "
+                f"{agreement.largest:.2g}."
+                if agreement.first_step is not None
+                else f"{agreement.environment}: equal to {other} as far as both go, but {differs} "
+                "the number of steps differs."
             )
-    return words
+    return sentences
 
 
-def _all(runs: int, other: bool) -> str:
+def _count_all(runs: int, other: bool) -> str:
     run = "other run" if other else "run"
     return f"its only {run}" if runs == 1 else numbers.all_of(runs, run)
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two arrays of steps are the same as far as both go."""
-    both = min(len(one), len(other))
-    return bool((one[:both] == other[:both]).all())
+def _has_same_steps(steps: Any, other: Any) -> bool:
+    """Return whether two arrays of steps are the same as far as both go."""
+    both = min(len(steps), len(other))
+    return bool((steps[:both] == other[:both]).all())
 
 
-def _compare(agreement: Agreement, reference: Any, values: Any) -> None:
-    """Add one run. Both are arrays of losses; what only one has does not count as a step."""
+def _add_run(agreement: Agreement, reference: Any, values: Any) -> None:
+    """Add one run to `agreement`. Both are arrays of losses, compared as far as both go."""
     import numpy as np
 
     both = min(len(reference), len(values))
-    ours, theirs = reference[:both], values[:both]
+    reference_losses, run_losses = reference[:both], values[:both]
     agreement.runs += 1
-    differing = np.flatnonzero(ours != theirs)
+    differing = np.flatnonzero(reference_losses != run_losses)
     if not len(differing):
         agreement.equal += len(reference) == len(values)
         return
     step = int(differing[0]) + 1
     agreement.first_step = min(step, agreement.first_step or step)
-    one, other = ours[differing], theirs[differing]
-    relative = np.abs(one - other) / np.maximum(np.abs(one), np.abs(other))
+    reference_part, run_part = reference_losses[differing], run_losses[differing]
+    relative = np.abs(reference_part - run_part) / np.maximum(
+        np.abs(reference_part), np.abs(run_part)
+    )
     agreement.largest = max(agreement.largest, float(relative.max()))
 
 

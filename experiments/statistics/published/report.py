@@ -1,4 +1,4 @@
-"""What a published table's comparisons say, as text and as JSON's values."""
+"""The comparisons of a published table as text, and as values for JSON."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.statistics import numbers
-from experiments.statistics.everywhere import everywhere
+from experiments.statistics.everywhere import summarise_environments
 from experiments.statistics.published.compare import Compared
 
 HEADINGS = (
@@ -23,25 +23,28 @@ HEADINGS = (
 
 
 def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
-    """A table, the sentence and reservations of each comparison, and what all cells say.
+    """Return a table, the sentence and stamps of each comparison, and the summary of all cells.
 
-    `left_out` says which rows have no part in it, and why.
+    `left_out` has a sentence for rows that are not compared; they come last.
     """
     labels = list(compared[0].cell)
-    lines = [[*labels, *HEADINGS], *([*one.cell.values(), *_fields(one)] for one in compared)]
+    lines = [
+        [*labels, *HEADINGS],
+        *([*comparison.cell.values(), *_fields(comparison)] for comparison in compared),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
         "  ".join(field.ljust(width) for field, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
-    for one in compared:
-        where = ", ".join(f"{name} {value}" for name, value in one.cell.items())
-        text += ["", f"{where}: {one.pair.sentence}" if where else one.pair.sentence]
+    for comparison in compared:
+        where = ", ".join(f"{name} {value}" for name, value in comparison.cell.items())
+        text += ["", f"{where}: {comparison.pair.sentence}" if where else comparison.pair.sentence]
         text += [
             f"  {stamp}: {reason}"
-            for stamp, reason in zip(one.pair.stamps, one.pair.reasons, strict=True)
+            for stamp, reason in zip(comparison.pair.stamps, comparison.pair.reasons, strict=True)
         ]
-    for summary in everywhere([one.pair for one in compared]):
+    for summary in summarise_environments([comparison.pair for comparison in compared]):
         text += ["", summary.sentence]
     if left_out:
         text += ["", *left_out]
@@ -49,16 +52,19 @@ def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
 
 
 def as_json(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> dict[str, Any]:
-    """Every number, unrounded. Whatever cannot be inferred is None."""
+    """Return every number, unrounded. Whatever cannot be inferred is None."""
     return {
-        "comparisons": [_values(one) for one in compared],
-        "all_cells": [asdict(summary) for summary in everywhere([one.pair for one in compared])],
+        "comparisons": [_values(comparison) for comparison in compared],
+        "all_cells": [
+            asdict(summary)
+            for summary in summarise_environments([comparison.pair for comparison in compared])
+        ],
         "left_out": list(left_out),
     }
 
 
-def _fields(one: Compared) -> list[str]:
-    pair = one.pair
+def _fields(comparison: Compared) -> list[str]:
+    pair = comparison.pair
     return [
         pair.environment,
         numbers.ratio(pair.ratio, pair.ci95),
@@ -79,17 +85,17 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return f"[{low}, {high}]"
 
 
-def _values(one: Compared) -> dict[str, Any]:
-    pair = asdict(one.pair)
+def _values(comparison: Compared) -> dict[str, Any]:
+    pair = asdict(comparison.pair)
     del pair["claim"], pair["evidence"], pair["reasons"], pair["software"], pair["before"]
     return {
-        "cell": one.cell,
-        "rows": one.rows,
+        "cell": comparison.cell,
+        "rows": comparison.rows,
         **pair,
-        "log_ratio": None if one.pair.ratio is None else math.log(one.pair.ratio),
-        "sentence": one.pair.sentence,
+        "log_ratio": None if comparison.pair.ratio is None else math.log(comparison.pair.ratio),
+        "sentence": comparison.pair.sentence,
         "stamps": [
             {"stamp": stamp, "reason": reason}
-            for stamp, reason in zip(one.pair.stamps, one.pair.reasons, strict=True)
+            for stamp, reason in zip(comparison.pair.stamps, comparison.pair.reasons, strict=True)
         ],
     }

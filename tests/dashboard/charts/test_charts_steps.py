@@ -6,14 +6,14 @@ import plotly.graph_objects as go
 import pytest
 
 from dashboard.charts import COLOURS, accuracy_curves, loss_curves, tails
-from experiments.statistics.steps import Curve, tail
+from experiments.statistics.steps import Curve, pool_steps
 
 MARKS = {"bare metal": 0, "Apptainer": 1}
 STEPS = [0.020, 0.021, 0.022, 0.030]
 
 
 def found(environment="bare metal", runs=(STEPS,)):
-    return tail(environment, runs)
+    return pool_steps(environment, runs)
 
 
 def curves(names=("bare metal", "Apptainer"), n=2):

@@ -11,7 +11,7 @@ from scipy.stats import chi2, ttest_ind
 
 from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import paired, unpaired
-from experiments.statistics.everywhere import everywhere, p_same_ratio
+from experiments.statistics.everywhere import p_same_ratio, summarise_environments
 from experiments.statistics.values import Sample, Verdict
 
 BARE, BOX = [10.0, 10.1, 9.9, 10.05, 10.0], [10.05, 10.15, 9.95, 10.1, 10.0]
@@ -37,7 +37,7 @@ def pair(bare, box, *, better="lower", margin=0.02, environment="box"):
 
 def test_equivalent_in_all_cells_is_the_largest_p_without_a_correction():
     cells = [pair(BARE, BOX), pair(BARE, [value * 1.01 for value in BOX])]
-    (one,) = everywhere(cells)
+    (one,) = summarise_environments(cells)
     assert one.largest_p_equivalence == max(cell.p_equivalence for cell in cells)
     assert one.equivalent_in_all is all(cell.verdict is Verdict.EQUIVALENT for cell in cells)
     assert one.equivalent_in_all is (one.largest_p_equivalence < 0.05)
@@ -51,7 +51,7 @@ runs = st.lists(st.floats(9, 11), min_size=3, max_size=6, unique=True)
 @given(st.lists(st.tuples(runs, runs), min_size=2, max_size=4))
 def test_pairs_give_what_all_their_arms_would(cells):
     """Satterthwaite's degrees of freedom of degrees of freedom are those of all variances."""
-    (one,) = everywhere([pair(bare, box, margin=9) for bare, box in cells])
+    (one,) = summarise_environments([pair(bare, box, margin=9) for bare, box in cells])
     estimates = [
         unpaired([math.log(v) for v in bare], [math.log(v) for v in box]) for bare, box in cells
     ]
@@ -65,27 +65,27 @@ def test_pairs_give_what_all_their_arms_would(cells):
 def test_a_throughput_among_times_enters_by_its_inverse():
     time = pair(BARE, BOX)
     rate = pair([1 / v for v in BARE], [1 / v for v in BOX], better="higher")
-    (mixed,), (times,) = everywhere([time, rate]), everywhere([time, time])
+    (mixed,), (times,) = summarise_environments([time, rate]), summarise_environments([time, time])
     assert mixed.better == "lower"
     assert mixed.geometric_mean_ratio == pytest.approx(times.geometric_mean_ratio)
     assert mixed.ci95 == pytest.approx(times.ci95)
-    (rates,) = everywhere([rate, rate])
+    (rates,) = summarise_environments([rate, rate])
     assert rates.better == "higher"
     assert rates.geometric_mean_ratio == pytest.approx(1 / times.geometric_mean_ratio)
 
 
 def test_one_cell_or_a_cell_without_inference_has_no_summary():
-    assert everywhere([pair(BARE, BOX)]) == []
-    assert everywhere([pair(BARE, BOX), pair([10.0], [10.1])]) == []
+    assert summarise_environments([pair(BARE, BOX)]) == []
+    assert summarise_environments([pair(BARE, BOX), pair([10.0], [10.1])]) == []
     two = [pair(BARE, BOX), pair(BARE, BOX, environment="other")]
-    assert everywhere(two) == []
-    assert [one.environment for one in everywhere(two * 2)] == ["box", "other"]
+    assert summarise_environments(two) == []
+    assert [one.environment for one in summarise_environments(two * 2)] == ["box", "other"]
 
 
 def test_ratios_that_plainly_differ_have_no_mean():
     """Slower with one model and faster with another is nothing on average that anybody pays."""
     cells = [pair(BARE, [value * ratio for value in BOX]) for ratio in (0.6, 1.0, 1.5)]
-    (one,) = everywhere(cells)
+    (one,) = summarise_environments(cells)
     assert one.ratios_differ
     assert one.p_same_ratio < 1e-6
     assert (one.ratio, one.cost, one.ci95, one.p_difference) == (None, None, None, None)
@@ -96,7 +96,7 @@ def test_ratios_that_plainly_differ_have_no_mean():
 
 def test_ratios_that_differ_by_less_than_the_margin_have_one():
     near = [pair(BARE, [v * 1.0 for v in BARE[::-1]]), pair(BARE, [v * 1.015 for v in BARE[::-1]])]
-    (one,) = everywhere(near)
+    (one,) = summarise_environments(near)
     assert one.p_same_ratio < 0.05
     assert not one.ratios_differ
     assert one.ratio == pytest.approx(1.0075, abs=0.001)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.statistics import Sample, Verdict, compare, compare_points, numbers
-from experiments.statistics.everywhere import everywhere
+from experiments.statistics.everywhere import summarise_environments
 from experiments.statistics.robust import robustness
 from experiments.statistics.step_spread import RunSpread, packed
-from experiments.statistics.steps import Trained, agreement_words, losses
+from experiments.statistics.steps import Trained, compare_losses, describe_agreements
 from experiments.statistics.training.equivalence import Ending, compare_trainings
 from experiments.statistics.training.sentences import write_sentence
 
@@ -95,7 +95,7 @@ def test_a_throughput_is_faster_by_what_its_ratio_says():
 @given(st.lists(st.tuples(logs, st.floats(-0.5, 0.5)), min_size=2, max_size=3), directions)
 def test_all_configurations(cells, better):
     found = [compared(p, 1, 1, paired=True, better=better, shift=shift)[0] for p, shift in cells]
-    for one in everywhere(found):
+    for one in summarise_environments(found):
         check(one.sentence)
 
 
@@ -127,8 +127,8 @@ def test_trainings(rows, known, what):
 @given(runs)
 def test_steps(rows):
     trained = [Trained(f"r{k}", n, seed, [5.0, last]) for k, (seed, last, n) in enumerate(rows)]
-    found = losses(trained, environments=["bare", "box"], runs=len(rows), steps=2)
-    for words in agreement_words(found.agreements, baseline="bare"):
+    found = compare_losses(trained, environments=["bare", "box"], runs=len(rows), steps=2)
+    for words in describe_agreements(found.agreements, baseline="bare"):
         check(words)
 
 

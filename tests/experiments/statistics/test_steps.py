@@ -9,10 +9,10 @@ from experiments.statistics.steps import (
     MOST_POINTS,
     MOST_RANKS,
     Trained,
-    agreement_words,
-    losses,
+    compare_losses,
+    describe_agreements,
+    pool_steps,
     read_array,
-    tail,
 )
 
 TWO = ["bare", "box"]
@@ -20,7 +20,7 @@ TWO = ["bare", "box"]
 
 @given(st.lists(st.lists(st.floats(1e-6, 1e6), max_size=50), max_size=5))
 def test_every_point_of_a_tail_is_a_measured_step_and_its_share_is_exact(runs):
-    found = tail("bare", runs)
+    found = pool_steps("bare", runs)
     steps = sorted(step for run in runs for step in run)
     if not steps:
         assert found is None
@@ -38,7 +38,7 @@ def test_every_point_of_a_tail_is_a_measured_step_and_its_share_is_exact(runs):
 
 def test_a_million_steps_are_few_points_with_the_rarest_all_among_them():
     steps = np.random.default_rng(1).lognormal(size=(100, 10_000))
-    found = tail("bare", steps)
+    found = pool_steps("bare", steps)
     assert len(found.values) <= MOST_RANKS
     assert found.values[-10:] == pytest.approx(np.sort(steps, axis=None)[-10:].tolist(), rel=1e-8)
 
@@ -55,11 +55,11 @@ def of(bare, box, seeds=(1, 1)):
         for number, values in enumerate(runs)
     ]
     steps = max((len(row.losses) for row in rows), default=0)
-    return losses(rows, environments=TWO, runs=len(rows), steps=steps)
+    return compare_losses(rows, environments=TWO, runs=len(rows), steps=steps)
 
 
 def said(bare, box, seeds=(1, 1)):
-    return agreement_words(of(bare, box, seeds).agreements, baseline="bare")
+    return describe_agreements(of(bare, box, seeds).agreements, baseline="bare")
 
 
 def test_equal_to_the_bit():
@@ -87,8 +87,8 @@ def test_one_run_of_each_seed_is_compared_with_its_own():
         for name in TWO
         for seed in (1, 2)
     ]
-    found = losses(rows, environments=TWO, runs=4, steps=2)
-    words = agreement_words(found.agreements, baseline="bare")
+    found = compare_losses(rows, environments=TWO, runs=4, steps=2)
+    words = describe_agreements(found.agreements, baseline="bare")
     assert words[0].startswith("bare has one run of each of 2 seeds: whether it repeats itself")
     assert words[1].startswith("box: differs from bare in both runs, first at step 2;")
 
@@ -141,7 +141,7 @@ def test_a_logged_loss_stands_at_its_step_and_other_steps_have_no_median():
         Trained("b", "bare", None, [4.0, 2.0, 1.0], [10, 20, 30]),
         Trained("c", "bare", None, [9.0], [15]),
     ]
-    found = losses(rows, environments=TWO, runs=3, steps=3)
+    found = compare_losses(rows, environments=TWO, runs=3, steps=3)
     assert [list(curve.x) for curve in found.curves] == [[10, 20], [10, 20, 30], [15]]
     (median,) = found.medians
     assert (list(median.x), list(median.y)) == ([10, 20, 30], [3.5, 2.0, 1.0])
