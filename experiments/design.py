@@ -17,7 +17,7 @@ Environment = TypeVar("Environment", bound=Hashable)
 
 
 LAUNCHERS = ("srun", "mpirun")
-"""What can start several processes of one run, on one node or more."""
+"""Commands that can start several processes of one run, on one node or more."""
 WRITTEN = re.compile(
     rf"(\d{{1,6}})[x×](\d{{1,6}})(?:[x×](\d{{1,6}}))?(?:[ ]+({'|'.join(LAUNCHERS)}))?", re.ASCII
 )
@@ -25,7 +25,7 @@ WRITTEN = re.compile(
 
 @dataclass(frozen=True, order=True)
 class Scale:
-    """Nodes x GPUs per node (x instances of the program per node), and what starts it there.
+    """The size of a run: nodes x GPUs per node (x instances per node), and the launcher.
 
     Without a launcher the job script starts the program itself: one process, or as many instances
     at once.
@@ -45,13 +45,13 @@ class Scale:
     @classmethod
     def parse(cls, text: str) -> "Scale":
         """Read "1x2" (1 node, 2 GPUs), "2x4 srun" (with a launcher) or "1x4x4" (4 instances)."""
-        found = WRITTEN.fullmatch(text.strip())
-        if not found:
+        match = WRITTEN.fullmatch(text.strip())
+        if not match:
             raise ValueError(
                 f"{text!r} is no scale: write nodes x GPUs per node, such as 1x2, or 2x4 srun with "
                 "a launcher, or 1x4x4 with instances."
             )
-        nodes, gpus, instances, launcher = found.groups()
+        nodes, gpus, instances, launcher = match.groups()
         return cls(int(nodes), int(gpus), int(instances or 1), launcher or "")
 
     def __str__(self) -> str:
@@ -62,12 +62,12 @@ class Scale:
 
     @property
     def gpus(self) -> int:
-        """All GPUs of one run, those of all its instances together."""
+        """Return the number of GPUs of one run, of all its instances together."""
         return self.nodes * self.gpus_per_node
 
     @property
     def is_packed(self) -> bool:
-        """Whether several instances of the program run at once, each with GPUs of its own."""
+        """Return whether several instances of the program run at once, each with its own GPUs."""
         return self.instances_per_node > 1
 
     @property
@@ -77,7 +77,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class PlannedBlock(Generic[Workload, Environment]):
-    """One submission: the runs of one block in their order, or a single run (independent)."""
+    """One job: the runs of one block in their order, or a single run (independent design)."""
 
     index: int
     workload: Workload
@@ -87,7 +87,7 @@ class PlannedBlock(Generic[Workload, Environment]):
 
 
 def draw_seed() -> int:
-    """A seed nobody chose, small enough for a 32-bit column."""
+    """Return a random seed, small enough for a 32-bit column."""
     return secrets.randbits(31)
 
 
@@ -100,7 +100,9 @@ def plan(
     *,
     paired: bool = True,
 ) -> list[PlannedBlock[Workload, Environment]]:
-    """Every cell exactly `repeats` times; `index` and `repeat` count from 0 and 1.
+    """Return the blocks of runs: every cell `repeats` times, in the order in which to run them.
+
+    `index` counts from 0, `repeat` from 1.
 
     Repeat 1 of all cells comes first, in random order, then repeat 2 in another random order, and
     so on (randomised multiple interleaved trials: Abedi & Brecht, ICPE'17): drift over days falls
@@ -123,7 +125,7 @@ def plan(
     blocks: list[PlannedBlock[Workload, Environment]] = []
     for repeat in range(1, repeats + 1):
         members: list[tuple[Environment, ...]] = (
-            [tuple(environments)] if paired else [(one,) for one in environments]
+            [tuple(environments)] if paired else [(environment,) for environment in environments]
         )
         trial = [(w, s, m) for w in workloads for s in scales for m in members]
         order.shuffle(trial)
@@ -135,7 +137,10 @@ def plan(
 
 
 def content_hash(definition: Mapping[str, object]) -> str:
-    """SHA-256 (hex) of a definition's canonical JSON: sorted keys, no spaces, UTF-8, no NaN."""
+    """Return the SHA-256 (hex) of a definition's canonical JSON.
+
+    Canonical: sorted keys, no spaces, UTF-8, no NaN.
+    """
     text = json.dumps(
         definition, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

@@ -16,7 +16,7 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import changeable_among, may_add
 from experiments.images.search import packages_found
 from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
-from experiments.planning.workloads import settings
+from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
 TABS = ("images", "workloads", "environments")
@@ -70,7 +70,7 @@ def _workloads(request: Request) -> dict[str, Any]:
     rows = visible.filter(name__icontains=asked.words).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
     found = listing(request, rows, sorts=sorts, default="name")
-    told = {row.pk: settings(row).differing for row in found.page}
+    told = {row.pk: describe_settings(row).differing for row in found.page}
     return {"listing": found, "filter": asked, "launchable": WORKLOADS, "differing": told}
 
 

@@ -22,7 +22,7 @@ from experiments.execution.further_attempts import MAY_CHANGE, attempts_of
 from experiments.images import store
 from experiments.models import Cluster, Experiment, Run, RunFile
 from experiments.planning.interim import stage_of
-from experiments.planning.workloads import run_with
+from experiments.planning.workloads import describe_parameters
 
 MOST_TRACES, FIRST_TRACES = 4, 2
 """Series that are seen at once; of more, the first ones, and the others by who opens them."""
@@ -67,7 +67,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "experiment": row.experiment,
         "mark": mark,
         "words": words,
-        "parameters": run_with(row.spec.get("workload", {})),
+        "parameters": describe_parameters(row.spec.get("workload", {})),
         "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
         "measurements": measurements(row),
         "phases": phases(row),

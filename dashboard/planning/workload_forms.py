@@ -13,7 +13,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.sharing import Sharing
 from experiments.models import User, Workload
-from experiments.planning.workloads import in_words, label, limits
+from experiments.planning.workloads import describe_limits, format_value, label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
 from runners.workloads.parameters import join_arguments
 
@@ -127,12 +127,12 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
         told = "Words as a shell takes them apart." if parameter.type == "words" else ""
         words = " ".join(filter(None, (parameter.help, told, _if_empty(parameter))))
         return forms.CharField(initial=shown, strip=False, help_text=words, **named)
-    said = limits(parameter)
+    said = describe_limits(parameter)
     bounds = f"{said[:1].upper()}{said[1:]}; " if said else ""
     return forms.CharField(
         initial=value,
         max_length=40,
-        help_text=f"{parameter.help} {bounds}{in_words(parameter.default)} if left empty.",
+        help_text=f"{parameter.help} {bounds}{format_value(parameter.default)} if left empty.",
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         **named,
     )
@@ -140,7 +140,7 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
 
 def _if_empty(parameter: Parameter) -> str:
     """What an empty field means, where that is not simply nothing."""
-    return f"If left empty: {in_words(parameter.default)}." if parameter.default else ""
+    return f"If left empty: {format_value(parameter.default)}." if parameter.default else ""
 
 
 class KindForm(Styled, forms.Form):

@@ -62,7 +62,7 @@ def workload(request: Request, pk: int) -> HttpResponse:
     context = {
         "workload": row,
         "kind": kind,
-        "settings": workloads.settings(row),
+        "settings": workloads.describe_settings(row),
         "metrics": kind.metrics_of(row.parameters),
         "primary": kind.primary_of(row.parameters),
         "uses": environments.uses(row, request.user),

@@ -11,7 +11,7 @@ from dashboard.planning.experiment_forms import cluster_for
 from dashboard.typed_requests import whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
-from experiments.presets.making import candidates, chosen_at_first, make_draft, refusals
+from experiments.presets.making import candidates, make_draft, refusals, select_ready
 from runners.workloads import ParameterError
 
 WORDS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
@@ -43,7 +43,7 @@ class PresetForm(Styled, forms.Form):
         known = Environment.objects.filter(pk__in=[one.environment.pk for one in self.candidates])
         self._choose("environments").queryset = known
         self._choose("baseline").queryset = known
-        self.at_first, self.bare = chosen_at_first(self.candidates)
+        self.at_first, self.bare = select_ready(self.candidates)
         self.initial = {
             "cluster": self.chosen_cluster and self.chosen_cluster.pk,
             "size": LAPTOP,

@@ -1,4 +1,4 @@
-"""Parameters of workloads, in words."""
+"""Filters that print parameters of workloads as text."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from experiments.planning import workloads
 
 register = template.Library()
 
-register.filter("in_words", workloads.in_words)
-register.filter("limits", workloads.limits)
+register.filter("in_words", workloads.format_value)
+register.filter("limits", workloads.describe_limits)

@@ -14,8 +14,8 @@ from experiments.statistics.step_spread import (
     Ratio,
     RunSpread,
     Steady,
-    packed,
-    steadiness,
+    compare_packed,
+    compare_spreads,
 )
 
 MEAN, SD, TAIL = "step_time", "step_time_sd", "tail_ratio"
@@ -84,7 +84,7 @@ def steadiness_of(comparison: ExperimentComparison) -> Steadiness:
     runs = _read_runs(comparison, judged[-1].repeats or comparison.experiment.repeats)
     names, is_paired = comparison.environments, comparison.paired
     groups = [
-        SteadyGroup(*place, steadiness(spreads, environments=names, paired=is_paired))
+        SteadyGroup(*place, compare_spreads(spreads, environments=names, paired=is_paired))
         for place, spreads in runs.items()
     ]
     return Steadiness(groups, list(_packed_groups(runs, names)))
@@ -142,7 +142,7 @@ def _packed_groups(
         alone_scale = alone_of(scale) if scale else None
         if not scale or not alone_scale or (workload, alone_scale) not in runs:
             continue
-        packed_environments = packed(
+        packed_environments = compare_packed(
             runs[workload, alone_scale],
             packed_runs,
             environments=environments,

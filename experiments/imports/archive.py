@@ -27,25 +27,25 @@ EXTENDED_HEADERS = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
 LARGEST_READ = 8 * MEGABYTE
-"""A zip's list of members is read at once; no list within the limits is larger."""
+"""Bytes: a zip's list of members is read at once; no list within the limits is larger."""
 
 
 def files(source: Path | BinaryIO, *, limits: Limits = LIMITS) -> Iterator[File]:
-    """Yield the plain files of a folder, a zip, a tar or a tar.gz, whatever it is called.
+    """Yield the plain files of a folder, a zip, a tar or a tar.gz, whatever its name.
 
-    Folders are walked in order; archives in theirs. Raises ImportProblem for what cannot be
-    trusted, is damaged or passes a limit.
+    Files of a folder come by their names, those of an archive in its order. Raises ImportProblem
+    for what cannot be trusted, is damaged or exceeds a limit.
     """
     if isinstance(source, Path) and source.is_dir():
-        yield from _of_folder(source, limits)
+        yield from _files_of_folder(source, limits)
     elif isinstance(source, Path):
         with source.open("rb") as stream:
-            yield from _of_archive(stream, limits)
+            yield from _files_of_archive(stream, limits)
     else:
-        yield from _of_archive(source, limits)
+        yield from _files_of_archive(source, limits)
 
 
-def _of_folder(root: Path, limits: Limits) -> Iterator[File]:
+def _files_of_folder(root: Path, limits: Limits) -> Iterator[File]:
     meter = Meter(limits)
     for folder, names, entries in os.walk(root):
         names.sort()
@@ -62,7 +62,7 @@ def _of_folder(root: Path, limits: Limits) -> Iterator[File]:
                 yield File(shown, stream.read, meter)
 
 
-def _of_archive(stream: BinaryIO, limits: Limits) -> Iterator[File]:
+def _files_of_archive(stream: BinaryIO, limits: Limits) -> Iterator[File]:
     size = stream.seek(0, os.SEEK_END)
     if size > limits.archive_bytes:
         raise ImportProblem(
@@ -74,12 +74,12 @@ def _of_archive(stream: BinaryIO, limits: Limits) -> Iterator[File]:
     meter = Meter(limits, size)
     try:
         if begin.startswith(b"PK"):
-            yield from _of_zip(stream, meter)
+            yield from _files_of_zip(stream, meter)
         elif begin.startswith(b"\x1f\x8b"):
             with gzip.GzipFile(fileobj=stream, mode="rb") as plain:
-                yield from _of_tar(plain, meter)
+                yield from _files_of_tar(plain, meter)
         elif begin[257:262] == b"ustar":
-            yield from _of_tar(stream, meter)
+            yield from _files_of_tar(stream, meter)
         else:
             raise ImportProblem("This is neither a zip, a tar nor a tar.gz.")
     except ImportProblem:
@@ -104,7 +104,7 @@ class _Bounded:
         return self._stream.read(LARGEST_READ if count < 0 else count)
 
 
-def _of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
+def _files_of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
     with zipfile.ZipFile(_Bounded(stream)) as archive:
         members = archive.infolist()
         for member in members:
@@ -131,18 +131,18 @@ def _of_zip(stream: BinaryIO, meter: Meter) -> Iterator[File]:
 class _TarInfo(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _TarInfo:
-        """Read a header; refuse what the tar reader would take into memory or make up."""
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in EXTENDED_HEADERS:
-            if found.size > MOST_EXTENDED_HEADER:
+        """Read a header. Raises ImportProblem if the tar reader could not handle it safely."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in EXTENDED_HEADERS:
+            if header.size > MOST_EXTENDED_HEADER:
                 raise ImportProblem("A header of the tar is larger than any name.")
-        elif found.type not in tarfile.SUPPORTED_TYPES or found.type == tarfile.GNUTYPE_SPARSE:
-            raise ImportProblem(f"{found.name!r} is neither a plain file nor a folder.")
-        return found
+        elif header.type not in tarfile.SUPPORTED_TYPES or header.type == tarfile.GNUTYPE_SPARSE:
+            raise ImportProblem(f"{header.name!r} is neither a plain file nor a folder.")
+        return header
 
 
 class _Metered:
-    """A tar's bytes as they come out of the decompressor."""
+    """A stream that counts a tar's bytes as they come out of the decompressor."""
 
     def __init__(self, stream: BinaryIO | gzip.GzipFile, meter: Meter) -> None:
         self._stream = stream
@@ -157,11 +157,11 @@ class _Metered:
 
     @property
     def has_end(self) -> bool:
-        """Whether the two empty blocks that end a tar have come."""
+        """Return whether the two empty blocks that end a tar have been read."""
         return self._end == bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _of_tar(stream: BinaryIO | gzip.GzipFile, meter: Meter) -> Iterator[File]:
+def _files_of_tar(stream: BinaryIO | gzip.GzipFile, meter: Meter) -> Iterator[File]:
     metered = _Metered(stream, meter)
     seen: set[str] = set()
     with tarfile.open(fileobj=metered, mode="r|", tarinfo=_TarInfo) as archive:  # type: ignore[call-overload]
@@ -196,7 +196,7 @@ def _check_kind(path: str, *, plain: bool, link: bool) -> None:
 
 
 def _check_path(path: str) -> None:
-    """Refuse a name that leads out of the archive or that nobody could read."""
+    """Raise ImportProblem for a path that leads out of the archive or cannot be shown."""
     parts = path.rstrip("/").split("/")
     if path.startswith("/") or "\\" in path or ".." in parts or path[1:2] == ":":
         raise ImportProblem(f"{path!r} leads out of the archive, or is no path that Tare reads.")

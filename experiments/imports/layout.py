@@ -1,4 +1,4 @@
-"""Which part of a run's path is its environment, its configuration and its repeat.
+"""The parts of a run's path that name its environment, its configuration and its repeat.
 
 Names are only names: model, batch size and GPUs come from the logs themselves.
 """
@@ -29,7 +29,7 @@ TOOLS = {
 }
 MOST_ENVIRONMENTS = 30
 MOST_REPEATS = 1000
-"""A larger number is a date, not a repeat."""
+"""A number larger than this is a date, not a repeat."""
 LONGEST_LABEL, LONGEST_VALUE, LONGEST_WORKLOAD = 70, 20, 90
 """Characters of a workload's name; a number may follow."""
 LENGTH = "length"
@@ -50,7 +50,7 @@ class Position:
 
     @property
     def counts(self) -> bool:
-        """Whether it is the number of a repeat."""
+        """Return whether it is the number of a repeat."""
         return all(REPEAT.fullmatch(value) for value in self.values)
 
     @property
@@ -60,7 +60,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Placed:
-    """A run in its cell. Runs with the same `workload` and scale are compared."""
+    """A run in its configuration: runs with the same `workload` and scale are compared."""
 
     run: LoggedRun
     environment: str
@@ -70,9 +70,9 @@ class Placed:
 
 
 def tool_of(name: str) -> str:
-    """Return the container tool that `name` speaks of."""
+    """Return the container tool that is mentioned in `name`, such as a folder's."""
     return next(
-        (tool for tool, words in TOOLS.items() if re.search(words, name, re.IGNORECASE)),
+        (tool for tool, pattern in TOOLS.items() if re.search(pattern, name, re.IGNORECASE)),
         UNKNOWN_TOOL,
     )
 
@@ -87,23 +87,26 @@ def positions(runs: Sequence[LoggedRun]) -> list[Position]:
     return [Position(index, tuple(sorted(set(column)))) for index, column in enumerate(columns)]
 
 
-def choices(found: Sequence[Position]) -> list[Position]:
-    """Return the parts that can be the environment: at least two values, and not a crowd."""
-    return [position for position in found if 1 < len(position.values) <= MOST_ENVIRONMENTS]
+def choices(path_positions: Sequence[Position]) -> list[Position]:
+    """Return the parts that can name the environment: at least two values, and not too many."""
+    return [
+        position for position in path_positions if 1 < len(position.values) <= MOST_ENVIRONMENTS
+    ]
 
 
-def suggested(found: Sequence[Position]) -> Position | None:
+def suggested(path_positions: Sequence[Position]) -> Position | None:
     """Return the part that is most likely the environment; None if none can be."""
-    named = [position for position in choices(found) if not position.counts]
-    return next(iter([*(one for one in named if one.names_tools), *named]), None)
+    named = [position for position in choices(path_positions) if not position.counts]
+    return next(iter([*(part for part in named if part.names_tools), *named]), None)
 
 
 def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
-    """Put each run into its cell; `environment` is the index of the part that names it.
+    """Return each run with its environment, workload, scale and repeat, in the order of `runs`.
 
-    Repeats keep the numbers of their folders where these are numbers, each once a cell; else they
-    are counted in the order of their paths. Workloads are called by the configuration's folder,
-    without the number of GPUs; whatever differs in the logged parameters is another workload.
+    `environment` is the index of the part that names the environment. Repeats keep the numbers of
+    their folders if these are numbers, each once in a configuration; else they are counted in the
+    order of their paths. A workload's name is that of the configuration's folder without the
+    number of GPUs; runs with other logged parameters have another workload.
     """
     parts = _parts(runs)
     last = len(parts[0]) - 1 if parts else 0
@@ -141,7 +144,7 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 
 def _parts(runs: Sequence[LoggedRun]) -> list[list[str]]:
-    """Return the runs' paths in parts, without what they all begin with."""
+    """Return the runs' paths in parts, without the folders that they all share."""
     paths = [list(run.parts) for run in runs]
     for run in runs:
         if len(run.parts) != len(runs[0].parts):
@@ -157,9 +160,9 @@ def _parts(runs: Sequence[LoggedRun]) -> list[list[str]]:
 
 
 def _names(labels: Sequence[str], workloads: Sequence[dict[str, Any]]) -> list[str]:
-    """Return one name a workload: its label and batch, and whatever else tells it apart.
+    """Return a name for each workload: label, batch, and the parameters that differ.
 
-    A number only where no parameter does.
+    A number is added only where no parameter differs.
     """
     bases = [_base(label, workload) for label, workload in zip(labels, workloads, strict=True)]
     alike: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -186,7 +189,7 @@ def _base(label: str, workload: Mapping[str, Any]) -> str:
 
 
 def differing_parameters(workloads: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the parameters that have not one value in all of them."""
+    """Return the parameters whose values are not the same in all workloads."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for workload in workloads:
         for parameter in TOLD_APART_BY:

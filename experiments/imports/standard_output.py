@@ -1,4 +1,4 @@
-"""What tf_cnn_benchmarks prints: a header with the parameters, a line every ten steps, a total."""
+"""Reader of tf_cnn_benchmarks' output: a header, a line every ten steps, a total."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRINTED_STEP = 0.1
 
 @dataclass
 class Output:
-    """A standard output; `metrics` has no times, for none are printed."""
+    """The content of a standard output; `metrics` has no times, because none are printed."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
@@ -46,17 +46,17 @@ class Output:
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether it is of tf_cnn_benchmarks at all."""
+        """Return whether tf_cnn_benchmarks has printed it."""
         return bool(self.metrics.steps) or self.metrics.average is not None
 
 
 def read_output(path: str, lines: Iterable[Line]) -> Output:
-    """Read an output; what is not understood is passed over. Raises ImportProblem."""
-    found = Output()
+    """Read an output; lines that are not understood are ignored. Raises ImportProblem."""
+    output = Output()
     for line in lines:
         text = line.content.decode("utf-8", "replace").rstrip("\r")
-        found.tail.append(clean(text))
-        metrics = found.metrics
+        output.tail.append(clean(text))
+        metrics = output.metrics
         if step := STEP.match(text):
             number, rate = int(step[1]), _speed(path, line.number, step[2])
             if metrics.average is not None or (metrics.steps and number <= metrics.steps[-1]):
@@ -74,8 +74,8 @@ def read_output(path: str, lines: Iterable[Line]) -> Output:
             metrics.evaluation["top_1_accuracy"] = float(accuracy[1])
             metrics.evaluation["top_5_accuracy"] = float(accuracy[2])
         elif not metrics.steps:
-            _read_header(text, found.parameters)
-    return found
+            _read_header(text, output.parameters)
+    return output
 
 
 def _read_header(text: str, parameters: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Runs of tf_cnn_benchmarks from what they logged."""
+"""Runs of tf_cnn_benchmarks, read from their log files."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ WORKLOAD_PARAMETERS = (
     "data_format",
     "optimizer",
 )
-"""What must agree for two runs to have done the same work, however many GPUs they had.
+"""Parameters that agree if two runs did the same work, however many GPUs they had.
 
-Of epochs and batches only what was asked for is kept.
+Of epochs and batches only the one that was requested is kept.
 """
 MOST_RUNS = 5000
 
@@ -54,16 +54,16 @@ class LoggedRun:
     parts: tuple[str, ...]
     scale: str
     workload: dict[str, Any]
-    """The parameters that say what was done: `WORKLOAD_PARAMETERS`."""
+    """The `WORKLOAD_PARAMETERS` that were logged."""
     snapshot: dict[str, Any]
     measurements: dict[str, float] = field(default_factory=dict)
     step_times: Sequence[float] = ()
     """Seconds per step on the mean of each interval; empty if not known."""
     intervals: Sequence[int] = ()
-    """The last step of each of those."""
+    """The last step of each interval in `step_times`."""
     losses: Sequence[float] = ()
     steps: Sequence[int] = ()
-    """At which step each of those was."""
+    """The step of each loss."""
     phases: dict[str, float] = field(default_factory=dict)
     began_at: datetime | None = None
     ended_at: datetime | None = None
@@ -74,13 +74,13 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class Logs:
-    """All runs that were found, in the order of their paths."""
+    """All runs in an archive or folder of logs, in the order of their paths."""
 
     runs: list[LoggedRun]
     left_out: int
     """Files that are no logs of tf_cnn_benchmarks."""
     sha256: str
-    """Of all logs and where they lie below what they share: the same for a folder and its zip."""
+    """Of all logs and their paths below the shared folder: the same for a folder and its zip."""
 
 
 @dataclass
@@ -92,18 +92,20 @@ class _Folder:
     outputs: dict[str, Output] = field(default_factory=dict)
 
 
-def read_logs(found: Iterable[File]) -> Logs:
-    """Read every run of `archive.files`. Raises ImportProblem; nothing is read by halves."""
+def read_logs(log_files: Iterable[File]) -> Logs:
+    """Read every run in the files of `archive.files`. Raises ImportProblem if any is unreadable."""
     folders: defaultdict[str, _Folder] = defaultdict(_Folder)
     hashes: list[tuple[str, str]] = []
     left_out = 0
-    for file in found:
+    for file in log_files:
         path = PurePosixPath(file.path)
         if _read_file(file, folders[str(path.parent)]):
             hashes.append((file.path, file.sha256))
         else:
             left_out += 1
-    runs = [run for folder, held in sorted(folders.items()) for run in _runs(folder, held)]
+    runs = [
+        run for folder, held in sorted(folders.items()) for run in _runs_of_folder(folder, held)
+    ]
     if len(runs) > MOST_RUNS:
         raise ImportProblem(f"There are {len(runs):,} runs; import at most {MOST_RUNS:,} at once.")
     if not runs:
@@ -117,7 +119,7 @@ def read_logs(found: Iterable[File]) -> Logs:
 
 
 def _read_file(file: File, folder: _Folder) -> bool:
-    """Whether it is a log; it has then been read to its end."""
+    """Read a file into `folder` and return True; False for one that is no log."""
     path = PurePosixPath(file.path)
     if path.name.startswith("._") or "__MACOSX" in path.parts:
         return False
@@ -137,8 +139,8 @@ def _read_file(file: File, folder: _Folder) -> bool:
     return True
 
 
-def _runs(folder: str, held: _Folder) -> Iterable[LoggedRun]:
-    """The run of BenchmarkLogger's files, or one for each standard output."""
+def _runs_of_folder(folder: str, held: _Folder) -> Iterable[LoggedRun]:
+    """Yield the run of BenchmarkLogger's files, or one run for each standard output."""
     if held.info or held.metrics:
         if len(held.outputs) > 1:
             names = " and ".join(sorted(held.outputs))
@@ -207,7 +209,7 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
 
 
 def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun:
-    """A run of which only the standard output is known: no machine, and no times."""
+    """Return a run of which only the standard output is known: no machine, and no times."""
     parameters, metrics = output.parameters, output.metrics
     batch = sanity.batch(path, parameters)
     gpus = sanity.gpus(path, parameters)
@@ -253,20 +255,20 @@ def _measurements(metrics: Metrics, evaluation: dict[str, float], batch: float) 
 
     The wall clock's mean is not that of the steps: what happens between steps is only in the first.
     """
-    found: dict[str, float] = {}
+    measurements: dict[str, float] = {}
     if metrics.average is not None:
-        found["wall_images_per_second"] = metrics.average
+        measurements["wall_images_per_second"] = metrics.average
     if metrics.steps:
-        found["step_images_per_second"] = metrics.rates[-1]
-        found["step_time"] = batch / metrics.rates[-1]
+        measurements["step_images_per_second"] = metrics.rates[-1]
+        measurements["step_time"] = batch / metrics.rates[-1]
         if not math.isnan(metrics.losses[-1]):
-            found["loss"] = metrics.losses[-1]
+            measurements["loss"] = metrics.losses[-1]
     for name in ("top_1_accuracy", "top_5_accuracy"):
         if name in evaluation:
-            found[name] = evaluation[name]
+            measurements[name] = evaluation[name]
     if (speed := evaluation.get(AVERAGE, 0.0)) > 0:
-        found["evaluation_images_per_second"] = speed
-    return found
+        measurements["evaluation_images_per_second"] = speed
+    return measurements
 
 
 def _start_up(date: datetime | None, metrics: Metrics) -> dict[str, float]:
@@ -292,14 +294,14 @@ def _phases(date: datetime | None, metrics: Metrics) -> dict[str, float]:
 
 
 def _workload(parameters: dict[str, Any]) -> dict[str, Any]:
-    found = {name: parameters[name] for name in WORKLOAD_PARAMETERS if parameters.get(name)}
-    if isinstance(batch := found.get("batch_size_per_device"), float) and batch.is_integer():
-        found["batch_size_per_device"] = int(batch)
-    return found
+    workload = {name: parameters[name] for name in WORKLOAD_PARAMETERS if parameters.get(name)}
+    if isinstance(batch := workload.get("batch_size_per_device"), float) and batch.is_integer():
+        workload["batch_size_per_device"] = int(batch)
+    return workload
 
 
 def _threads(parameters: dict[str, Any]) -> dict[str, str]:
-    """{"inter_op": "28", "intra_op": "1"} from TensorFlow's session configuration."""
+    """Return {"inter_op": "28", "intra_op": "1"} from TensorFlow's session configuration."""
     text = str(parameters.get("session_config", ""))
     return dict(re.findall(r"(\w+)_parallelism_threads: (\d{1,6})", text))
 

@@ -178,7 +178,8 @@ def _check_metric(
     messages: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
 ) -> None:
     for workload in workloads:
-        reported = [one.name for one in WORKLOADS[workload.kind].metrics_of(workload.parameters)]
+        declared = WORKLOADS[workload.kind].metrics_of(workload.parameters)
+        reported = [declared_metric.name for declared_metric in declared]
         if metric and metric not in reported:
             messages["primary_metric"].append(
                 f"{workload} does not report {metric}. It reports {', '.join(reported)}."

@@ -1,4 +1,4 @@
-"""Workloads of the catalogue: what they are set to, and what may still be done to them."""
+"""Workloads of the catalogue: their parameters as text, and whether they can still be changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class Setting:
-    """One parameter of a workload, in words."""
+    """One parameter of a workload, as text."""
 
     name: str
     label: str
@@ -30,16 +30,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """All parameters of a workload: first those that somebody has chosen otherwise."""
+    """All parameters of a workload: those that differ from the defaults, and the others."""
 
     differing: list[Setting]
     others: list[Setting]
 
 
-def settings(workload: Workload) -> Settings:
-    """Return what `workload` is set to. What its kind does not know (any more) differs too."""
+def describe_settings(workload: Workload) -> Settings:
+    """Return the parameters of `workload`. One that its kind does not know (any more) differs."""
     kind = KNOWN_WORKLOADS.get(workload.kind)
-    declared = {one.name: one for one in kind.parameters} if kind else {}
+    declared = {each.name: each for each in kind.parameters} if kind else {}
     differing: list[Setting] = []
     others: list[Setting] = []
     for name, parameter in declared.items():
@@ -47,23 +47,23 @@ def settings(workload: Workload) -> Settings:
         setting = Setting(
             name,
             label(parameter),
-            parameter.describe(value) or in_words(value),
-            in_words(parameter.default),
+            parameter.describe(value) or format_value(value),
+            format_value(parameter.default),
             parameter.unit,
             parameter.help,
         )
         (others if value == parameter.default else differing).append(setting)
     for name in workload.parameters.keys() - declared.keys():
-        differing.append(Setting(name, name, in_words(workload.parameters[name]), ""))
+        differing.append(Setting(name, name, format_value(workload.parameters[name]), ""))
     return Settings(differing, others)
 
 
-def run_with(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return name and value of each parameter that a run was started with, as its `spec` says."""
+def describe_parameters(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, value) of each parameter in the `spec` with which a run was started."""
     kind = KNOWN_WORKLOADS.get(spec.get("kind", ""))
-    declared = {one.name: one for one in kind.parameters} if kind else {}
+    declared = {parameter.name: parameter for parameter in kind.parameters} if kind else {}
     return [
-        (name, (name in declared and declared[name].describe(value)) or in_words(value))
+        (name, (name in declared and declared[name].describe(value)) or format_value(value))
         for name, value in spec.get("parameters", {}).items()
     ]
 
@@ -72,25 +72,25 @@ def label(parameter: Parameter) -> str:
     return parameter.label or parameter.name.replace("_", " ").capitalize()
 
 
-def in_words(value: Any) -> str:
-    """A parameter's value as people write it; an empty one is "none"."""
+def format_value(value: Any) -> str:
+    """Return a parameter's value as people write it; an empty one as "none"."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return join_arguments(value) or "none"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False) if value else "none"
     return str(value) if value not in (None, "") else "none"
 
 
-def limits(parameter: Parameter) -> str:
-    """What may be given, in words; "" where there is nothing to say."""
+def describe_limits(parameter: Parameter) -> str:
+    """Return the values that are allowed, as text; "" if any is."""
     if parameter.type == "choice":
         return ", ".join(choice or "none" for choice in parameter.choices)
     if parameter.type == "flag":
         return "yes or no"
     if parameter.type in ("integer", "number"):
-        low, high = (_grouped(one) for one in (parameter.minimum, parameter.maximum))
+        low, high = (_grouped(limit) for limit in (parameter.minimum, parameter.maximum))
         if parameter.minimum == float("-inf"):
             return "" if parameter.maximum == float("inf") else f"at most {high}"
         return f"from {low} on" if parameter.maximum == float("inf") else f"from {low} to {high}"
@@ -102,40 +102,40 @@ def _grouped(number: float) -> str:
     return f"{number:,.12g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def launched_with(workload: Workload) -> int:
-    """Return how many experiments hold it for good: launched ones, and imports."""
+def count_launched(workload: Workload) -> int:
+    """Return the number of experiments that need it unchanged: launched ones and imports."""
     held = Q(launched_at__isnull=False) | Q(imported_at__isnull=False)
     return workload.experiments.filter(held).count()
 
 
 def why_not_edit(workload: Workload) -> str:
-    """What stands against changing its parameters; empty if nothing does.
+    """Return the reason why its parameters cannot be changed; empty if they can.
 
-    Comparisons say what a workload was by its row, and drafts that follow are meant to repeat it.
+    Comparisons read a workload's parameters from its row, and later drafts are meant to repeat it.
     """
     if workload.kind not in WORKLOADS:
         return f"{workload} is only known from imported logs, and stays as it was."
-    count = launched_with(workload)
+    count = count_launched(workload)
     if not count:
         return ""
-    words = "A launched experiment holds" if count == 1 else f"{count} launched experiments hold"
-    return f"{words} {workload}: it stays as it was measured. Copy it, and change the copy."
+    holders = "A launched experiment holds" if count == 1 else f"{count} launched experiments hold"
+    return f"{holders} {workload}: it stays as it was measured. Copy it, and change the copy."
 
 
 def why_not_delete(workload: Workload) -> str:
-    """What stands against deleting it; empty if nothing does."""
+    """Return the reason why it cannot be deleted; empty if it can."""
     count = workload.experiments.count()
     if not count:
         return ""
-    words = "an experiment names" if count == 1 else f"{count} experiments name"
-    return f"{workload} stays: {words} it, drafts included."
+    holders = "an experiment names" if count == 1 else f"{count} experiments name"
+    return f"{workload} stays: {holders} it, drafts included."
 
 
-def free_name(wanted: str, taken: Iterable[str] = ()) -> str:
-    """Return `wanted`, or with the first number after it that makes it a name of its own."""
-    number, name = 1, wanted[:LONGEST_NAME]
+def free_name(preferred: str, taken: Iterable[str] = ()) -> str:
+    """Return `preferred`, with a number after it if another workload has that name already."""
+    number, name = 1, preferred[:LONGEST_NAME]
     while name in taken or Workload.objects.filter(name=name).exists():
         number += 1
         end = f" ({number})"
-        name = wanted[: LONGEST_NAME - len(end)] + end
+        name = preferred[: LONGEST_NAME - len(end)] + end
     return name

@@ -1,4 +1,4 @@
-"""A draft made of a preset: its workloads, on one cluster, in the environments that fit."""
+"""Drafts from presets: a preset's workloads, on one cluster, in the environments that fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from experiments.software import parity, parity_reports
 from runners.workloads import WORKLOADS
 
 ATTEMPTS = 3
-"""Two people who make workloads of one name at once: the second takes another."""
+"""If two people create workloads of one name at once, the second one tries another name."""
 CURES = {
     "scales": "Take these scales out of the draft, or choose another partition or cluster.",
     "environments": "Add an environment to the catalogue first, or choose another cluster.",
@@ -34,7 +34,7 @@ CURES = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """An environment that the preset could run in, and why it would rather not."""
+    """An environment that the preset could run in, or the reason why it cannot."""
 
     environment: Environment
     why_not: str = ""
@@ -52,50 +52,50 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
 
 
 def _packages(environment: Environment, sight: parity_reports.Sight) -> set[str]:
-    """Names of the Python packages that were seen there; empty where nobody has looked."""
-    found: set[str] = set()
+    """Return the names of the Python packages in an environment; empty if it was not inspected."""
+    packages: set[str] = set()
     if sight.survey:
-        found |= parity.packages(sight.survey.facts).keys()
+        packages |= parity.packages(sight.survey.facts).keys()
     if environment.staged_image:
-        found |= environment.staged_image.image.packages.keys()
-    return found
+        packages |= environment.staged_image.image.packages.keys()
+    return packages
 
 
 def _why_not(environment: Environment, needs: Iterable[str], packages: set[str]) -> str:
     staged = environment.staged_image
     if staged and staged.state != StagedImage.State.READY:
         return f"its image is {staged.state}"
-    missing = [need for need in needs if packages and not _has(packages, need)]
+    missing = [need for need in needs if packages and not _has_package(packages, need)]
     return f"without {' and '.join(missing)}" if missing else ""
 
 
-def _has(packages: set[str], need: str) -> bool:
-    """Whether there is `need` in one of its builds, such as tensorflow-cpu."""
+def _has_package(packages: set[str], need: str) -> bool:
+    """Return whether `need` is installed in any of its builds, such as tensorflow-cpu."""
     builds = {need, *(f"{need}-{build}" for build in ("cpu", "gpu", "intel"))}
     return not builds.isdisjoint(packages)
 
 
-def chosen_at_first(found: Sequence[Candidate]) -> tuple[list[Environment], Environment | None]:
-    """Return the environments that are ready, and the baseline among them: bare metal.
+def select_ready(candidates: Sequence[Candidate]) -> tuple[list[Environment], Environment | None]:
+    """Return the ready environments to select in a new form, and the baseline: bare metal.
 
-    One bare metal is enough; further ones are there for other frameworks.
+    Only one environment on bare metal is selected; others are for other frameworks.
     """
-    ready = [one.environment for one in found if not one.why_not]
+    ready = [candidate.environment for candidate in candidates if not candidate.why_not]
     bare = [row for row in ready if row.is_bare_metal]
     baseline = next(iter(bare or ready), None)
     return [row for row in ready if row == baseline or not row.is_bare_metal], baseline
 
 
 def partition_for(size: Size, cluster: Cluster) -> Partition | None:
-    """Return the smallest partition that has what the scales ask for, else the largest."""
+    """Return the smallest partition that has the nodes and GPUs of the scales, else the largest."""
     scales = [Scale.parse(text) for text in size.scales]
     nodes = max(scale.nodes for scale in scales)
     gpus = max(scale.gpus_per_node for scale in scales)
-    found = list(cluster.partitions.order_by("-time_limit_minutes", "name"))
-    fitting = [row for row in found if row.nodes >= nodes and row.gpus_per_node >= gpus]
+    partitions = list(cluster.partitions.order_by("-time_limit_minutes", "name"))
+    fitting = [row for row in partitions if row.nodes >= nodes and row.gpus_per_node >= gpus]
     if fitting:
         return fitting[0]
-    return max(found, key=lambda row: (row.gpus_per_node, row.nodes), default=None)
+    return max(partitions, key=lambda row: (row.gpus_per_node, row.nodes), default=None)
 
 
 def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]:
@@ -104,21 +104,22 @@ def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]
     `folder` is where the data set lies on the cluster. Raises ParameterError where a kind refuses
     what the preset or `folder` says.
     """
-    found: list[Workload] = []
+    workloads: list[Workload] = []
     for piece in size.workloads:
-        given = dict(piece.parameters)
-        if folder and any(one.name == "data_directory" for one in WORKLOADS[piece.kind].parameters):
-            given |= {"data_directory": folder, **size.with_data}
+        parameters = dict(piece.parameters)
+        declared = {parameter.name for parameter in WORKLOADS[piece.kind].parameters}
+        if folder and "data_directory" in declared:
+            parameters |= {"data_directory": folder, **size.with_data}
         same = {
             "kind": piece.kind,
-            "parameters": WORKLOADS[piece.kind].clean(given),
+            "parameters": WORKLOADS[piece.kind].clean(parameters),
             "time_limit_seconds": piece.time_limit_seconds,
             "owner": owner,
         }
         known = Workload.objects.filter(**same).order_by("pk").first()
-        taken = {row.name for row in found}
-        found.append(known or Workload(name=free_name(piece.name, taken), **same))
-    return found
+        taken = {row.name for row in workloads}
+        workloads.append(known or Workload(name=free_name(piece.name, taken), **same))
+    return workloads
 
 
 def refusals(
@@ -129,7 +130,7 @@ def refusals(
     baseline: Environment | None,
     workloads: Sequence[Workload],
 ) -> list[str]:
-    """Return what stands against running it there, each with what to change."""
+    """Return the reasons why the preset cannot run there, each with what to change."""
     problems = rules.refusals(
         cluster=cluster,
         partition=partition_for(size, cluster),
@@ -158,7 +159,7 @@ def make_draft(
     owner: User,
     folder: str = "",
 ) -> Experiment:
-    """Make the workloads that are missing, and a draft of them; all or nothing.
+    """Create the missing workloads and a draft experiment with them, in one transaction.
 
     Raises ParameterError as `workloads_of` does.
     """

@@ -111,7 +111,9 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
         better: Better = "higher" if {pair.better for pair in cells} == {"higher"} else "lower"
         signs = [1 if pair.better == better else -1 for pair in cells]
         alpha, margin = cells[0].alpha, cells[0].margin
-        ratios = [math.exp(s * estimate.log_ratio) for s, one in zip(signs, estimates, strict=True)]
+        ratios = [
+            math.exp(s * estimate.log_ratio) for s, estimate in zip(signs, estimates, strict=True)
+        ]
         p_same = p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
         summary = Everywhere(

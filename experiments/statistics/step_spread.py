@@ -1,8 +1,8 @@
-"""How much the steps of a run vary: compared like any other number of a run, one a run.
+"""Spread of the steps within runs: one number a run, compared like any other number of a run.
 
-The spread of a run is the standard deviation of its own steps after the burn-in. What it is
-compared by is the spread of *that number* from run to run. To pool steps and compare two variances
-by F takes every step for a witness of its own, and finds differences where runs merely differ.
+The spread of a run is the standard deviation of its own steps after the warm-up. The yardstick is
+how much *that number* varies from run to run. To pool steps and compare two variances by F would
+take every step as independent, and find differences where runs merely differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from experiments.statistics.arms import Arms, check
 from experiments.statistics.values import Interval, Sample
 
 TOO_WIDE = 100
-"""An interval from a tenth to ten times says neither whether steps vary more, nor how much."""
+"""Ratio of an interval's ends from which it says neither whether steps vary more, nor how much."""
 COUNTS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
@@ -38,7 +38,7 @@ class RunSpread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of geometric means over runs, with its 95 % interval; an estimate without a verdict."""
+    """A ratio of geometric means over runs, with its 95 % interval; without a verdict."""
 
     value: float
     ci95: Interval | None
@@ -51,16 +51,16 @@ class Ratio:
 
     @property
     def is_determined(self) -> bool:
-        """Whether the interval says anything: not where its ends differ a hundredfold."""
+        """Return whether the interval says anything: not if its ends differ a hundredfold."""
         return self.ci95 is None or self.ci95[1] < TOO_WIDE * self.ci95[0]
 
 
-def ratio(
+def estimate_ratio(
     baseline: Sequence[Sample], environment: Sequence[Sample], *, paired: bool
 ) -> Ratio | None:
-    """Environment over baseline, by Student's t on logs as in `compare`; None without a pair.
+    """Return environment over baseline, by Student's t on logs as in `compare`; None without pairs.
 
-    All values are above zero.
+    All values must be above zero.
     """
     estimate = Arms.of(baseline, environment, paired=paired).estimate()
     if estimate is None:
@@ -91,17 +91,17 @@ class Steady:
         return self.sd / self.mean
 
 
-def steadiness(
+def compare_spreads(
     runs: Sequence[RunSpread], *, environments: Sequence[str], paired: bool
 ) -> list[Steady]:
-    """Each environment that has runs, in the order given; the first one is the baseline.
+    """Return the spread of each environment that has runs, in their order, the baseline first.
 
     ValueError names the run whose steps have no spread at all.
     """
     arms = {name: _Arm.of(runs, name) for name in environments}
     baseline = arms[environments[0]]
     return [
-        _steady(name, arm, baseline if place else None, paired)
+        _summarise(name, arm, baseline if place else None, paired)
         for place, (name, arm) in enumerate(arms.items())
         if arm.sds
     ]
@@ -118,7 +118,7 @@ class _Arm:
 
     @classmethod
     def of(cls, runs: Sequence[RunSpread], name: str) -> _Arm:
-        """ValueError names the run whose steps have no spread: that has no logarithm."""
+        """Return the runs of one environment. ValueError names a run whose steps have no spread."""
         arm = [run for run in runs if run.environment == name]
         means = [Sample(run.run, run.block, name, run.mean) for run in arm]
         sds = [Sample(run.run, run.block, name, run.sd) for run in arm]
@@ -127,9 +127,9 @@ class _Arm:
         return cls(means, sds, tails, {run.node for run in arm if run.node})
 
 
-def _steady(name: str, arm: _Arm, baseline: _Arm | None, paired: bool) -> Steady:
+def _summarise(name: str, arm: _Arm, baseline: _Arm | None, paired: bool) -> Steady:
     tails = [sample.value for sample in arm.tails]
-    found = Steady(
+    summary = Steady(
         environment=name,
         runs=len(arm.sds),
         mean=statistics.fmean(sample.value for sample in arm.means),
@@ -137,18 +137,18 @@ def _steady(name: str, arm: _Arm, baseline: _Arm | None, paired: bool) -> Steady
         tail=statistics.geometric_mean(tails) if tails else None,
     )
     if baseline is None:
-        return found
+        return summary
     return replace(
-        found,
-        mean_ratio=ratio(baseline.means, arm.means, paired=paired),
-        sd_ratio=ratio(baseline.sds, arm.sds, paired=paired),
-        tail_ratio=ratio(baseline.tails, arm.tails, paired=paired),
+        summary,
+        mean_ratio=estimate_ratio(baseline.means, arm.means, paired=paired),
+        sd_ratio=estimate_ratio(baseline.sds, arm.sds, paired=paired),
+        tail_ratio=estimate_ratio(baseline.tails, arm.tails, paired=paired),
     )
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What several instances on one node at once do to each of them, in one environment."""
+    """Several instances at once on one node, compared with one alone, in one environment."""
 
     environment: str
     instances: int
@@ -158,11 +158,11 @@ class Packed:
     runs_packed: int
     runs_alone: int
     apart: bool
-    """Whether no node ran both."""
+    """True if no node ran both."""
 
     @property
     def sentence(self) -> str:
-        """Both ratios in plain words, with what they rest on."""
+        """Return both ratios in a sentence, with the numbers of runs behind them."""
         count = COUNTS[self.instances] if self.instances < len(COUNTS) else f"{self.instances:,}"
         means, sds = self.mean_ratio, self.sd_ratio
         rests_on = f"{numbers.count(self.runs_packed, 'run')} packed, {self.runs_alone} alone"
@@ -171,42 +171,43 @@ class Packed:
             if "n = 1" not in (means.flaw, sds.flaw):
                 why = "no interval: runs with identical values"
             rests_on += f"; {why}"
-        said = (
+        sentence = (
             f"{count} at once on one node: steps are {means.words} times as long "
             f"({'95 % CI; ' * (means.ci95 is not None)}{rests_on}). They vary {sds.words} times "
             f"as much ({'95 % CI; ' * (sds.ci95 is not None)}SD within runs)."
         )
-        return said + " No node ran both, so that this may be the nodes." * self.apart
+        return sentence + " No node ran both, so that this may be the nodes." * self.apart
 
 
-def packed(
+def compare_packed(
     alone: Sequence[RunSpread],
     together: Sequence[RunSpread],
     *,
     environments: Sequence[str],
     instances: int,
 ) -> list[Packed]:
-    """Each environment that ran both ways, in the order given.
+    """Return a comparison of each environment that ran both alone and packed, in their order.
 
-    Runs alone and runs together were different jobs: they are compared as independent ones.
+    Runs alone and runs together were different jobs: they are compared as independent runs.
     """
-    found = []
-    for name in environments:
-        one, many = (_Arm.of(runs, name) for runs in (alone, together))
-        means = ratio(one.means, many.means, paired=False)
-        sds = ratio(one.sds, many.sds, paired=False)
+    comparisons = []
+    for environment in environments:
+        alone_arm, together_arm = (_Arm.of(runs, environment) for runs in (alone, together))
+        means = estimate_ratio(alone_arm.means, together_arm.means, paired=False)
+        sds = estimate_ratio(alone_arm.sds, together_arm.sds, paired=False)
         if means is None or sds is None:
             continue
-        found.append(
+        comparisons.append(
             Packed(
-                environment=name,
+                environment=environment,
                 instances=instances,
                 mean_ratio=means,
                 sd_ratio=sds,
-                tail_ratio=ratio(one.tails, many.tails, paired=False),
-                runs_packed=len(many.sds),
-                runs_alone=len(one.sds),
-                apart=bool(one.nodes and many.nodes) and not one.nodes & many.nodes,
+                tail_ratio=estimate_ratio(alone_arm.tails, together_arm.tails, paired=False),
+                runs_packed=len(together_arm.sds),
+                runs_alone=len(alone_arm.sds),
+                apart=bool(alone_arm.nodes and together_arm.nodes)
+                and not alone_arm.nodes & together_arm.nodes,
             )
         )
-    return found
+    return comparisons

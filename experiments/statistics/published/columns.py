@@ -1,4 +1,4 @@
-"""What each column of a table is: recognised by its name, unless a person says otherwise."""
+"""Roles of the columns of a published table: recognised by name, unless a person chooses them."""
 
 import re
 from collections.abc import Mapping
@@ -37,19 +37,19 @@ Columns in the role "arm" hold the numbers of an environment of their own name; 
 "state" only those that succeeded count; rows with the same labels are compared with each other.
 """
 SEVERAL = {"arm", "label", "ignore"}
-"""Roles that any number of columns may play; every other is played by one."""
+"""Roles that any number of columns may have; every other one belongs to a single column."""
 OF_ONE_COLUMN = {"environment", "mean", "value", "sd", "se", "n", "steps"}
-"""Roles that make no sense beside a column for each environment."""
+"""Roles that make no sense in a table with a column for each environment."""
 SAY_WHICH = {"error", "err", "uncertainty", "spread", "plus_minus", "pm"}
 """Names of a spread that do not say whether it is an SD or an SE."""
 LABELS = {"gpus", "gpu", "nodes", "scale", "model", "workload", "epochs", "batch_size", "data"}
-"""In a table with a column an environment these are never one."""
+"""Columns that are never an environment in a table with a column for each environment."""
 RATE = re.compile(r"(?:(.+)_)?([a-z]+)_per_(?:s|sec|second)")
 TIME = re.compile(r"(?:(.+)_)?(ns|us|ms|s|sec|seconds|min|minutes|h|hours)")
 CLOCK = re.compile(r"(?:(.+)_)?(hh_mm_ss|hh_mm|mm_ss)")
 SPELT = {"sec": "s", "seconds": "s", "minutes": "min", "hours": "h", "img/s": "images/s"}
 OUR_RUNS = {"run", "job", "block", "position", "workload", "environment", "scale", "state"}
-"""The columns by which Tare's own export of runs is known."""
+"""The columns by which Tare's own export of runs is recognised."""
 OUR_ROLES = {
     "run": "run",
     "block": "block",
@@ -71,10 +71,10 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class Reading:
-    """What a person says about a table; whatever is not said is recognised.
+    """A person's choices about a table; whatever is not chosen is recognised by name.
 
-    `roles` is a column's name -> its role. Unit, direction and number of runs are those of the
-    whole table, where no column has them.
+    `roles` is column name -> role. Unit, direction and number of runs are those of the whole
+    table, where no column has them.
     """
 
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -83,39 +83,39 @@ class Reading:
     n: int | None = None
 
 
-NOTHING_SAID = Reading()
+NOTHING_CHOSEN = Reading()
 
 
-def recognise(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
-    """Return every column's role, in the order of the columns; "" where it must be said."""
+def recognise(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return every column's role, in the order of the columns; "" where a person must choose."""
     if set(sheet.header) >= OUR_RUNS:
-        return _our_runs(sheet, said)
-    roles = {name: said.get(name) or _role(name) for name in sheet.header}
+        return _roles_of_our_export(sheet, chosen)
+    roles = {name: chosen.get(name) or _role_by_name(name) for name in sheet.header}
     taken = set(roles.values())
     if "value" in taken and "mean" not in taken and taken & {"", "sd", "se", "n", "steps"}:
         # A value with a spread is a mean.
         roles = {
-            name: "mean" if role == "value" and name not in said else role
+            name: "mean" if role == "value" and name not in chosen else role
             for name, role in roles.items()
         }
-    free = [name for name, role in roles.items() if role == "label" and name not in said]
+    free = [name for name, role in roles.items() if role == "label" and name not in chosen]
     if not taken & {"environment", "mean", "value"}:
         arms = [name for name in free if _is_arm(sheet, name)]
         roles |= dict.fromkeys(arms, "arm")
     elif not taken & {"environment", "arm"}:
-        # Where a single column holds words, they are what is compared.
-        words = [name for name in free if not any(map(printed.is_number, sheet.column(name)))]
-        if len(words) == 1 and len(set(sheet.column(words[0]))) > 1:
-            roles[words[0]] = "environment"
+        # If only one column holds text, it names the environments.
+        texts = [name for name in free if not any(map(printed.is_number, sheet.column(name)))]
+        if len(texts) == 1 and len(set(sheet.column(texts[0]))) > 1:
+            roles[texts[0]] = "environment"
     return roles
 
 
-def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    """Return role -> column for those that one column plays. TableError names what is amiss."""
-    found = f"Columns found: {', '.join(sheet.header)}."
-    for name in said:
+def check(sheet: Sheet, roles: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return role -> column for roles of a single column. TableError says what is wrong."""
+    columns_found = f"Columns found: {', '.join(sheet.header)}."
+    for name in chosen:
         if name not in sheet.header:
-            raise TableError(f"Row 1: there is no column {name}. {found}")
+            raise TableError(f"Row 1: there is no column {name}. {columns_found}")
     spreads = {column for column, _ in spreads_of(roles).values()}
     columns: dict[str, str] = {}
     for name, role in roles.items():
@@ -128,33 +128,35 @@ def check(sheet: Sheet, roles: Mapping[str, str], said: Mapping[str, str]) -> di
         if role in columns:
             raise TableError(
                 f"Row 1: the columns {columns[role]} and {name} are both read as {role}; "
-                f"which counts? {found}"
+                f"which counts? {columns_found}"
             )
         columns[role] = name
-    for one, other in (("sd", "se"), ("mean", "value"), ("n", "steps")):
-        if one in columns and other in columns:
+    for first, second in (("sd", "se"), ("mean", "value"), ("n", "steps")):
+        if first in columns and second in columns:
             raise TableError(
-                f"Row 1: {columns[one]} and {columns[other]} cannot both count; leave out one. "
-                f"{found}"
+                f"Row 1: {columns[first]} and {columns[second]} cannot both count; leave out one. "
+                f"{columns_found}"
             )
     has_arms = "arm" in roles.values()
     is_long = "environment" in columns and columns.keys() & {"mean", "value"}
     if has_arms == bool(is_long) or (has_arms and columns.keys() & OF_ONE_COLUMN):
-        raise TableError(f"{_missing(columns)}{found} {NEEDED}.")
+        raise TableError(f"{_ask_for_column(columns)}{columns_found} {NEEDED}.")
     return columns
 
 
 def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return, for each environment that has a column, the column of its spread and its role."""
+    """Return, by environment with a column of its own, the column of its spread and its role."""
     pairs = ((name, name + SPREAD) for name, role in roles.items() if role == "arm")
     return {
         name: (spread, roles[spread]) for name, spread in pairs if roles.get(spread) in {"sd", "se"}
     }
 
 
-@lru_cache(maxsize=1024)  # a table asks for each of its rows
+@lru_cache(maxsize=1024)  # called for every row of a table
 def unit_of(name: str) -> tuple[str, str, Better | None]:
-    """ "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher".
+    """Return the base name, unit and direction in a column's name: "mean", "s", "lower".
+
+    "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher".
 
     A clock's unit is its form: "time_hh_mm" -> "time", "hh:mm", "lower".
     """
@@ -172,12 +174,12 @@ def unit_of(name: str) -> tuple[str, str, Better | None]:
 
 
 def as_unit(text: str) -> tuple[str, Better | None]:
-    """A unit as a person writes it, in its one spelling, and the direction that it implies."""
+    """Return a unit written by a person in its standard spelling, and the direction it implies."""
     _, unit, better = unit_of(f"in {text}")
     return unit or text, better
 
 
-def _role(name: str) -> str:
+def _role_by_name(name: str) -> str:
     base, unit, _ = unit_of(name)
     if base in SAY_WHICH or "±" in name:
         return ""
@@ -186,8 +188,8 @@ def _role(name: str) -> str:
     return next((role for role, names in ROLES.items() if base in names.split()), "label")
 
 
-def _missing(columns: Mapping[str, str]) -> str:
-    """What to ask a person, where one column is all that is missing."""
+def _ask_for_column(columns: Mapping[str, str]) -> str:
+    """Return the question to ask where one column is all that is missing, else ""."""
     if "environment" not in columns and columns.keys() & {"mean", "value"}:
         return "Which column names the environment? "
     if "environment" in columns and not columns.keys() & {"mean", "value"}:
@@ -199,13 +201,13 @@ def _is_arm(sheet: Sheet, name: str) -> bool:
     return name.casefold() not in LABELS and any(map(printed.is_number, sheet.column(name)))
 
 
-def _our_runs(sheet: Sheet, said: Mapping[str, str]) -> dict[str, str]:
-    """Tare's export of runs: what is not named above, and no metric, is beside the point."""
-    roles = {name: said.get(name) or OUR_ROLES.get(name, "ignore") for name in sheet.header}
-    metrics = [name for name in metrics_of(sheet) if name not in said]
-    if "value" not in said.values() and metrics:
+def _roles_of_our_export(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the roles in Tare's export of runs: other columns and further metrics are ignored."""
+    roles = {name: chosen.get(name) or OUR_ROLES.get(name, "ignore") for name in sheet.header}
+    metrics = [name for name in metrics_of(sheet) if name not in chosen]
+    if "value" not in chosen.values() and metrics:
         roles[OUR_FIRST_CHOICE if OUR_FIRST_CHOICE in metrics else metrics[0]] = "value"
-    if "block" not in said and not _shared(sheet, "block", "environment"):
+    if "block" not in chosen and not _has_several(sheet, "block", "environment"):
         roles["block"] = "ignore"  # every run was a job of its own
     return roles
 
@@ -217,7 +219,7 @@ def metrics_of(sheet: Sheet) -> list[str]:
     return [name for name in sheet.header if OUR_METRIC.fullmatch(name)]
 
 
-def _shared(sheet: Sheet, one: str, other: str) -> bool:
-    """Whether some value of one column stands beside several of the other."""
-    pairs = set(zip(sheet.column(one), sheet.column(other), strict=True))
-    return len(pairs) > len(set(sheet.column(one)))
+def _has_several(sheet: Sheet, column: str, other: str) -> bool:
+    """Return whether any value of `column` occurs with several values of `other`."""
+    pairs = set(zip(sheet.column(column), sheet.column(other), strict=True))
+    return len(pairs) > len(set(sheet.column(column)))

@@ -1,4 +1,4 @@
-"""Compare the environments of a published table, with the reservations that such tables deserve."""
+"""Comparison of a published table's environments, with stamps for what tables leave open."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from experiments.statistics.verdict_sentences import claim_and_evidence
 from experiments.statistics.verdicts import MOST, decide
 
 Cell = tuple[dict[str, str], dict[str, list[Row]]]
-"""The labels, and the rows of each environment."""
+"""The labels of a configuration (cell), and the rows of each environment in it."""
 FLOOR_TOLERANCE = 0.01
 ORDER_UNKNOWN = "The table does not say when the runs ran: drift may be part of the difference."
 
@@ -46,18 +46,20 @@ def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compare
             f"{', '.join(table.environments)}."
         )
     compared = [
-        one
+        comparison
         for cell, arms in cells_of(table)
         if baseline in arms
-        for one in _cell(table, cell, arms, baseline, margin)
+        for comparison in _compare_cell(table, cell, arms, baseline, margin)
     ]
     if not compared:
         if table.environments == [baseline]:
             raise TableError(f"There is no environment to compare with {baseline}.")
         apart = [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]
         raise TableError(_no_baseline(apart[:1], baseline))
-    adjusted = holm([one.pair for one in compared])
-    return [replace(one, pair=pair) for one, pair in zip(compared, adjusted, strict=True)]
+    adjusted = holm([comparison.pair for comparison in compared])
+    return [
+        replace(comparison, pair=pair) for comparison, pair in zip(compared, adjusted, strict=True)
+    ]
 
 
 def cells_of(table: Table) -> list[Cell]:
@@ -69,21 +71,21 @@ def cells_of(table: Table) -> list[Cell]:
 
 
 def left_out(table: Table, *, baseline: str) -> list[str]:
-    """Return what has no part in the comparison and why: a sentence each, for people."""
-    said = []
+    """Return a sentence for each group of rows that is not compared: which rows, and why."""
+    sentences = []
     if table.left_out:
         rows = (
             "1 row of a run that did not succeed is"
             if table.left_out == 1
             else f"{table.left_out:,} rows of runs that did not succeed are"
         )
-        said.append(f"{rows} left out.")
+        sentences.append(f"{rows} left out.")
     lonely = [(cell, arms) for cell, arms in cells_of(table) if set(arms) == {baseline}]
     if lonely:
-        said.append(f"{_rows_of(lonely)}: only the baseline {baseline}{_where_of(lonely)}.")
+        sentences.append(f"{_rows_of(lonely)}: only the baseline {baseline}{_where_of(lonely)}.")
     if apart := [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]:
-        said.append(_no_baseline(apart, baseline))
-    return said
+        sentences.append(_no_baseline(apart, baseline))
+    return sentences
 
 
 def _no_baseline(cells: Sequence[Cell], baseline: str) -> str:
@@ -99,17 +101,17 @@ def _rows_of(cells: Sequence[Cell]) -> str:
 
 
 def _where_of(cells: Sequence[Cell]) -> str:
-    places = list(filter(None, (_where(cell) for cell, _ in cells)))
+    places = list(filter(None, (_format_labels(cell) for cell, _ in cells)))
     more = ["..."] if len(places) > 5 else []
     return f" ({'; '.join([*places[:5], *more])})" if places else ""
 
 
-def _where(cell: Mapping[str, str]) -> str:
+def _format_labels(cell: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}" for name, value in cell.items() if value)
 
 
 def samples_of(rows: Iterable[Row]) -> list[Sample]:
-    """Return single runs as samples; a run without a name is called by its row."""
+    """Return single runs as samples; a run without a name gets that of its row."""
     return [
         Sample(
             run=row.run or f"of row {row.place.row}",
@@ -123,12 +125,12 @@ def samples_of(rows: Iterable[Row]) -> list[Sample]:
     ]
 
 
-def _cell(
+def _compare_cell(
     table: Table, cell: dict[str, str], arms: dict[str, list[Row]], baseline: str, margin: float
 ) -> Iterator[Compared]:
     rows = [row for arm in arms.values() for row in arm]
-    where = _where(cell)
-    better = _agreed(rows, table)
+    where = _format_labels(cell)
+    better = _direction_of(rows, table)
     for name, arm in arms.items():
         _check_size(table, arm, f"{name} {where}".strip())
     for name, arm in arms.items():
@@ -143,7 +145,11 @@ def _cell(
             paired=table.paired,
         )
         both = [*arms[baseline], *arm]
-        pair = _runs(pair, samples_of(both)) if table.single_runs else _means(pair, arms)
+        pair = (
+            _compare_runs(pair, samples_of(both))
+            if table.single_runs
+            else _compare_means(pair, arms)
+        )
         if better is None and pair.verdict is not Verdict.NO_INFERENCE:
             raise TableError(
                 f"{arm[0].place}: whether lower or higher is better is not said; add a column "
@@ -158,15 +164,15 @@ def _cell(
 
 
 def _listed(name: str, values: Iterable[object]) -> str:
-    """ "Rows 2 and 3", "column mean"; of many only the first."""
+    """Return a list as text: "Rows 2 and 3", "column mean"; of many only the first ones."""
     *most, last = dict.fromkeys(map(str, values))
     if len(most) > 5:
         most, last = most[:5], "others"
     return f"{name}s {', '.join(most)} and {last}" if most else f"{name} {last}"
 
 
-def _agreed(rows: list[Row], table: Table) -> Better | None:
-    """The direction of a cell; TableError where units or directions are mixed."""
+def _direction_of(rows: list[Row], table: Table) -> Better | None:
+    """Return the direction of a cell. TableError where units or directions are mixed."""
     for row in rows:
         if row.unit != rows[0].unit:
             raise TableError(
@@ -193,7 +199,7 @@ def _check_size(table: Table, arm: list[Row], name: str) -> None:
         )
 
 
-def _runs(pair: Pair, samples: list[Sample]) -> Pair:
+def _compare_runs(pair: Pair, samples: list[Sample]) -> Pair:
     pair, *_ = compare(
         samples,
         baseline=pair.baseline,
@@ -205,10 +211,10 @@ def _runs(pair: Pair, samples: list[Sample]) -> Pair:
     )
     if pair.verdict is Verdict.NO_INFERENCE or all(sample.started for sample in samples):
         return pair
-    return _stamped(pair, [(Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN)])
+    return _add_stamps(pair, [(Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN)])
 
 
-def _means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
+def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
     rows = [arms[pair.baseline][0], arms[pair.environment][0]]
     moments = [_moments(row, row.mean.value, _spread(row)) for row in rows]
     pair = replace(
@@ -243,9 +249,9 @@ def _means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
             no_runs = Arms((), (), paired=False)
             reserved += stamps(no_runs, estimate, verdict, margin=pair.margin, better=pair.better)
             reserved.append((Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN))
-            reserved += _rounding(pair, rows)
+            reserved += _check_rounding(pair, rows)
     claim, evidence = claim_and_evidence(pair, estimate)
-    return _stamped(replace(pair, claim=claim, evidence=evidence), reserved)
+    return _add_stamps(replace(pair, claim=claim, evidence=evidence), reserved)
 
 
 @dataclass(frozen=True)
@@ -255,7 +261,7 @@ class _Moments:
 
 
 def _moments(row: Row, mean: float, spread: float | None) -> _Moments:
-    """Mean and SD of the runs, were `mean` and `spread` the numbers before they were rounded."""
+    """Return mean and SD of the runs if `mean` and `spread` were the numbers before rounding."""
     if row.n == 1:
         return _Moments(mean, 0.0)
     if spread is None:
@@ -276,7 +282,7 @@ def _spread(row: Row) -> float | None:
 
 
 def _has_floor(row: Row) -> bool:
-    """Whether the SD is what a sum over N - 1 steps, divided by N, shows: mean / sqrt(N - 1)."""
+    """Return whether the SD is mean / sqrt(N - 1): that of a sum of N - 1 steps divided by N."""
     spread, count = _spread(row), row.n or row.steps or 1
     if spread is None or count < 2:
         return False
@@ -294,7 +300,7 @@ def _floor_reason(rows: list[Row]) -> str:
 
 
 def _missing(row: Row) -> str:
-    """What a row lacks for an inference, or ""."""
+    """Return what a row lacks for an inference, or ""."""
     if row.steps and not row.n:
         return "no number of runs (steps of one run are not runs)"
     lacks = ["no spread"] * (_spread(row) is None) + ["no number of runs"] * (row.n is None)
@@ -304,8 +310,8 @@ def _missing(row: Row) -> str:
 
 
 def _estimate(rows: list[Row], moments: list[_Moments]) -> Estimate | None:
-    summaries = [_summary(row, one) for row, one in zip(rows, moments, strict=True)]
-    return _from(*summaries)
+    summaries = [_summary(row, moment) for row, moment in zip(rows, moments, strict=True)]
+    return _estimate_from(*summaries)
 
 
 def _summary(row: Row, moments: _Moments) -> Summary | None:
@@ -314,15 +320,15 @@ def _summary(row: Row, moments: _Moments) -> Summary | None:
     return Summary(moments.mean, moments.sd / math.sqrt(row.n), row.n)
 
 
-def _from(baseline: Summary | None, environment: Summary | None) -> Estimate | None:
+def _estimate_from(baseline: Summary | None, environment: Summary | None) -> Estimate | None:
     return from_summary(baseline, environment) if baseline and environment else None
 
 
-def _rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
-    """Whether the numbers before they were rounded may have had another verdict."""
+def _check_rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
+    """Yield a stamp if the numbers before rounding may have had another verdict."""
     verdicts = set()
     for baseline, environment in product(*map(_unrounded, rows)):
-        estimate = _from(baseline, environment)
+        estimate = _estimate_from(baseline, environment)
         verdicts.add(
             decide(estimate, pair.margin, pair.better)[0] if estimate else Verdict.NO_INFERENCE
         )
@@ -334,13 +340,13 @@ def _rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:
 
 
 def _unrounded(row: Row) -> list[Summary | None]:
-    """A row with each number at either end of its range."""
+    """Return summaries of a row, with each number at either end of its rounding range."""
     spread = row.sd or row.se
     levels = product(row.mean.levels, spread.levels if spread else ())
     return [_summary(row, _moments(row, *each)) for each in levels]
 
 
-def _stamped(pair: Pair, reserved: Sequence[tuple[Stamp, str]]) -> Pair:
+def _add_stamps(pair: Pair, reserved: Sequence[tuple[Stamp, str]]) -> Pair:
     return replace(
         pair,
         stamps=(*pair.stamps, *(stamp for stamp, _ in reserved)),

@@ -11,7 +11,7 @@ from functools import partial
 
 from experiments.statistics.published import printed
 from experiments.statistics.published.columns import (
-    NOTHING_SAID,
+    NOTHING_CHOSEN,
     Reading,
     as_unit,
     check,
@@ -82,7 +82,7 @@ class Table:
 
 
 def read_table(
-    content: bytes | str | Sheet, *, baseline: str = "", reading: Reading = NOTHING_SAID
+    content: bytes | str | Sheet, *, baseline: str = "", reading: Reading = NOTHING_CHOSEN
 ) -> Table:
     """Read a table: bytes of a file, its text, or the sheet that `read_sheet` made of it.
 

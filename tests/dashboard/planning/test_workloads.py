@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.models import AuditEntry, Workload
-from experiments.planning.workloads import free_name, settings
+from experiments.planning.workloads import describe_settings, free_name
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Metric, Parameter
 from runners.workloads import Workload as Kind
 from tests.dashboard.conftest import People, Site, measured
@@ -102,7 +102,7 @@ def test_each_type_of_parameter_is_kept_as_it_was_given(as_owner: Client) -> Non
 
 def test_what_differs_from_the_defaults_comes_first_and_the_rest_is_folded() -> None:
     row = WorkloadFactory(kind="reader", parameters={"cold": False, "old": [1]})
-    told = settings(row)
+    told = describe_settings(row)
     assert [(one.name, one.value, one.default) for one in told.differing] == [
         ("cold", "no", "yes"),
         ("old", "[1]", ""),

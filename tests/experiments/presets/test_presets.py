@@ -8,7 +8,7 @@ from experiments.design import Scale
 from experiments.models import AuditEntry, Environment, Experiment, User, Workload
 from experiments.planning import rules
 from experiments.presets import FULL, LAPTOP, PRESETS, Preset
-from experiments.presets.making import candidates, chosen_at_first, make_draft, partition_for
+from experiments.presets.making import candidates, make_draft, partition_for, select_ready
 from runners.workloads import WORKLOADS
 from tests.factories import (
     ClusterFactory,
@@ -166,7 +166,7 @@ def test_environments_that_are_ready_are_chosen_and_one_bare_metal(person: User)
     said = {one.environment.name: one.why_not for one in found}
     assert said["waiting"] == "its image is staging"
     assert said["numpy"] == "without tensorflow"
-    chosen, baseline = chosen_at_first(found)
+    chosen, baseline = select_ready(found)
     assert (set(chosen), baseline) == ({bare, cpu, unseen}, bare)
 
 

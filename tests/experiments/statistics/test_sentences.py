@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from experiments.statistics import Sample, Verdict, compare, compare_points, numbers
 from experiments.statistics.everywhere import summarise_environments
 from experiments.statistics.robust import robustness
-from experiments.statistics.step_spread import RunSpread, packed
+from experiments.statistics.step_spread import RunSpread, compare_packed
 from experiments.statistics.steps import Trained, compare_losses, describe_agreements
 from experiments.statistics.training.equivalence import Ending, compare_trainings
 from experiments.statistics.training.sentences import write_sentence
@@ -141,7 +141,7 @@ def test_packed_runs(alone, together):
         [RunSpread(f"r{k}", str(k), "bare", *each) for k, each in enumerate(arm)]
         for arm in (alone, together)
     ]
-    for one in packed(*arms, environments=["bare"], instances=4):
+    for one in compare_packed(*arms, environments=["bare"], instances=4):
         check(one.sentence)
 
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.statistics import Sample, compare, numbers, vectorised
-from experiments.statistics.step_spread import Ratio, RunSpread, packed, ratio, steadiness
+from experiments.statistics.step_spread import (
+    Ratio,
+    RunSpread,
+    compare_packed,
+    compare_spreads,
+    estimate_ratio,
+)
 
 TWO = ["bare", "box"]
 positive = st.floats(1e-6, 1e3)
@@ -37,7 +43,7 @@ def test_another_unit_of_time_changes_no_ratio(values, factor, paired):
             for name, more in (("bare", 1.0), ("box", 1.5))
             for k, (mean, sd) in enumerate(values)
         ]
-        return steadiness(runs, environments=TWO, paired=paired)[1]
+        return compare_spreads(runs, environments=TWO, paired=paired)[1]
 
     one, other = found(1.0), found(factor)
     assert close(other.mean_ratio.value, one.mean_ratio.value)
@@ -48,8 +54,8 @@ def test_another_unit_of_time_changes_no_ratio(values, factor, paired):
 @given(spreads, spreads, st.booleans())
 def test_swapping_the_two_turns_the_ratio_upside_down(ours, theirs, paired):
     bare, box = runs_of("bare", ours), runs_of("box", theirs)
-    one = steadiness([*bare, *box], environments=TWO, paired=paired)[1].sd_ratio
-    other = steadiness([*bare, *box], environments=TWO[::-1], paired=paired)[1].sd_ratio
+    one = compare_spreads([*bare, *box], environments=TWO, paired=paired)[1].sd_ratio
+    other = compare_spreads([*bare, *box], environments=TWO[::-1], paired=paired)[1].sd_ratio
     assert close(one.value * other.value, 1)
     assert (one.flaw, one.ci95 is None) == (other.flaw, other.ci95 is None)
     if one.ci95:
@@ -61,7 +67,7 @@ def test_swapping_the_two_turns_the_ratio_upside_down(ours, theirs, paired):
 @given(spreads)
 def test_the_same_runs_are_as_steady_as_themselves_without_an_interval(values):
     bare, box = runs_of("bare", values), runs_of("box", values)
-    (baseline, found) = steadiness([*bare, *box], environments=TWO, paired=True)
+    (baseline, found) = compare_spreads([*bare, *box], environments=TWO, paired=True)
     assert (found.sd_ratio.value, found.mean_ratio.value) == (1, 1)
     assert (found.sd_ratio.ci95, found.sd_ratio.flaw) == (None, "identical values")
     assert baseline.sd_ratio is None
@@ -81,24 +87,24 @@ def test_the_ratio_is_the_one_that_a_comparison_of_the_metric_would_give():
             samples, baseline="bare", environments=["box"], margin=0.02, better="lower",
             paired=paired, unit="s",
         )  # fmt: skip
-        found = ratio(*arms, paired=paired)
+        found = estimate_ratio(*arms, paired=paired)
         assert (found.value, found.ci95) == (pair.ratio, pair.ci95)
 
 
 def test_a_block_in_which_one_is_missing_is_left_out_and_none_at_all_is_no_ratio():
     bare, box = runs_of("bare", [(1, 0.1), (1, 0.2), (9, 9)]), runs_of("box", [(1, 0.2), (1, 0.4)])
-    (_, found) = steadiness([*bare, *box], environments=TWO, paired=True)
+    (_, found) = compare_spreads([*bare, *box], environments=TWO, paired=True)
     assert close(found.sd_ratio.value, 2)
-    (alone,) = steadiness(box, environments=TWO, paired=True)
+    (alone,) = compare_spreads(box, environments=TWO, paired=True)
     assert (alone.environment, alone.sd_ratio) == ("box", None)
     with pytest.raises(ValueError, match="bare0"):
-        steadiness([*runs_of("bare", [(1, 0.0)]), *box], environments=TWO, paired=False)
+        compare_spreads([*runs_of("bare", [(1, 0.0)]), *box], environments=TWO, paired=False)
 
 
 def test_packed_over_alone_is_a_sentence_for_each_interval():
     alone = runs_of("bare", [(1.00, 0.010), (1.01, 0.012), (0.99, 0.011)])
     together = runs_of("bare", [(1.01, 0.024), (1.02, 0.025), (1.00, 0.026)])
-    (found,) = packed(alone, together, environments=TWO, instances=4)
+    (found,) = compare_packed(alone, together, environments=TWO, instances=4)
     assert found.sentence == (
         f"Four at once on one node: steps are {found.mean_ratio.words} times as long (95 % CI; 3 "
         f"runs packed, 3 alone). They vary {found.sd_ratio.words} times as much (95 % CI; SD "
@@ -108,13 +114,13 @@ def test_packed_over_alone_is_a_sentence_for_each_interval():
     low, high = found.sd_ratio.ci95
     assert low < 2.28 < high
     elsewhere = runs_of("bare", [(1.0, 0.02), (1.0, 0.03)], node="node2")
-    (found,) = packed(alone, elsewhere, environments=TWO, instances=16)
+    (found,) = compare_packed(alone, elsewhere, environments=TWO, instances=16)
     assert found.sentence.startswith("16 at once")
     assert found.sentence.endswith("No node ran both, so that this may be the nodes.")
 
 
 def test_single_runs_have_ratios_and_no_interval():
-    (found,) = packed(
+    (found,) = compare_packed(
         runs_of("bare", [(1.0, 0.01)]), runs_of("bare", [(1.5, 0.02)]), environments=TWO,
         instances=2,
     )  # fmt: skip
