@@ -1,4 +1,4 @@
-"""Which files a run's program consisted of, and whether two environments had the same. Pure.
+"""The files of a run's program, as facts by which two environments are compared. Pure functions.
 
 `runners/payload/programs.py` reads them inside. The system's shells and what only starts another
 program are what an image is made of, as its C library is: they are recorded and not compared.
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 PROGRAM, LIBRARY = "program ", "library "
-"""What the names of these facts begin with."""
+"""The beginning of the names of these facts."""
 SYSTEM = re.compile(
     r"(ba|da|a|k|z|c|tc)?sh|busybox|coreutils|env|nice|ionice|nohup|setsid|stdbuf|time|timeout"
     r"|taskset|numactl|chrt|prlimit|xargs"
@@ -22,12 +22,12 @@ C_LIBRARY = re.compile(
 ENVIRONMENT_S = "the environment’s Python"
 NOT_INSPECTED = "The program itself was not inspected."
 SHOWN = 12
-"""Letters of a check sum."""
+"""Letters of a check sum that are shown."""
 NAMED = 4
 
 
 def facts(content: Any) -> Iterator[tuple[str, str]]:
-    """Yield what a comparison rests on in the part of a snapshot that is about the program."""
+    """Yield (name, value) of the facts of the program that a comparison rests on."""
     if not isinstance(content, Mapping):
         return
     files = content.get("files")

@@ -1,4 +1,4 @@
-"""Logs of runs that others have made, read with suspicion. Pure: no models, no database."""
+"""Imports of logs from runs outside Tare, which are not trusted."""
 
 from experiments.imports.archive import files
 from experiments.imports.problems import ImportProblem

@@ -1,4 +1,4 @@
-"""How long a run of tf_cnn_benchmarks was asked to be: so many epochs, or so many steps.
+"""The requested length of runs of tf_cnn_benchmarks: so many epochs, or so many steps.
 
 The program is given one of the two and logs both. Epochs become whole steps, so that they are
 logged as 9.99936 for 10, and their number of steps is another one for each number of GPUs.

@@ -1,13 +1,13 @@
-"""What is wrong with an import, in words that name the file and the line."""
+"""Errors of an import: messages that name the file and the line."""
 
 LONGEST = 400
-"""Characters of what is quoted from a file that may hold anything."""
+"""Characters that are quoted at most from a file."""
 
 
 class ImportProblem(ValueError):
-    """Logs that cannot be imported. Nothing of them is kept."""
+    """Raised for logs that cannot be imported. Nothing of them is kept."""
 
 
 def at(path: str, line: int, text: str) -> ImportProblem:
-    """A problem in one line; lines are counted from 1, as editors do."""
+    """Return a problem in one line of a file; lines are counted from 1, as editors do."""
     return ImportProblem(f"{path}, line {line}: {text[:LONGEST]}")

@@ -1,4 +1,4 @@
-"""One file line by line, and the limits on all of them together.
+"""Readers of files line by line, and the limits on all files together.
 
 What is read is counted as it comes, not as the archive declares it, so that a bomb is refused where
 it passes a limit, with flat memory.
@@ -18,7 +18,7 @@ from experiments.imports.problems import ImportProblem
 CHUNK = 1 << 16
 MEGABYTE = 1_000_000
 RATIO_FROM = 10 * MEGABYTE
-"""Below this nobody minds how well something was compressed."""
+"""The compression ratio is only limited above so many bytes."""
 DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -30,12 +30,12 @@ DAMAGED = (
     RecursionError,
     NotImplementedError,
 )
-"""What the readers of zip, tar and gzip raise when they are fed rubbish."""
+"""Errors that the readers of zip, tar and gzip raise for damaged files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is read before it is refused."""
+    """Limits beyond which an import is refused."""
 
     archive_bytes: int = 64 * MEGABYTE
     members: int = 20_000
@@ -62,7 +62,7 @@ class Line:
     number: int
     content: bytes
     ended: bool
-    """Whether a line break followed: a writer that was cut off leaves none."""
+    """True if a line break followed: a writer that was cut off leaves none."""
 
 
 class File:
@@ -71,7 +71,7 @@ class File:
     def __init__(
         self, path: str, read: Callable[[int], bytes], meter: Meter, *, weighed: bool = False
     ) -> None:
-        """`weighed`: its bytes have been counted on their way here."""
+        """Take over a stream; `weighed` if the meter has counted its bytes already."""
         self.path = path
         self._read = read
         self._meter = meter
@@ -80,7 +80,7 @@ class File:
 
     @property
     def sha256(self) -> str:
-        """Of what has been read so far."""
+        """Return the check sum of what has been read so far."""
         return self._hash.hexdigest()
 
     def lines(self) -> Iterator[Line]:
@@ -131,7 +131,7 @@ class File:
 
 
 class Meter:
-    """Counts over all files; raises ImportProblem past a limit."""
+    """Counter over all files; raises ImportProblem beyond a limit."""
 
     def __init__(self, limits: Limits, archive_bytes: int | None = None) -> None:
         self.limits = limits

@@ -1,4 +1,4 @@
-"""Sanity before performance: what a run's log says of itself must agree with itself."""
+"""Checks that the numbers in a run's log agree with each other, before they are compared."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gpus(path: str, parameters: dict[str, Any]) -> int:
 
 
 def check_devices(path: str, parameters: dict[str, Any], batch: float) -> None:
-    """Refuse a batch size that is not that of all devices together."""
+    """Raise ImportProblem for a batch size that is not that of all devices together."""
     each, count = parameters.get("batch_size_per_device"), len(_devices(parameters))
     if isinstance(each, bool) or not isinstance(each, int | float):
         return
@@ -46,7 +46,7 @@ def check_devices(path: str, parameters: dict[str, Any], batch: float) -> None:
 
 
 def check_clock(path: str, metrics: Metrics, batch: float) -> None:
-    """Refuse steps that would have taken longer than the time that passed."""
+    """Raise ImportProblem for steps that would have taken longer than the time that passed."""
     if len(metrics.steps) < 2 or not metrics.began_at or not metrics.stepped_at:
         return
     totals = [metrics.steps[i] * batch / metrics.rates[i] for i in (0, -1)]

@@ -1,4 +1,4 @@
-"""What exactly will run: catalogue rows turned into the values that a launch freezes."""
+"""The frozen plan of an experiment: catalogue rows as the plain values that a launch keeps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def workload_spec(workload: Workload) -> dict[str, Any]:
 
 
 def of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
-    """Return what one repeat runs of a workload that `workload_spec` wrote down."""
+    """Return the workload of one repeat, from the spec that `workload_spec` returned."""
     return {**workload, "parameters": choose_repeat_seed(workload["parameters"], repeat)}
 
 

@@ -1,7 +1,7 @@
-"""How far an experiment is, and what may be judged of it: nothing outside the planned looks.
+"""Interim analyses (looks) of an experiment: how far it is, and which runs may be judged.
 
-Which runs a look takes is decided by the plan: the first repeats of every cell, whatever ends
-first. A look waits until all of those have ended, well or not; blocks that failed are missing.
+The plan decides which runs a look takes: the first repeats of every cell, whichever end first. A
+look waits until all of those have ended, well or not; blocks that failed are missing.
 """
 
 from __future__ import annotations
@@ -31,51 +31,51 @@ class Judgement:
     number: int
     repeats: int | None
     decides: bool = True
-    """Whether it may give a verdict; else it is an estimate beside the verdicts that there are."""
+    """True if it may give a verdict; else it is an estimate beside the existing verdicts."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """An experiment's plan of looks, and how much of it has come about."""
+    """An experiment's plan of looks, and how much of it has been done."""
 
     looks: tuple[int, ...]
-    """After how many repeats each look was planned."""
+    """The number of repeats after which each look was planned."""
     taken: int
-    """How many looks have all their runs, and none of them cancelled."""
+    """The number of looks that have all their runs, none of them cancelled."""
     planned: int
     ended: int
-    """Blocks (paired) or runs, and how many of them have ended."""
+    """The number of blocks (paired) or runs, and how many of them have ended."""
     unit: str
-    """What those are: "block" or "run"."""
+    """The unit of those two numbers: "block" or "run"."""
     ended_for_next: int
     planned_for_next: int
-    """The same for the next look alone."""
+    """`ended` and `planned` of the next look alone."""
     alive: bool
     cancelled: bool
     stopped_at: int | None
-    """The look whose verdict a person kept."""
+    """The look at which a person ended the experiment and kept the verdict."""
     states: Counter[str]
-    """How many runs are in which state."""
+    """The number of runs in each state."""
 
     @property
     def level(self) -> float:
-        """The two-sided level of each look."""
+        """Return the two-sided level of each look."""
         return level(len(self.looks))
 
     @property
     def stopped_early(self) -> bool:
-        """Whether planned runs did not take place, and no look was what ended it."""
+        """Return whether planned runs were cancelled before the last look, and not by a look."""
         return self.cancelled and self.stopped_at is None and self.taken < len(self.looks)
 
     @property
     def settled(self) -> int:
-        """The repeats that a look has judged while others are still to come."""
+        """Return the number of repeats judged by a look while others are still to come."""
         taken = self.taken if self.taken < len(self.looks) else self.taken - 1
         return self.looks[taken - 1] if taken else 0
 
     @property
     def judgements(self) -> Iterator[Judgement]:
-        """What may be judged, in the order in which it could be."""
+        """Yield the judgements that may be made, in the order in which they could be."""
         last = self.taken if self.stopped_at is None else self.stopped_at
         for number, repeats in enumerate(self.looks[:last], start=1):
             yield Judgement(number, repeats if number < len(self.looks) else None)
@@ -84,12 +84,12 @@ class Stage:
 
     @property
     def waits(self) -> bool:
-        """Whether another judgement is to come."""
+        """Return whether another judgement is to come."""
         return self.alive and self.stopped_at is None
 
     @property
     def plan(self) -> str:
-        """When the data are judged, in words."""
+        """Return when the data are judged, as text."""
         if len(self.looks) == 1:
             return "one, after all repeats"
         *first, last = map(str, self.looks)
@@ -100,7 +100,7 @@ class Stage:
 
     @property
     def waiting(self) -> str:
-        """When the next verdict comes, in a sentence or two; "" when none is to come."""
+        """Return when the next verdict comes, in a sentence or two; "" when none is to come."""
         if not self.waits:
             return ""
         if self.cancelled:
@@ -118,7 +118,7 @@ class Stage:
 
     @property
     def brief(self) -> str:
-        """The same in a few words, for lists."""
+        """Return when the next verdict comes in a few words, for lists."""
         if not self.waits:
             return ""
         if self.cancelled:
@@ -132,7 +132,7 @@ class Stage:
 
     @property
     def why_early(self) -> str:
-        """The reason of the stamp."""
+        """Return the reason for the stamp STOPPED EARLY."""
         return f"Stopped after {self.ended} of {self._count}, outside the planned looks. {WHY}"
 
     @property
@@ -164,12 +164,12 @@ def stage_of(experiment: Experiment) -> Stage:
 
 @dataclass
 class Block:
-    """What is counted: a block, or a run of an independent design."""
+    """A block of a paired design, or a run of an independent one, as it is counted."""
 
     repeat: int
     ended: bool = True
     cut: bool = False
-    """Whether it was cancelled together with the experiment."""
+    """True if it was cancelled together with the experiment."""
 
     @property
     def came_about(self) -> bool:
@@ -177,7 +177,7 @@ class Block:
 
 
 def _after(ended_at: datetime | None, cancelled_at: datetime | None) -> bool:
-    """Whether a job's end came of the experiment's cancellation; else its failure is its own."""
+    """Return whether a job was ended by the experiment's cancellation, not by its own failure."""
     return cancelled_at is not None and (ended_at is None or ended_at >= cancelled_at)
 
 

@@ -1,4 +1,4 @@
-"""How much past runs varied, so that the next experiment can be planned on more than a guess."""
+"""Spread of past runs, from which the next experiment's number of repeats can be planned."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from experiments.models import Cluster, Experiment, Measurement, Run, User, Workload
 
 FEWEST = 3
-"""A cell or a group of blocks with fewer says nothing about spread."""
+"""Cells and groups of blocks with fewer runs or blocks are not used."""
 NEWEST = 2000
-"""Older runs are no guide to the cluster of today, and need not be read."""
+"""Only so many of the newest runs are read: older ones say little about the cluster of today."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A standard deviation of logs (a CV, as a fraction), and what it rests on."""
+    """A standard deviation of logs (a CV, as a fraction), with its degrees of freedom and runs."""
 
     sd: float
     df: int
@@ -26,7 +26,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class History:
-    """From run to run within a cell, and of the ratio from block to block; None if unknown."""
+    """The spread from run to run within a cell, and of ratios between blocks; None if unknown."""
 
     of_runs: Spread | None
     of_ratios: Spread | None
@@ -37,10 +37,10 @@ def history(
 ) -> History:
     """Return how `metric` varied in the runs of this kind of workload that `reader` may see.
 
-    `only`: in those of one workload, where others of its kind are other programs.
+    `only` restricts them to one workload, for kinds whose workloads are different programs.
 
-    Only within cells: environments, workloads and scales may differ as they like. Runs that
-    failed, were cancelled or were excluded have no say.
+    The spread is that within cells, so environments, workloads and scales may differ. Runs that
+    failed, were cancelled or were excluded do not count.
     """
     rows = Measurement.objects.filter(
         run__experiment__in=Experiment.objects.visible_to(reader).filter(cluster=cluster),
@@ -63,8 +63,8 @@ def history(
     )[:NEWEST]:
         groups[experiment, workload, scale][block][environment] = math.log(value)
     return History(
-        _pooled(part for blocks in groups.values() for part in _cells(blocks)),
-        _pooled(part for blocks in groups.values() for part in _ratios(blocks)),
+        _pool(part for blocks in groups.values() for part in _spread_in_cells(blocks)),
+        _pool(part for blocks in groups.values() for part in _spread_of_ratios(blocks)),
     )
 
 
@@ -72,8 +72,8 @@ Part = tuple[float, int, int]
 """A sum of squares, its degrees of freedom, and the runs behind it."""
 
 
-def _cells(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
-    """Each environment's runs around their own mean."""
+def _spread_in_cells(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+    """Yield the sum of squares of each environment's runs around their own mean."""
     cells: defaultdict[int, list[float]] = defaultdict(list)
     for block in blocks.values():
         for environment, log in block.items():
@@ -83,8 +83,8 @@ def _cells(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
             yield _squares(logs), len(logs) - 1, len(logs)
 
 
-def _ratios(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
-    """What is left of the blocks that have every environment, once both means are taken away.
+def _spread_of_ratios(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+    """Yield the sum of squares in complete blocks, around the means of blocks and environments.
 
     Twice that variance is the variance of the log-ratio of two environments: for two of them it
     is that of the ratios themselves, and with more each run still counts once.
@@ -107,11 +107,11 @@ def _squares(logs: list[float]) -> float:
     return math.fsum((log - mean) ** 2 for log in logs)
 
 
-def _pooled(parts: Iterable[Part]) -> Spread | None:
-    """None as well where nothing varied at all: such numbers were rounded, not repeated."""
-    found = list(parts)
-    squares = math.fsum(part[0] for part in found)
-    df = sum(part[1] for part in found)
+def _pool(parts: Iterable[Part]) -> Spread | None:
+    """Return the pooled spread; None without data, or where rounding has hidden all variation."""
+    known_parts = list(parts)
+    squares = math.fsum(part[0] for part in known_parts)
+    df = sum(part[1] for part in known_parts)
     if df == 0 or squares <= 1e-20:
         return None
-    return Spread(math.sqrt(squares / df), df, sum(part[2] for part in found))
+    return Spread(math.sqrt(squares / df), df, sum(part[2] for part in known_parts))

@@ -1,4 +1,4 @@
-"""Which scales a cluster and its workloads can run, and in words why not. Asked by `rules`."""
+"""Rules for the scales that a cluster and its workloads can run; part of `rules`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ def refusals(
     workloads: Sequence[Workload],
     environments: Sequence[Environment],
 ) -> Iterator[str]:
-    """Yield why this cannot run, each time with what would help; no workload is a recorded one."""
-    yield from _beyond(scale, partition)
-    unshared = list(_unshared(scale))
-    yield from unshared or _unlaunched(scale, cluster, environments)
+    """Yield the reasons why this cannot run, each with what would help.
+
+    The workloads are of kinds that Tare can start, not of imported logs.
+    """
+    yield from _check_partition(scale, partition)
+    unshared = list(_check_packing(scale))
+    yield from unshared or _check_launcher(scale, cluster, environments)
     if not unshared:
         for workload in workloads:
-            yield from _unable(scale, workload)
+            yield from _check_workload(scale, workload)
 
 
-def _beyond(scale: Scale, partition: Partition | None) -> Iterator[str]:
+def _check_partition(scale: Scale, partition: Partition | None) -> Iterator[str]:
     nodes, gpus, place = (
         (partition.nodes, partition.gpus_per_node, partition.name)
         if partition
@@ -51,8 +54,8 @@ def _beyond(scale: Scale, partition: Partition | None) -> Iterator[str]:
         yield f"{_count(scale.gpus_per_node, 'GPU')} a node asked for; {place} has {gpus}."
 
 
-def _unshared(scale: Scale) -> Iterator[str]:
-    """Why instances cannot be packed so."""
+def _check_packing(scale: Scale) -> Iterator[str]:
+    """Yield the reasons why instances cannot be packed so."""
     if not scale.is_packed:
         return
     gpus, instances = scale.gpus_per_node, scale.instances_per_node
@@ -70,18 +73,19 @@ def _unshared(scale: Scale) -> Iterator[str]:
         )
 
 
-def _unlaunched(
+def _check_launcher(
     scale: Scale, cluster: Cluster, environments: Sequence[Environment]
 ) -> Iterator[str]:
-    """Why nothing could start the processes."""
+    """Yield the reasons why nothing could start the processes."""
     scheduler = SCHEDULERS[cluster.scheduler]
     known = scheduler.launchers
     across = [name for name, spans in known.items() if spans]
-    here = Scale(scale.nodes, scale.gpus_per_node)
+    without_launcher = Scale(scale.nodes, scale.gpus_per_node)
     if scale.launcher and scale.launcher not in known:
         yield (
             f"{scale}: {scale.launcher} is Slurm's, and the scheduler of {cluster} is "
-            f"{scheduler.label}. Write {' or '.join(f'{here} {name}' for name in known)}."
+            f"{scheduler.label}. Write "
+            f"{' or '.join(f'{without_launcher} {name}' for name in known)}."
         )
     elif scale.nodes > 1 and not across:
         yield (
@@ -91,7 +95,7 @@ def _unlaunched(
     elif scale.nodes > 1 and not scale.launcher:
         yield (
             f"{scale}: nothing would start the program on {scale.nodes} nodes. Write "
-            f"{' or '.join(f'{here} {name}' for name in across)}."
+            f"{' or '.join(f'{without_launcher} {name}' for name in across)}."
         )
     for environment in environments if scale.launcher else ():
         if not RUNTIMES[environment.kind].under_launchers:
@@ -102,8 +106,8 @@ def _unlaunched(
             )
 
 
-def _unable(scale: Scale, workload: Workload) -> Iterator[str]:
-    """Why the workload itself cannot use what the scale gives it."""
+def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
+    """Yield the reasons why the workload itself cannot use the nodes and GPUs of the scale."""
     kind = WORKLOADS[workload.kind]
     nodes, gpus = scale.nodes, scale.gpus_per_instance
     if nodes > kind.most_nodes or gpus > kind.most_gpus:
@@ -125,8 +129,8 @@ def _unable(scale: Scale, workload: Workload) -> Iterator[str]:
             f"{scale}: {workload} runs as one process, which has no use for {nodes} nodes. Write "
             f"{Scale(1, scale.gpus_per_node)}, or let it run as one process for each node or GPU."
         )
-    found = kind.refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
-    yield from (f"{scale}: {workload}: {words}" for words in found)
+    messages = kind.refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
+    yield from (f"{scale}: {workload}: {message}" for message in messages)
 
 
 def _for_each_gpu(scale: Scale) -> str:

@@ -1,4 +1,4 @@
-"""Presets: the experiments of those who asked first, ready to be launched again."""
+"""Presets: published experiments, ready to be launched again."""
 
 from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size
 from experiments.presets.commands import COMMANDS

@@ -1,4 +1,4 @@
-"""What a preset is. Pure data: rows are made of it in `experiments.presets.making`."""
+"""The data of a preset. `experiments.presets.making` turns it into rows of the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.presets.papers import Paper
 FULL = "full"
 LAPTOP = "laptop"
 REPEATS = 5
-"""Of every preset: with fewer, a verdict is provisional. The seeds had three, or did not say."""
+"""Repeats of every preset: with fewer a verdict is provisional. Published ones had 3 if any."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How environments are compared: pure functions of numbers, without Django."""
+"""The statistics of comparing environments: pure functions of numbers, without Django."""
 
 from experiments.statistics.compare_samples import compare, holm
 from experiments.statistics.curves import equivalence_curve

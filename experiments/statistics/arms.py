@@ -1,4 +1,4 @@
-"""The runs of the baseline and of one environment that may be compared."""
+"""Arms: the runs of the baseline and of one environment that are compared."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ from experiments.statistics.values import Sample
 
 @dataclass(frozen=True)
 class Arms:
-    """Paired arms hold the same blocks; what had to be left out for that is in `dropped`."""
+    """The runs of baseline and environment that may be compared; if paired, of the same blocks."""
 
     baseline: tuple[Sample, ...]
     environment: tuple[Sample, ...]
@@ -28,7 +28,7 @@ class Arms:
     def of(
         cls, baseline: Sequence[Sample], environment: Sequence[Sample], *, paired: bool
     ) -> "Arms":
-        """Paired: only blocks in which both have a run count."""
+        """Return the arms; if paired, only with blocks in which both have a run."""
         if not paired:
             return cls(tuple(baseline), tuple(environment), paired=False)
         blocks_b = {sample.block for sample in baseline}
@@ -45,7 +45,7 @@ class Arms:
         return sorted({sample.block for sample in self.baseline}) if self.paired else []
 
     def values(self, scale: Callable[[float], float] = math.log) -> tuple[list[float], list[float]]:
-        """The independent values of both arms on a scale: one a block (paired) or one a run."""
+        """Return the independent values of both arms on a scale: one a block, or one a run."""
         if self.paired:
             # Repeats inside a block are not independent: one value per block, its mean.
             return _by_block(self.baseline, scale), _by_block(self.environment, scale)
@@ -54,13 +54,13 @@ class Arms:
         return baseline, environment
 
     def estimate(self, scale: Callable[[float], float] = math.log) -> Estimate | None:
-        """Of the values on a scale, by default of their logs; None where an arm is empty."""
+        """Return the estimate on a scale, by default of logs; None where an arm is empty."""
         if not self.baseline or not self.environment:
             return None
         return (paired if self.paired else unpaired)(*self.values(scale))
 
     def leave_one_out(self) -> Iterator[tuple[str, Estimate]]:
-        """Each block (paired) or run (unpaired) by name, and the estimate without it.
+        """Yield each block (paired) or run (unpaired) by name, with the estimate without it.
 
         Nothing where fewer than 2 values would be left.
         """
@@ -87,7 +87,7 @@ def logs(samples: Sequence[Sample]) -> list[float]:
 
 
 def check(samples: Sequence[Sample]) -> None:
-    """ValueError that names the run whose value has no logarithm, or cannot be computed with."""
+    """Raise ValueError, naming the run, where a value has no logarithm or is too large."""
     for sample in samples:
         if not 0 < sample.value <= LARGEST:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Where the start-up of a run ends, if it does: change points in the medians of ten steps.
+"""Change points in the medians of ten steps: they show where the start-up of a run ends.
 
 As Barrett et al. (OOPSLA'17) tell the shapes of runs apart, with a penalty and a rule of half that
 docs/statistics.md gives. Nothing here knows which environment a run ran in.
@@ -44,7 +44,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True)
 class SteadyState:
-    """What was found in the steps of one run; all places are numbers of steps from the start."""
+    """The steady state of one run; all places are numbers of steps from the start."""
 
     shape: Shape
     block_steps: int
@@ -63,7 +63,7 @@ class SteadyState:
 
     @property
     def sentence(self) -> str:
-        """The shape in plain words."""
+        """Return the shape as a sentence."""
         if self.shape is Shape.FLAT:
             return f"Flat: nothing at the start is slower than the rest. {self._little}"
         if self.shape is Shape.WARM_UP:
@@ -88,7 +88,7 @@ class SteadyState:
 
     @property
     def trend_sentence(self) -> str:
-        """What the trend after the cut is; empty where there is none."""
+        """Return a sentence about the trend after the cut; empty where there is none."""
         if not self.has_trend or self.trend is None:
             return ""
         course = "slows down" if self.trend > 0 else "speeds up"
@@ -133,7 +133,7 @@ def find(values: Sequence[float], ends: Sequence[int] | None = None) -> SteadySt
 
 
 def tails(values: Sequence[float], ends: Sequence[int] | None = None) -> dict[int, float]:
-    """The mean over all steps that are left, by how many are cut: one for every full block."""
+    """Return the mean over the remaining steps for each cut after a full block."""
     import numpy as np
 
     times, last = _arrays(values, ends)
@@ -154,7 +154,7 @@ def _arrays(values: Sequence[float], ends: Sequence[int] | None) -> tuple[Array,
 
 
 def _values_a_block(last: Array) -> int:
-    """How many values make a block of at least BLOCK steps, in at most MOST_BLOCKS blocks."""
+    """Return the number of values in a block: at least BLOCK, at most MOST_BLOCKS blocks."""
     import numpy as np
 
     usual = int(np.median(np.diff(last))) if len(last) > 1 else 1
@@ -162,7 +162,7 @@ def _values_a_block(last: Array) -> int:
 
 
 def _segments(blocks: Array) -> tuple[list[int], list[float]]:
-    """Where each segment begins, and its level in robust standard deviations of a block."""
+    """Return where each segment begins, and its level in robust SDs of a block."""
     import numpy as np
 
     deviation = _block_deviation(blocks)
@@ -176,7 +176,7 @@ def _segments(blocks: Array) -> tuple[list[int], list[float]]:
 
 
 def _block_deviation(blocks: Array) -> float:
-    """The standard deviation of a block, from differences of neighbours: no level moves it.
+    """Return the SD of a block, from differences of neighbours: levels do not matter.
 
     Robust; where most neighbours are equal, as in rounded times, the ordinary one.
     """
@@ -216,7 +216,7 @@ def change_points(heights: Array, penalty: float) -> list[int]:
 
 
 def _shape(starts: list[int], levels: list[float], count: int) -> tuple[Shape, int, int]:
-    """The shape, the block of the cut and the block where the steady segment begins."""
+    """Return the shape, the block of the cut and the block where the steady segment begins."""
     ends = [*starts[1:], count]
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
 
@@ -240,7 +240,7 @@ def _shape(starts: list[int], levels: list[float], count: int) -> tuple[Shape, i
 
 
 def kendall(values: Array) -> tuple[float | None, float | None]:
-    """Kendall's tau-b of the values with time and its two-sided p (normal, corrected for ties).
+    """Return Kendall's tau-b with time and its two-sided p (normal, corrected for ties).
 
     As `scipy.stats.kendalltau(range(n), values, method="asymptotic")`. None where all are equal.
     """

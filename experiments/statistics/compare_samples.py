@@ -1,4 +1,4 @@
-"""The one entry point: samples in, a verdict for each environment out."""
+"""Comparison of samples: the entry point that returns a verdict for each environment."""
 
 import math
 import statistics
@@ -59,7 +59,7 @@ def compare(
 
 
 def holm(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs with p values adjusted for their number (Holm 1979), once for either question.
+    """Return the pairs with Holm's (1979) adjusted p values, for each question on its own.
 
     The family is all pairs of an experiment; those without inference do not count. A verdict that
     its adjusted p no longer supports keeps its word and is stamped NOT AFTER HOLM.
@@ -87,7 +87,7 @@ def holm(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
-    """Fill in what the arms say."""
+    """Return the pair with all numbers that the arms give."""
     values_b = [sample.value for sample in arms.baseline]
     values_e = [sample.value for sample in arms.environment]
     pair = replace(
@@ -137,7 +137,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
 
 
 def _with_intervals(look: Look | None, estimate: Estimate) -> Look | None:
-    """The look with the intervals that decide at its level."""
+    """Return the look with the intervals that decide at its level."""
     return look and replace(
         look,
         ci_difference=estimate.interval(1 - look.alpha),
@@ -152,7 +152,7 @@ def _missing(pair: Pair) -> str:
 
 
 def _adjust(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down; None stays None."""
+    """Return p values adjusted by Holm's step-down; None stays None."""
     ordered = sorted((p, i) for i, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
     largest = 0.0

@@ -1,4 +1,4 @@
-"""What a pair would say at other margins than its own."""
+"""Curves of a pair's p over margins other than its own."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from experiments.statistics.values import Pair
 
 
 def equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
-    """p of equivalence (TOST) at each margin, a positive fraction; empty without inference.
+    """Return p of equivalence (TOST) at each margin, a fraction; empty without inference.
 
     At `pair.margin` it is `pair.p_equivalence`; at `pair.smallest_margin` it is `pair.alpha`.
     """

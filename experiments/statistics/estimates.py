@@ -47,7 +47,7 @@ class Estimate:
 
     @property
     def flaw(self) -> str:
-        """Why nothing can be inferred, or ""."""
+        """Return why nothing can be inferred, or ""."""
         if min(arm.n for arm in self.arms) < 2:
             return "n = 1"
         if all(arm.variance <= IDENTICAL**2 for arm in self.arms):
@@ -56,35 +56,35 @@ class Estimate:
 
     @property
     def se(self) -> float:
-        """Standard error of `log_ratio`."""
+        """Return the standard error of `log_ratio`."""
         return math.sqrt(sum(arm.variance / arm.n for arm in self.arms))
 
     @property
     def df(self) -> float:
-        """Welch-Satterthwaite degrees of freedom; n - 1 for a single arm."""
+        """Return the Welch-Satterthwaite degrees of freedom; n - 1 for a single arm."""
         # Relative to their sum, so that tiny variances do not underflow when squared.
         squares = sum((arm.variance / arm.n / self.se**2) ** 2 / (arm.n - 1) for arm in self.arms)
         return 1 / squares
 
     def log_interval(self, level: float) -> Interval:
-        """Two-sided interval of `log_ratio`; 0.90 is the one that TOST looks at."""
+        """Return the two-sided interval of `log_ratio`; TOST looks at that of 0.90."""
         from scipy.special import stdtrit  # lazily: half a second that few pages need
 
         half = float(stdtrit(self.df, (1 + level) / 2)) * self.se
         return self.log_ratio - half, self.log_ratio + half
 
     def interval(self, level: float) -> Interval:
-        """Two-sided interval of the ratio."""
+        """Return the two-sided interval of the ratio."""
         low, high = self.log_interval(level)
         return _exp(low), _exp(high)
 
     @property
     def p_difference(self) -> float:
-        """Two-sided p of "the ratio is 1"."""
+        """Return the two-sided p of "the ratio is 1"."""
         return 2 * self._upper_tail(abs(self.log_ratio))
 
     def p_equivalence(self, margin: float) -> float:
-        """TOST: the larger p of "at or beyond 1/(1+margin)" and "at or beyond 1+margin"."""
+        """Return TOST's p: the larger of "≤ 1/(1+margin)" and "≥ 1+margin"."""
         return self._upper_tail(math.log1p(margin) - abs(self.log_ratio))
 
     @property
@@ -93,12 +93,12 @@ class Estimate:
         return self.provable_margin(ALPHA)
 
     def provable_margin(self, alpha: float) -> float:
-        """The smallest margin at which TOST has a p below `alpha`."""
+        """Return the smallest margin at which TOST has a p below `alpha`."""
         low, high = self.log_interval(1 - 2 * alpha)
         return _exp(max(-low, high)) - 1
 
     def more(self, extra: int) -> "Estimate":
-        """The same mean and spread with `extra` more values in each arm."""
+        """Return an estimate with `extra` more values in each arm, same mean and spread."""
         return replace(self, arms=tuple(Arm(arm.variance, arm.n + extra) for arm in self.arms))
 
     def _upper_tail(self, distance: float) -> float:
@@ -108,13 +108,13 @@ class Estimate:
 
 
 def paired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
-    """From logs of one value per block and arm, in the same order of blocks."""
+    """Return the estimate from logs of one value per block and arm, blocks in the same order."""
     mean, arm = _arm([e - b for b, e in zip(baseline, environment, strict=True)])
     return Estimate(mean, (arm,))
 
 
 def unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
-    """From logs of independent runs; n and variances may differ."""
+    """Return the estimate from logs of independent runs; n and variances may differ."""
     (mean_b, arm_b), (mean_e, arm_e) = _arm(baseline), _arm(environment)
     return Estimate(mean_e - mean_b, (arm_b, arm_e))
 
@@ -122,7 +122,7 @@ def unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimat
 def paired_without_each(
     baseline: Sequence[float], environment: Sequence[float]
 ) -> Iterator[Estimate]:
-    """`paired` without each block in turn, in their order; at least 2 blocks."""
+    """Yield `paired` without each block in turn, in their order; at least 2 blocks."""
     for mean, arm in _without_each([e - b for b, e in zip(baseline, environment, strict=True)]):
         yield Estimate(mean, (arm,))
 
@@ -151,7 +151,7 @@ class Summary:
 
 
 def from_summary(baseline: Summary, environment: Summary) -> Estimate:
-    """By the delta method: the variance of ln(mean) is (SE / mean)²."""
+    """Return the estimate by the delta method: the variance of ln(mean) is (SE / mean)²."""
     for summary in (baseline, environment):
         if not (0 < summary.mean < math.inf and 0 <= summary.se < math.inf and summary.n >= 1):
             raise ValueError(f"{summary} needs a positive mean, an SE of at least 0 and n >= 1.")

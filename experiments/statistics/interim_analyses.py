@@ -1,4 +1,4 @@
-"""Planned looks: when the data are judged, at which level, and what that saves.
+"""Interim analyses (looks): when the data are judged, at which level, and what that saves.
 
 Whoever judges after every run and stops when the verdict pleases is wrong far more often than 5 in
 100 times. Looks that were planned before the data, each at a stricter level, keep that promise.
@@ -18,23 +18,23 @@ SEED = 19770201
 
 
 def level(looks: int) -> float:
-    """The two-sided level of each of `looks` looks, 1 to 5: together they err in 5 % of cases."""
+    """Return the two-sided level of each of `looks` looks, 1 to 5: all together err in 5 %."""
     return POCOCK[looks - 1]
 
 
 def schedule(repeats: int, looks: int) -> tuple[int, ...]:
-    """After how many repeats each look is: equally spaced, the last one after all of them."""
+    """Return the repeats after which each look is: equally spaced, the last after all of them."""
     return tuple(repeats * look // looks for look in range(1, looks + 1))
 
 
 def most_looks(repeats: int) -> int:
-    """How many looks so many repeats allow: the first needs the repeats that a verdict needs."""
+    """Return how many looks so many repeats allow: the first one needs enough for a verdict."""
     return min(max(repeats // FEWEST, 1), MOST_LOOKS)
 
 
 @dataclass(frozen=True)
 class Course:
-    """How experiments with such looks end: after `repeats` on average, this share `equivalent`."""
+    """The end of experiments with such looks: after `repeats` on average, a share `equivalent`."""
 
     repeats: float
     equivalent: float

@@ -25,7 +25,7 @@ class Normality:
 
 
 def normality(of: str, values: Sequence[float]) -> Normality | None:
-    """None where there are too few values, too many, or no spread.
+    """Return the diagnostic; None where there are too few values, too many, or no spread.
 
     By Royston, Applied Statistics 44 (1995), algorithm AS R94, as in scipy.stats.shapiro.
     """
@@ -60,7 +60,7 @@ def _weights(expected: Sequence[float]) -> list[float]:
 
 
 def _z(w: float, n: int) -> float:
-    """W as a standard normal value: large where the values are not normal."""
+    """Return W as a standard normal value: large where the values are not normal."""
     if w >= 1:
         return -math.inf
     away = math.log(1 - w)
@@ -76,7 +76,7 @@ def _z(w: float, n: int) -> float:
 
 
 def _polynomial(x: float, *coefficients: float) -> float:
-    """The coefficients from the constant upwards."""
+    """Return the value of a polynomial; coefficients from the constant upwards."""
     value = 0.0
     for coefficient in reversed(coefficients):
         value = value * x + coefficient

@@ -1,4 +1,4 @@
-"""How Tare writes numbers: digits follow the uncertainty, one SI prefix a column.
+"""Numbers as text: digits follow the uncertainty, one SI prefix a column.
 
 Missing values are an en dash; minus is a minus sign. Used by sentences, pages and plots alike.
 """
@@ -19,7 +19,7 @@ SCALABLE_UP = frozenset({"B", "B/s", "FLOP/s", "Hz", "W", "J"})
 
 
 def si(values: Iterable[float | None], unit: str) -> tuple[float, str]:
-    """The factor and unit text for one axis or column: 0.0229 and 0.0231 s -> (1000, "ms").
+    """Return factor and unit text for one axis or column: 0.0229 and 0.0231 s -> (1000, "ms").
 
     The largest value decides. Only seconds are made smaller and only bytes, FLOP/s, Hz, W and J
     larger; any other unit stays as it is.
@@ -36,7 +36,7 @@ def si(values: Iterable[float | None], unit: str) -> tuple[float, str]:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """A number with so many decimals and a real minus sign; beyond a million as 1.23e+07."""
+    """Return a number with so many decimals and a real minus sign; beyond a million 1.23e+07."""
     # An interval from two runs may end at 1e80; nobody wants its 80 digits.
     text = f"{value:.{decimals}f}" if abs(value) < 1e6 else f"{value:.2e}"
     if float(text) == 0:
@@ -45,30 +45,30 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """How many of a thing: "1 repeat", "2,000 repeats"."""
+    """Return a number of things: "1 repeat", "2,000 repeats"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def all_of(number: int, noun: str) -> str:
-    """All of them, as a sentence says it: "the only run", "both runs", "all 3 runs"."""
+    """Return all things as a sentence names them: "the only run", "both runs", "all 3 runs"."""
     if number == 1:
         return f"the only {noun}"
     return f"both {noun}s" if number == 2 else f"all {count(number, noun)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row: "a", "a and b", "a, b and c"."""
+    """Return names in a row: "a", "a and b", "a, b and c"."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def scientific(value: float, digits: int) -> str:
-    """A number with so many digits and a power of ten: "2.3e−15"."""
+    """Return a number with so many digits and a power of ten: "2.3e−15"."""
     return f"{value:.{digits - 1}e}".replace("-", "−")
 
 
 def _decimals(value: float, significant: int) -> int:
-    """Decimals that show this many significant digits of a value."""
+    """Return the number of decimals that shows so many significant digits of a value."""
     if value == 0 or not math.isfinite(value):
         return significant - 1
     exponent = int(f"{abs(value):.{significant - 1}e}".partition("e")[2])
@@ -76,14 +76,14 @@ def _decimals(value: float, significant: int) -> int:
 
 
 def _written(value: float, significant: int) -> str:
-    """A number with so many significant digits; one below `SMALLEST` as a power of ten."""
+    """Return a number with so many digits; below `SMALLEST` as a power of ten."""
     if 0 < abs(value) < SMALLEST:
         return scientific(value, significant)
     return fixed(value, _decimals(value, significant))
 
 
 def quantity(value: float | None, unit: str, *, significant: int = 4) -> str:
-    """A single number with its unit and an SI prefix of its own: 0.02294 s -> "22.94 ms"."""
+    """Return a number with its unit and its own SI prefix: 0.02294 s -> "22.94 ms"."""
     if value is None or not math.isfinite(value):
         return MISSING
     factor, text = si([value], unit)
@@ -91,7 +91,7 @@ def quantity(value: float | None, unit: str, *, significant: int = 4) -> str:
 
 
 def beside(value: float | None, column: Iterable[float | None], unit: str) -> str:
-    """A number of a column, with the SI prefix that the whole column has: "0.404 ms"."""
+    """Return a number of a column, with the SI prefix of the whole column: "0.404 ms"."""
     if value is None:
         return MISSING
     factor, text = si(column, unit)
@@ -101,7 +101,7 @@ def beside(value: float | None, column: Iterable[float | None], unit: str) -> st
 def spread(
     mean: float | None, sd: float | None, n: int, unit: str, *, prefix: tuple[float, str] = (0, "")
 ) -> str:
-    """Mean and standard deviation: "22.94 ± 0.31 ms (SD, n = 5)".
+    """Return mean and standard deviation: "22.94 ± 0.31 ms (SD, n = 5)".
 
     `prefix` is what `si` gave for the whole column; without it the mean chooses its own.
     """
@@ -124,7 +124,7 @@ def spread(
 
 
 def ratio_decimals(interval: Sequence[float] | None) -> int:
-    """At least 3 decimals; more when the interval is narrower than 0.002."""
+    """Return at least 3 decimals; more when the interval is narrower than 0.002."""
     if interval is None:
         return 3
     half = abs(interval[1] - interval[0]) / 2
@@ -132,7 +132,7 @@ def ratio_decimals(interval: Sequence[float] | None) -> int:
 
 
 def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
-    """A ratio with its interval: "1.054 [1.049, 1.061]"."""
+    """Return a ratio with its interval: "1.054 [1.049, 1.061]"."""
     if value is None:
         return MISSING
     decimals = ratio_decimals(interval)
@@ -143,7 +143,7 @@ def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
 
 
 def factor(value: float | None, interval: Sequence[float] | None = None) -> str:
-    """How many times as much, without more digits than its interval knows: "2.3 [1.9, 2.8]"."""
+    """Return how many times as much, with the digits its interval allows: "2.3 [1.9, 2.8]"."""
     if value is None:
         return MISSING
     if interval is None:
@@ -161,12 +161,12 @@ def _not_zero(value: float, decimals: int) -> str:
 
 
 def percent(fraction: float | None, *, decimals: int = 1) -> str:
-    """A fraction without a forced sign: 0.0452 -> "4.5 %"."""
+    """Return a fraction without a forced sign: 0.0452 -> "4.5 %"."""
     return MISSING if fraction is None else f"{fixed(100 * fraction, decimals)} %"
 
 
 def provable(fraction: float | None, *, decimals: int = 1) -> str:
-    """A margin that data prove, rounded up: what is printed is proved. 0.000421 -> "0.043 %"."""
+    """Return a provable margin, rounded up so that it is proved: 0.000421 -> "0.043 %"."""
     if fraction is None:
         return MISSING
     per_cent = 100 * fraction
@@ -178,12 +178,12 @@ def provable(fraction: float | None, *, decimals: int = 1) -> str:
 
 
 def change(fraction: float | None, interval: Sequence[float] | None) -> str:
-    """A relative change with its sign and the digits of the ratio whose interval this is."""
+    """Return a relative change with sign and the digits of the ratio of this interval."""
     return cost(fraction, decimals=ratio_decimals(interval) - 2)
 
 
 def cost(fraction: float | None, *, decimals: int = 1) -> str:
-    """A relative change with its sign: 0.054 -> "+5.4 %", -0.02 -> "−2.0 %"."""
+    """Return a relative change with its sign: 0.054 -> "+5.4 %", -0.02 -> "−2.0 %"."""
     if fraction is None:
         return MISSING
     text = percent(fraction, decimals=decimals)
@@ -191,23 +191,23 @@ def cost(fraction: float | None, *, decimals: int = 1) -> str:
 
 
 def signed(value: float, decimals: int = 2) -> str:
-    """A difference, always with its sign: 0.12 -> "+0.12"."""
+    """Return a difference, always with its sign: 0.12 -> "+0.12"."""
     text = fixed(value, decimals)
     return text if text.startswith("−") or not float(text) else f"+{text}"
 
 
 def margin(fraction: float) -> str:
-    """A margin as it was typed: 0.02 -> "2 %", 0.005 -> "0.5 %"."""
+    """Return a margin as it was typed: 0.02 -> "2 %", 0.005 -> "0.5 %"."""
     return f"{100 * fraction:.3g} %"
 
 
 def level(share: float) -> str:
-    """The level of an interval: 0.95 -> "95 %", 0.9842 -> "98.42 %"."""
+    """Return the level of an interval: 0.95 -> "95 %", 0.9842 -> "98.42 %"."""
     return f"{100 * share:.6g} %"
 
 
 def p_value(p: float | None) -> str:
-    """A p value: "0.023", "0.44", "< 0.001"; never stars.
+    """Return a p value: "0.023", "0.44", "< 0.001"; never stars.
 
     Next to 0.05 with as many digits as tell the side: "0.0504".
     """
@@ -222,7 +222,7 @@ def p_value(p: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time: "2 d 03 h", "1 h 04 min", "2 min 05 s", "3.2 s", "410 µs"."""
+    """Return a length of time: "2 d 03 h", "1 h 04 min", "2 min 05 s", "3.2 s", "410 µs"."""
     if seconds is None or not math.isfinite(seconds):
         return MISSING
     if seconds < 0:

@@ -1,4 +1,4 @@
-"""How many repeats an experiment needs, and what the planned number can prove.
+"""Planning: the number of repeats that an experiment needs, and the power of a planned number.
 
 An experiment that is still to come is an `Estimate` too: the true log-ratio, and arms with the
 variance that is expected. `sd` is of logs: paired, of the log-ratios of blocks; unpaired, of the
@@ -17,7 +17,7 @@ QUANTILES = 2000
 
 
 def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Estimate:
-    """What `repeats` blocks, or runs of each of two environments, are expected to give."""
+    """Return the estimate expected of `repeats` blocks, or runs of each of two environments."""
     if not 0 < sd < math.inf:
         raise ValueError(f"A plan needs a positive standard deviation, not {sd}.")
     if repeats < FEWEST_TO_INFER:
@@ -26,12 +26,12 @@ def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Est
 
 
 def equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
-    """How likely TOST is to prove equivalence within `margin`; 1 - alpha is one-sided."""
+    """Return the chance that TOST proves equivalence within `margin` (1 - alpha, one-sided)."""
     return _chance_within(truth, math.log1p(margin), alpha)
 
 
 def difference_power(truth: Estimate) -> float:
-    """How likely a two-sided test at 5 % is to see the difference that is there.
+    """Return the chance that a two-sided test at 5 % sees the difference that is there.
 
     Paired that is the noncentral t distribution, whose own function in scipy.special gives nan far
     out; unpaired it is the power of Welch's test.
@@ -45,7 +45,7 @@ def difference_power(truth: Estimate) -> float:
 
 
 def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
-    """How likely the interval of 1 - 2 alpha lies within `limit` on either side of 0."""
+    """Return the chance that the 1 - 2 alpha interval is within `limit` on both sides of 0."""
     return chance_between(
         truth,
         lambda seen, _: 0 * seen,
@@ -57,7 +57,7 @@ def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
 def repeats_needed(
     sd: float, margin: float, *, paired: bool, power: float = POWER, alpha: float = ALPHA
 ) -> int | None:
-    """The fewest repeats that prove equivalence within `margin` if the ratio is truly 1.
+    """Return the fewest repeats that prove equivalence within `margin` if the ratio is 1.
 
     With probability `power`; None if a thousand are too few. This is arithmetic: fewer than
     `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
@@ -95,7 +95,7 @@ def provable_margin(sd: float, repeats: int, *, paired: bool, power: float = POW
 
 
 def upper_bound_factor(df: float) -> float:
-    """What to multiply a standard deviation by for its 80 % upper bound: 2.12 after 3 runs."""
+    """Return the factor from an SD to its 80 % upper bound: 2.12 after 3 runs."""
     from scipy.special import chdtri
 
     return math.sqrt(df / float(chdtri(df, 0.8)))

@@ -49,7 +49,7 @@ class PointsPair:
 
     @property
     def sentence(self) -> str:
-        """What can be said, in plain words."""
+        """Return the result as a sentence."""
         if self.difference is None:
             return f"There is no run of {self.environment} to compare with one of {self.baseline}."
         differs = f"{self.environment} differs by {numbers.signed(self.difference)} points"

@@ -11,25 +11,25 @@ from itertools import combinations
 from typing import Any
 
 ARRANGEMENTS = 9_999
-"""Random ones, where there are too many to count all."""
+"""Random arrangements to draw where there are too many to count all."""
 COUNTABLE = 20_000
-"""Ways to label the runs that are all counted."""
+"""Up to so many ways to label the runs, all are counted."""
 MOST_SIGNS = 20
-"""Up to so many differences all signs are counted: 2^20 sums take 10 ms."""
+"""Up to so many differences, all signs are counted: 2^20 sums take 10 ms."""
 EXACT_RANKS = 2_500
 """Up to this product of the two n, without ties, the distribution of the rank sum is counted."""
 SEED = 20261120
 CHUNK = 1_000
 EXACT, RANDOM = "all arrangements", f"{ARRANGEMENTS:,} random arrangements"
 P = tuple[float, str]
-"""A p value, and what it rests on."""
+"""A p value, and how it was computed."""
 
 
 def mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
-    """Is one of a random pair of runs more often the larger one?
+    """Return p of the Mann-Whitney test: is the larger of two runs more often of one environment?
 
-    Ties are given their middle rank, and then the ranks are rearranged: the exact table knows
-    nothing of ties.
+    Equal values share their middle rank, and then the ranks are rearranged, because the exact
+    table is only for values without ties.
     """
     ranks = _ranks([*baseline, *environment])
     n_b, n_e = len(baseline), len(environment)
@@ -40,27 +40,27 @@ def mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
 
 
 def permutation(baseline: Sequence[float], environment: Sequence[float]) -> P:
-    """How often do random labels give means as far apart as these?"""
+    """Return the share of random labels that give means at least as far apart as these."""
     return _rearranged([*baseline, *environment], len(baseline))
 
 
 def signed_rank(differences: Sequence[float]) -> P:
-    """Wilcoxon's test of "symmetric about 0"; differences of exactly 0 say nothing."""
-    told = [value for value in differences if value]
-    if not told:
+    """Return p of Wilcoxon's test of "symmetric about 0"; differences of 0 are left out."""
+    nonzero = [value for value in differences if value]
+    if not nonzero:
         return 1.0, EXACT
-    ranks = _ranks([abs(value) for value in told])
-    if len(set(ranks)) < len(ranks) or len(told) ** 2 > EXACT_RANKS:
-        return sign_flips([math.copysign(rank, d) for rank, d in zip(ranks, told, strict=True)])
-    positive = round(math.fsum(rank for rank, d in zip(ranks, told, strict=True) if d > 0))
-    return _two_sided(_subset_sums(len(told)), positive), EXACT
+    ranks = _ranks([abs(value) for value in nonzero])
+    if len(set(ranks)) < len(ranks) or len(nonzero) ** 2 > EXACT_RANKS:
+        return sign_flips([math.copysign(rank, d) for rank, d in zip(ranks, nonzero, strict=True)])
+    positive = round(math.fsum(rank for rank, d in zip(ranks, nonzero, strict=True) if d > 0))
+    return _two_sided(_subset_sums(len(nonzero)), positive), EXACT
 
 
 def sign_flips(differences: Sequence[float]) -> P:
-    """How often do random signs give a mean as far from 0 as this one?"""
+    """Return the share of random signs that give a mean at least as far from 0 as this one."""
     import numpy as np  # lazily, as in estimates
 
-    values = np.sort(np.asarray(differences, dtype=float))  # their order has no say
+    values = np.sort(np.asarray(differences, dtype=float))  # so that their order does not matter
     seen, n = abs(values.sum()), len(values)
     if n <= MOST_SIGNS:
         sums = values[:1]  # the other sign of the first gives the same sums with the other sign
@@ -76,10 +76,10 @@ def sign_flips(differences: Sequence[float]) -> P:
 
 
 def _rearranged(values: Sequence[float], n_b: int) -> P:
-    """Two-sided p of the difference of means among arrangements; the first `n_b` are an arm's."""
+    """Return the two-sided p of the difference of means; the first `n_b` values are one arm."""
     import numpy as np
 
-    # The order of the runs of an arm has no say.
+    # Sorted, so that the order of the runs of an arm does not matter.
     pooled = np.array([*sorted(values[:n_b]), *sorted(values[n_b:])], dtype=float)
     pooled = pooled - pooled.mean()  # so that a sum of one arm is a difference of means
     n, seen = len(pooled), abs(pooled[:n_b].sum())
@@ -95,19 +95,19 @@ def _rearranged(values: Sequence[float], n_b: int) -> P:
 
 
 def chunks(total: int) -> list[int]:
-    """So many at a time, for a thousand values each are held in memory."""
+    """Split `total` into sizes of at most CHUNK, so that not all values are in memory at once."""
     whole, rest = divmod(total, CHUNK)
     return [CHUNK] * whole + [rest] * (rest > 0)
 
 
 def _share(sums: Any, seen: float, *, drawn: bool = False) -> float:
-    """The share of `sums` that are as large as the one seen, which counts among those drawn."""
+    """Return the share of `sums` at least as large as `seen`, which itself counts if `drawn`."""
     as_large = int((sums >= seen - 1e-12 * max(seen, 1.0)).sum())
     return (as_large + drawn) / (len(sums) + drawn)
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """From 1; equal values share the mean of their ranks."""
+    """Return the rank of each value, from 1; equal values share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -120,7 +120,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _rank_sums(n_b: int, n_e: int) -> Any:
-    """How many ways there are to each value of Mann and Whitney's U, from 0 to n_b * n_e."""
+    """Return the number of arrangements for each value of Mann and Whitney's U, 0 to n_b * n_e."""
     import numpy as np
 
     # ways[k]: to choose k of the ranks seen so far, by the sum of how far they stand from lowest.
@@ -135,7 +135,7 @@ def _rank_sums(n_b: int, n_e: int) -> Any:
 
 
 def _subset_sums(n: int) -> Any:
-    """How many subsets of the ranks 1 to n there are with each sum."""
+    """Return the number of subsets of the ranks 1 to n for each sum, from 0."""
     import numpy as np
 
     ways = np.zeros(n * (n + 1) // 2 + 1)

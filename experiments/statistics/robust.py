@@ -1,8 +1,8 @@
-"""What other tests say about the same runs: beside a verdict, never in its place.
+"""Robustness of a verdict: other tests of the same runs, shown beside it, never in its place.
 
 Student's t on logs gives the verdict. Tests by ranks, by rearranging, of trimmed means and by the
-bootstrap rest on less; where they disagree, a few unusual runs weigh heavily and the points are to
-be looked at. From `FEWEST` values of each on: below that ranks and arrangements cannot tell much.
+bootstrap assume less; where they disagree, a few unusual runs weigh heavily, and a person should
+look at the points. They need `FEWEST` values of each: ranks and arrangements of fewer say little.
 """
 
 import math
@@ -18,17 +18,17 @@ from experiments.statistics.values import Interval, Pair, Sample
 
 TRIMMED = 0.2
 FEWEST_FOR_BCA = 20
-"""At n = 3 its 95 % interval holds the truth in 80 of 100 cases, at n = 10 in 92."""
+"""At n = 3 the 95 % interval of BCa holds the truth in 80 of 100 cases, at n = 10 in 92."""
 FEWEST_RESAMPLES, MOST_RESAMPLES = 9_999, 199_999
 DRAWS = 4_000_000
-"""Values drawn for one interval: the fewer runs there are, the more resamples."""
+"""Values drawn for one interval: with fewer runs there are more resamples."""
 STABLE = 2
-"""Standard errors by which a bound may lie off, at most half a unit of the last digit shown."""
+"""So many standard errors of a bound are at most half a unit of the last digit shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Companion:
-    """One other test of the same data. What it does not give is None.
+    """One other test of the same data; numbers that it does not give are None.
 
     `interval` is of the ratio and has the level of the verdict: 95 % unless looks were planned.
     """
@@ -39,13 +39,13 @@ class Companion:
     interval: Interval | None = None
     how: str = ""
     decimals: int | None = None
-    """Of the interval, where its random error allows no more; else as of any interval."""
+    """Decimals of the interval if its random error limits them; else None."""
     sees_a_difference: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Robustness:
-    """All companions of one pair; none where `too_few` says so."""
+    """All other tests of one pair; none if `too_few` gives a reason."""
 
     baseline: str
     environment: str
@@ -57,25 +57,31 @@ class Robustness:
 
     @property
     def against(self) -> tuple[Companion, ...]:
-        """Those that see a difference where Student's t does not, or the reverse."""
-        return tuple(one for one in self.companions if one.sees_a_difference != self._seen)
+        """Return the tests that see a difference where Student's t does not, or the reverse."""
+        return tuple(
+            companion for companion in self.companions if companion.sees_a_difference != self._seen
+        )
 
     @property
     def sentence(self) -> str:
-        """Whether they agree with the test that decides, in plain words."""
+        """Return a sentence on whether they agree with Student's t, which decides."""
         if self.too_few:
             return self.too_few
         if not self.against:
             return "All agree with Student’s t about whether there is a difference."
-        names = numbers.listed([one.name for one in self.against])
+        names = numbers.listed([companion.name for companion in self.against])
         several = len(self.against) > 1
         if self._seen:
-            told = f"Student’s t sees a difference that {names} do{'es' * (not several)} not see"
+            disagreement = (
+                f"Student’s t sees a difference that {names} do{'es' * (not several)} not see"
+            )
         else:
-            told = f"{names} see{'s' * (not several)} a difference that Student’s t does not see"
+            disagreement = (
+                f"{names} see{'s' * (not several)} a difference that Student’s t does not see"
+            )
         return (
-            f"They disagree: {told}. A few unusual runs may weigh heavily: look at the points "
-            "before you rely on the verdict."
+            f"They disagree: {disagreement}. A few unusual runs may weigh heavily: look at the "
+            "points before you rely on the verdict."
         )
 
     @property
@@ -84,14 +90,14 @@ class Robustness:
 
 
 def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
-    """The companions of a pair, from the samples that its verdict rests on."""
+    """Return the other tests of a pair, from the samples that its verdict rests on."""
     arms = Arms.of(
         [sample for sample in samples if sample.environment == pair.baseline],
         [sample for sample in samples if sample.environment == pair.environment],
         paired=pair.paired,
     )
     baseline, environment = arms.values()
-    about: dict[str, Any] = {
+    shared_fields: dict[str, Any] = {
         "baseline": pair.baseline,
         "environment": pair.environment,
         "alpha": pair.alpha,
@@ -99,10 +105,12 @@ def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
     }
     fewest = min(len(baseline), len(environment))
     if pair.ci95 is None:
-        return Robustness(**about, too_few="There is no inference to check.")
+        return Robustness(**shared_fields, too_few="There is no inference to check.")
     if fewest < FEWEST:
         unit = "blocks" if pair.paired else "runs of each"
-        return Robustness(**about, too_few=f"Too few runs to check: from {FEWEST} {unit} on.")
+        return Robustness(
+            **shared_fields, too_few=f"Too few runs to check: from {FEWEST} {unit} on."
+        )
     if pair.paired:
         differences = [e - b for b, e in zip(baseline, environment, strict=True)]
         groups, whose = [differences], [f"{pair.environment} / {pair.baseline}"]
@@ -124,11 +132,13 @@ def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
     if fewest >= FEWEST_FOR_BCA:
         companions.append(_bca(groups, pair.alpha))
     checked = (normality(name, values) for name, values in zip(whose, groups, strict=True))
-    return Robustness(**about, companions=tuple(companions), normality=tuple(filter(None, checked)))
+    return Robustness(
+        **shared_fields, companions=tuple(companions), normality=tuple(filter(None, checked))
+    )
 
 
 def trimmed(groups: Sequence[Sequence[float]]) -> Estimate:
-    """The mean (one group) or difference of means (two) without 20 % of the values at either end.
+    """Return the mean (one group) or difference of means (two) without 20 % at either end.
 
     Winsorised variances, degrees of freedom of what is left: Tukey and McLaughlin, Sankhya 25
     (1963), as `scipy.stats.mstats.trimmed_mean_ci`; and Yuen, Biometrika 61 (1974), as
@@ -141,15 +151,15 @@ def trimmed(groups: Sequence[Sequence[float]]) -> Estimate:
 
 
 def _trimmed_arm(values: Sequence[float], *, alone: bool) -> tuple[float, Arm]:
-    """As an arm whose variance / n is the squared standard error of the trimmed mean."""
+    """Return the trimmed mean, and an arm whose variance / n is its squared standard error."""
     ordered, n = sorted(values), len(values)
     cut = int(TRIMMED * n)
-    left = ordered[cut : n - cut]
-    winsorised = [left[0]] * cut + left + [left[-1]] * cut
+    remaining = ordered[cut : n - cut]
+    winsorised = [remaining[0]] * cut + remaining + [remaining[-1]] * cut
     mean = math.fsum(winsorised) / n
     squares = math.fsum((value - mean) ** 2 for value in winsorised)
-    share = n / ((n - 1) * len(left)) if alone else 1 / (len(left) - 1)
-    return math.fsum(left) / len(left), Arm(squares * share, len(left))
+    share = n / ((n - 1) * len(remaining)) if alone else 1 / (len(remaining) - 1)
+    return math.fsum(remaining) / len(remaining), Arm(squares * share, len(remaining))
 
 
 def _trimmed(groups: Sequence[Sequence[float]], alpha: float) -> Companion:
@@ -198,10 +208,10 @@ def bca(
     resamples: int | None = None,
     seed: int = ranks.SEED,
 ) -> tuple[Interval, float]:
-    """Efron's bias-corrected and accelerated interval of the mean or the difference of means.
+    """Return Efron's BCa interval of the mean or the difference of means, and its random error.
 
-    With it the larger standard error of its ends that comes from drawing at random. The same seed
-    each time, whatever the order of the runs. Like `scipy.stats.bootstrap(method="BCa")`.
+    The error is the larger standard error of the two ends that comes from drawing at random. The
+    result does not depend on the order of the runs. Like `scipy.stats.bootstrap(method="BCa")`.
     """
     import numpy as np  # lazily, as in estimates
     from scipy.special import ndtr, ndtri
@@ -230,7 +240,7 @@ def bca(
     z = bias + ndtri([(1 - level) / 2, (1 + level) / 2])
     shares = ndtr(bias + z / (1 - skew * z))
     low, high = np.quantile(drawn, shares)
-    # The share below an end is known to so much; what lies there tells how far the end can move.
+    # `doubt`: error of the share below an end; the values around that share show how far it moves.
     # The bias, too, is a share of the resamples, and moves both ends.
     doubt = np.sqrt(shares * (1 - shares) / resamples) + _from_bias(shares, resamples)
     ends = np.quantile(drawn, np.clip([shares - doubt, shares + doubt], 0, 1))
@@ -238,7 +248,7 @@ def bca(
 
 
 def _from_bias(shares: Any, resamples: int) -> Any:
-    """How much the random error of the bias adds to that of the share below an end."""
+    """Return how much the random error of the bias adds to that of the share below an end."""
     import numpy as np
     from scipy.special import ndtri
 

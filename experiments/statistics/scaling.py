@@ -1,8 +1,8 @@
-"""How much more GPUs bring, for each environment from its own smallest scale (Hoefler & Belli, R1).
+"""Speed-up by more GPUs, of each environment from its own smallest scale (Hoefler & Belli, R1).
 
 *Strong* scaling: the batch is that of the whole job, so more GPUs share the same work. *Weak*: each
-GPU has a batch of its own, so the work grows with them. A time says something else in either; a
-rate of the whole job (images/s) does not.
+GPU has a batch of its own, so the work grows with them. A time has another meaning in each; a rate
+of the whole job (images/s) has not.
 """
 
 import math
@@ -14,33 +14,33 @@ from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.values import Better, Interval
 
 Batch = Literal["total", "per GPU", ""]
-"""Whose batch it is: the whole job's (strong scaling), each GPU's (weak), or nobody said."""
+"""Whose batch it is: the whole job's (strong scaling), each GPU's (weak), or unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """What one environment does with so many GPUs."""
+    """The measurements of one environment with one number of GPUs."""
 
     environment: str
     gpus: int
     mean: float
     """Geometric mean of the runs, or a printed mean."""
     n: int = 0
-    """Runs; 0 where nobody said."""
+    """Number of runs; 0 where it is unknown."""
     variance: float | None = None
     """Of ln(value) from run to run; None where it is unknown."""
     made_with: str = ""
-    """Machine and framework, in words: only levels that share them are compared."""
+    """Machine and framework, as text: only levels that share them are compared."""
     scale: str = ""
-    """What the cell is called where GPUs alone do not say it: "2x1"."""
+    """Name of the scale where the number of GPUs is not enough: "2x1"."""
 
     @property
     def ci95(self) -> Interval | None:
-        """The 95 % interval of the mean, on the log scale."""
+        """Return the 95 % interval of the mean, computed on the log scale."""
         return self.interval(0.95)
 
     def interval(self, level: float) -> Interval | None:
-        """The same at another level."""
+        """Return the interval of the mean at another level; None without a spread."""
         if self.variance is None:
             return None
         estimate = Estimate(math.log(self.mean), (Arm(self.variance, self.n),))
@@ -49,7 +49,7 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """A level against the base of its environment. Whatever cannot be computed is None."""
+    """A level compared with the base of its environment. Whatever cannot be computed is None."""
 
     level: Level
     base: Level
@@ -71,7 +71,7 @@ def from_runs(
     made_with: str = "",
     scale: str = "",
 ) -> Level:
-    """The level of single runs, all positive."""
+    """Return the level of single runs, all of whose values are positive."""
     logs = [math.log(value) for value in values]
     mean = math.fsum(logs) / len(logs)
     variance = math.fsum((log - mean) ** 2 for log in logs) / max(len(logs) - 1, 1)
@@ -87,7 +87,7 @@ def from_runs(
 
 
 def from_moments(environment: str, gpus: int, mean: float, sd: float | None, n: int) -> Level:
-    """The level of a printed mean; by the delta method the variance of ln is (SD / mean)²."""
+    """Return the level of a printed mean; by the delta method ln has the variance (SD / mean)²."""
     known = sd is not None and n > 1
     return Level(
         environment=environment,
@@ -99,10 +99,10 @@ def from_moments(environment: str, gpus: int, mean: float, sd: float | None, n: 
 
 
 def gains(levels: Sequence[Level], *, better: Better, batch: Batch) -> list[Gain]:
-    """Every level against the smallest one of its environment, which is left out.
+    """Return the gain of every level over the smallest one of its environment, the base.
 
-    The ratio is of geometric means, its interval Welch's with Satterthwaite's degrees of freedom:
-    the base's own uncertainty is in it.
+    The base itself is left out. The ratio is of geometric means; its interval is Welch's with
+    Satterthwaite's degrees of freedom, and includes the uncertainty of the base.
     """
     bases: dict[str, Level] = {}
     for level in sorted(levels, key=lambda level: level.gpus):
@@ -115,7 +115,7 @@ def gains(levels: Sequence[Level], *, better: Better, batch: Batch) -> list[Gain
 
 
 def ideal(base: Level, gpus: float, *, better: Better, batch: Batch) -> float | None:
-    """The value with so many GPUs if none were wasted; None where the batch decides and is unknown.
+    """Return the value with so many GPUs at perfect scaling; None if it needs an unknown batch.
 
     >>> ideal(Level(environment="", gpus=1, mean=8.0), 4, better="lower", batch="total")
     2.0
@@ -137,10 +137,10 @@ def _gain(level: Level, base: Level, better: Better, batch: Batch) -> Gain:
     more = level.gpus / base.gpus
     if better == "lower" and batch == "per GPU":
         faster += math.log(more)
-    arms = tuple(Arm(one.variance or 0.0, one.n) for one in (base, level))
+    arms = tuple(Arm(point.variance or 0.0, point.n) for point in (base, level))
     estimate = Estimate(faster, arms)
     unknown = base.variance is None or level.variance is None
-    flaw = _lack(base, level) if unknown else estimate.flaw
+    flaw = _explain_no_interval(base, level) if unknown else estimate.flaw
     interval = None if flaw else estimate.interval(0.95)
     return Gain(
         level=level,
@@ -153,5 +153,5 @@ def _gain(level: Level, base: Level, better: Better, batch: Batch) -> Gain:
     )
 
 
-def _lack(base: Level, level: Level) -> str:
+def _explain_no_interval(base: Level, level: Level) -> str:
     return "n = 1" if 1 in (base.n, level.n) else "no spread or number of runs"

@@ -1,4 +1,4 @@
-"""Reservations: what a reviewer would hold against a verdict, found before the reviewer does."""
+"""Stamps: the reservations that a reviewer would have about a verdict."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def stamps(
     alpha: float = ALPHA,
     differences: Sequence[str] = (),
 ) -> Iterator[tuple[Stamp, str]]:
-    """Each stamp with its reason."""
+    """Yield each stamp with its reason."""
     fewest = min(arm.n for arm in estimate.arms)
     if fewest < FEWEST:
         yield (
@@ -85,7 +85,7 @@ def _confounded(arms: Arms) -> Iterator[str]:
 def _decisive(
     arms: Arms, verdict: Verdict, margin: float, better: Better | None, alpha: float
 ) -> list[str]:
-    """The blocks or runs without which the verdict would be another one."""
+    """Return the blocks or runs without which the verdict would be another one."""
     return [
         name
         for name, estimate in arms.leave_one_out()
@@ -94,7 +94,7 @@ def _decisive(
 
 
 def _tail(samples: Sequence[Sample], margin: float, better: Better | None) -> Iterator[str]:
-    """Runs slower than the median of their arm by the margin and by 5 robust SDs.
+    """Yield the runs slower than the median of their arm by the margin and by 5 robust SDs.
 
     Below 5 runs the robust SD is a matter of luck (at n = 3 one clean pair in six would be
     stamped), and the verdict is provisional anyway.

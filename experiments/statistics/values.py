@@ -1,4 +1,4 @@
-"""What goes into a comparison and what comes out of it."""
+"""Values of a comparison: samples go in, a pair with its verdict and stamps comes out."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ ALPHA = 0.05
 
 
 class Verdict(StrEnum):
-    """What the data allow to be said about one environment and the baseline."""
+    """The conclusion about one environment and the baseline."""
 
     EQUIVALENT = "EQUIVALENT"
     SLOWER = "SLOWER"
@@ -45,7 +45,7 @@ class Stamp(StrEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """What is compared: one metric. The unit "1" means a plain number."""
+    """The metric that is compared. The unit "1" means a plain number."""
 
     name: str
     unit: str
@@ -65,18 +65,18 @@ class Sample:
     node: str = ""
     started: float | None = None
     repeat: int = 0
-    """Which repeat of its cell it is: planned looks go by it."""
+    """The number of its repeat, by which planned looks choose runs."""
     settles: bool = True
-    """False where its steps were looked at and never reach a steady state."""
+    """False where its steps never reach a steady state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """One of the looks at the data that were planned before them.
+    """One interim analysis (look) that was planned before there were data.
 
-    `alpha` is the level that each has, so that all together err no more often than one at 5 %. It
-    decides by `ci_difference` (1 - alpha) and `ci_equivalence` (1 - 2 alpha). What came later is an
-    estimate beside the verdict.
+    `alpha` is the level of each look, so that all together err no more often than one at 5 %. It
+    decides by `ci_difference` (1 - alpha) and `ci_equivalence` (1 - 2 alpha). The `later_` fields
+    are of all runs that came since: an estimate beside the verdict.
     """
 
     number: int
@@ -90,7 +90,7 @@ class Look:
 
     @property
     def later(self) -> str:
-        """What came since the verdict, in a sentence; "" if nothing has."""
+        """Return a sentence about the runs since the verdict; "" if there are none."""
         if not self.later_size:
             return ""
         ratio = numbers.ratio(self.later_ratio, self.later_ci95)
@@ -102,7 +102,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Before:
-    """What a verdict was, and could be read, before runs were excluded."""
+    """A verdict as it could be read before runs were excluded."""
 
     runs: int
     """How many runs of this pair were excluded since; 0 where only other pairs lost some."""
@@ -112,7 +112,7 @@ class Before:
     ratio: float | None
     ci_difference: Interval | None
     level: str
-    """Of `ci_difference`, in words: "95 %"."""
+    """The level of `ci_difference`, as text: "95 %"."""
     p_difference: float | None
     p_equivalence: float | None
     p_difference_holm: float | None
@@ -120,7 +120,7 @@ class Before:
 
     @property
     def words(self) -> str:
-        """The verdict with its numbers and stamps, as part of a sentence."""
+        """Return the verdict with its numbers and stamps, as part of a sentence."""
         known, decimals = [], numbers.ratio_decimals(self.ci_difference)
         if self.ratio is not None:
             known.append(f"ratio {numbers.fixed(self.ratio, decimals)}")
@@ -132,7 +132,7 @@ class Before:
 
     @property
     def sentence(self) -> str:
-        """The same with why it is not the verdict any more."""
+        """Return a sentence with that verdict, and why it is not the verdict any more."""
         if not self.runs:
             who = "runs of other configurations were"
         else:
@@ -184,42 +184,42 @@ class Pair:
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
     look: Look | None = None
-    """Which of several planned looks gave the verdict; None where one was planned."""
+    """The one of several planned looks that gave the verdict; None where only one was planned."""
     software: str = ""
-    """What was known before the launch of both sides' software; "" where nobody kept that."""
+    """What was known of the software of both before the launch; "" if it was not recorded."""
     before: Before | None = None
-    """What it was before runs were excluded although it could be read; None where none were."""
+    """The verdict before runs were excluded although it could be read; None if none were."""
 
     @property
     def trained_differently(self) -> bool:
-        """Whether it compares the speed of trainings that did not do the same."""
+        """Return whether it compares the speed of trainings that did not learn the same."""
         return Stamp.TRAINED_DIFFERENTLY in self.stamps
 
     @property
     def alpha(self) -> float:
-        """The level at which the verdict was decided."""
+        """Return the level at which the verdict was decided."""
         return self.look.alpha if self.look else ALPHA
 
     @property
     def ci_difference(self) -> Interval | None:
-        """The interval that decides about a difference: 95 % if there is one look."""
+        """Return the interval that decides about a difference: 95 % if there is one look."""
         return self.look.ci_difference if self.look else self.ci95
 
     @property
     def ci_equivalence(self) -> Interval | None:
-        """The interval that decides about equivalence: 90 % if there is one look."""
+        """Return the interval that decides about equivalence: 90 % if there is one look."""
         return self.look.ci_equivalence if self.look else self.ci90
 
     @property
     def sentence(self) -> str:
-        """The verdict in plain words: the claim, then what it rests on and the next step."""
+        """Return the verdict sentence: the claim, then the evidence and the next step."""
         later = self.look.later if self.look else ""
         before = self.before.sentence if self.before else ""
         return " ".join(filter(None, (f"{self.claim}{self.evidence}", later, before)))
 
     @property
     def size(self) -> str:
-        """How much data stand behind it: "8 blocks", "5 runs each", "5 and 7 runs".
+        """Return how much data there are: "8 blocks", "5 runs each", "5 and 7 runs".
 
         A ratio without runs is one of published means.
         """
@@ -233,19 +233,19 @@ class Pair:
 
     @property
     def cost(self) -> float | None:
-        """How much longer the job takes than on the baseline, as a fraction: 0.054 is +5.4 %."""
+        """Return how much longer the job takes than on the baseline: 0.054 is +5.4 %."""
         if self.ratio is None or self.better is None:
             return None
         return _cost(self.ratio, self.better)
 
     @property
     def cost_ci95(self) -> Interval | None:
-        """The 95 % interval of `cost`."""
+        """Return the 95 % interval of `cost`."""
         return cost_interval(self.ci95, self.better)
 
     @property
     def cost_ci90(self) -> Interval | None:
-        """The 90 % interval of `cost`."""
+        """Return the 90 % interval of `cost`."""
         return cost_interval(self.ci90, self.better)
 
 
@@ -254,7 +254,7 @@ def _cost(ratio: float, better: Better) -> float:
 
 
 def cost_interval(interval: Interval | None, better: Better | None) -> Interval | None:
-    """An interval of the ratio as one of the cost."""
+    """Return an interval of the ratio as one of the cost."""
     if interval is None or better is None:
         return None
     low, high = sorted(_cost(end, better) for end in interval)

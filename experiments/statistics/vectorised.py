@@ -27,7 +27,7 @@ class Estimates:
     flawed: Array
 
     def times(self, ratio: float) -> "Estimates":
-        """The same data, had the environment's runs taken `ratio` times as long."""
+        """Return the estimates if the environment's runs took `ratio` times as long."""
         return replace(self, log_ratio=self.log_ratio + np.log(ratio))
 
     def log_interval(self, level: float) -> tuple[Array, Array]:
@@ -35,7 +35,7 @@ class Estimates:
         return self.log_ratio - half, self.log_ratio + half
 
     def covers(self, ratio: float) -> Array:
-        """Whether the 95 % interval holds `ratio`."""
+        """Return whether the 95 % interval holds `ratio`."""
         low, high = self.log_interval(0.95)
         return (low <= np.log(ratio)) & (np.log(ratio) <= high)
 
@@ -47,7 +47,7 @@ class Estimates:
         return self._p(np.log1p(margin) - np.abs(self.log_ratio), sides=1)
 
     def verdicts(self, margin: float, better: Better = "lower") -> Array:
-        """A `Verdict`'s word for each data set."""
+        """Return the text of the `Verdict` for each data set."""
         limit = np.log1p(margin)
         low90, high90 = self.log_interval(0.90)
         low95, high95 = self.log_interval(0.95)
@@ -72,17 +72,17 @@ class Estimates:
 
 
 def paired(baseline: Array, environment: Array) -> Estimates:
-    """From logs, one row a data set and one column a block."""
+    """Return estimates from logs, one row a data set and one column a block."""
     return _estimates((environment - baseline).mean(axis=1), environment - baseline)
 
 
 def unpaired(baseline: Array, environment: Array) -> Estimates:
-    """From logs of independent runs, one row a data set; numbers of columns may differ."""
+    """Return estimates from logs of independent runs, one row a data set; n may differ."""
     return _estimates(environment.mean(axis=1) - baseline.mean(axis=1), baseline, environment)
 
 
 def from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimates:
-    """From each arm's sample variances and its n, at least 2."""
+    """Return estimates from each arm's sample variances and its n, at least 2."""
     shares = [variance / n for variance, n in arms]
     flawed = np.logical_and.reduce([variance <= IDENTICAL**2 for variance, _ in arms])
     squared = np.where(flawed, 1.0, sum(shares))

@@ -1,4 +1,4 @@
-"""A verdict as one sentence, in plain words, with the next step."""
+"""Verdict sentences: the claim, its evidence and the next step."""
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
@@ -13,7 +13,7 @@ from experiments.statistics.verdicts import (
 
 
 def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]:
-    """The claim (which a page may print bold) and the rest of the sentence."""
+    """Return the claim (which a page may print bold) and the rest of the sentence."""
     if estimate is None or pair.verdict is Verdict.NO_INFERENCE:
         claim, evidence = "No inference", f": {_why_none(pair)}"
     elif pair.verdict is Verdict.INCONCLUSIVE:
@@ -45,7 +45,7 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
 
 
 def at_the_look(pair: Pair, look: Look) -> str:
-    """Which of the planned looks it was; "" if it was none of them."""
+    """Return which of the planned looks it was, as text; "" if it was none of them."""
     if not look.number:
         return ""
     open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
@@ -60,7 +60,7 @@ def _numbers(pair: Pair, level: float, interval: Interval | None) -> str:
 
 
 def _percent(pair: Pair, ratio: float) -> str:
-    """How far a ratio is from 1, in per cent and with the digits of the ratio in brackets.
+    """Return how far a ratio is from 1 in per cent, with the ratio's digits in brackets.
 
     Of the metric itself: a throughput of 1.761 times as much is 76.1 % faster.
     """

@@ -1,4 +1,4 @@
-"""From an estimate to a word, and how much more data would turn "inconclusive" into one."""
+"""Verdicts: the decision from an estimate, and how many more runs an "inconclusive" one needs."""
 
 import math
 from collections.abc import Callable
@@ -52,7 +52,7 @@ Bound = Callable[[Any, Any], Any]
 
 
 def chance_between(truth: Estimate, lower: Bound, upper: Bound, quantiles: int) -> float:
-    """P(lower <= |log-ratio seen| < upper), both of the standard error and df that are seen.
+    """Return P(lower <= |log-ratio seen| < upper); standard error and df are those seen.
 
     Given those the estimate is normal. They are integrated out: with one arm over so many
     `quantiles` of a chi-square distribution, with two over a grid of two (Welch's test takes its
@@ -73,7 +73,7 @@ def chance_between(truth: Estimate, lower: Bound, upper: Bound, quantiles: int) 
 
 
 def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
-    """The standard errors that may be seen, with their degrees of freedom and probabilities."""
+    """Return standard errors that may be seen, with their df and probabilities."""
     import numpy as np
     from scipy.special import chdtri
 
@@ -107,7 +107,7 @@ def chance_of_decision(estimate: Estimate, margin: float, alpha: float = ALPHA) 
 
 
 def reach(df: Any, share: float) -> Any:
-    """The quantile of Student's t for each of many degrees of freedom.
+    """Return the quantile of Student's t for each of many degrees of freedom.
 
     Of a grid it is interpolated in 1 / df, to four digits: computing it takes longer than the rest.
     """
@@ -132,7 +132,7 @@ def more_needed(estimate: Estimate, margin: float, alpha: float = ALPHA) -> int 
 
 
 def fewest(enough: Callable[[int], bool], *, first: int) -> int | None:
-    """The smallest number from `first` on that is enough; None if `MOST` is not.
+    """Return the smallest sufficient number from `first` on; None if `MOST` is not sufficient.
 
     Whatever is more than enough is enough too.
     """

@@ -1,7 +1,7 @@
-"""Do the verdicts keep their promises? Known truths in, shares of wrong answers out.
+"""Calibration: shares of wrong verdicts in simulated experiments whose truth is known.
 
-Each promise is a band that the shares must lie in. The controls are methods known to be wrong: a
-calibration that does not catch them could not catch a mistake of ours either.
+Each promise is a band in which the shares must lie. The controls are methods known to be wrong: a
+calibration that does not catch them could not catch a mistake of Tare's either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
 DESIGNS = {"independent": vectorised.unpaired, "paired": vectorised.paired}
 LOOKS = {2: 10, 3: 15, 4: 20, 5: 25}
-"""Looks, and the fewest repeats that allow so many."""
+"""Number of looks -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
 BATCH = 500
@@ -32,15 +32,15 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Effort:
-    """How many experiments are simulated, and how much chance the bands then allow for."""
+    """The number of experiments to simulate, and how much chance the bands allow for."""
 
     data_sets: int
     heavy_data_sets: int
     """For methods that need a thousand numbers for each run; a multiple of BATCH."""
     runs: int
-    """Single runs in which a start-up is looked for."""
+    """Single runs in which start-ups are detected."""
     standard_errors: float
-    """By so many Monte-Carlo standard errors the bands are widened; controls never are."""
+    """Monte-Carlo standard errors by which the bands are widened; those of controls never are."""
 
 
 FULL = Effort(data_sets=100_000, heavy_data_sets=4_000, runs=4_000, standard_errors=0)
@@ -49,9 +49,9 @@ QUICK = Effort(data_sets=10_000, heavy_data_sets=1_000, runs=400, standard_error
 
 @dataclass(frozen=True)
 class Band:
-    """A promise, the shares by which it is checked, and where they must (a control: must not) lie.
+    """A promise, the measured shares, and limits that they must keep (a control: must break).
 
-    The limits are those of the specification; `slack` is what chance is allowed on top.
+    The limits are those of the specification; `slack` allows for chance on top.
     """
 
     promise: str
@@ -63,7 +63,7 @@ class Band:
 
     @property
     def worst(self) -> str:
-        """The name of the share that is farthest out, or nearest to a limit."""
+        """Return the name of the share that is farthest out, or nearest to a limit."""
         return max(self.shares, key=lambda name: self._beyond(self.shares[name]))
 
     @property
@@ -76,7 +76,7 @@ class Band:
         return beyond > 0 if self.control else beyond <= self.slack
 
     def _beyond(self, share: float) -> float:
-        """By how much a share lies outside; negative inside."""
+        """Return how far a share lies outside; negative inside."""
         return max(
             -1 if self.low is None else self.low - share,
             -1 if self.high is None else share - self.high,
@@ -84,20 +84,20 @@ class Band:
 
 
 def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
-    """Every band with its measured shares; the same seed gives the same numbers."""
+    """Return every band with its measured shares; the same seed gives the same numbers."""
     rng = np.random.default_rng(seed)
     return [
-        *_alike(rng, effort),
-        *_unlike(rng, effort),
-        *_sessions(rng, effort),
-        *_controls(rng, effort),
-        *_start_ups(rng, effort),
-        *_looks(rng, effort),
+        *_bands_of_like_environments(rng, effort),
+        *_bands_of_unlike_environments(rng, effort),
+        *_bands_under_disturbance(rng, effort),
+        *_bands_of_controls(rng, effort),
+        *_bands_of_start_ups(rng, effort),
+        *_bands_of_looks(rng, effort),
     ]
 
 
-def _alike(rng: Any, effort: Effort) -> Iterator[Band]:
-    """Both environments vary alike and have equally many runs."""
+def _bands_of_like_environments(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands where both environments vary alike, with equally many runs."""
     errors, wrong = {}, {}
     for name, draw in truths.SHAPES.items():
         for design, estimate in DESIGNS.items():
@@ -105,13 +105,13 @@ def _alike(rng: Any, effort: Effort) -> Iterator[Band]:
                 baseline, environment = (draw(rng, (effort.data_sets, n)) for _ in range(2))
                 estimates = estimate(baseline, environment)
                 errors[f"{name}, {design}, n = {n}"] = _errors(estimates)
-                wrong[f"{name}, {design}, n = {n}"] = _wrong_words(estimates)
+                wrong[f"{name}, {design}, n = {n}"] = _wrong_verdicts(estimates)
     yield from _error_bands("like environments", errors, effort, alarms=0.055, coverage=0.945)
-    yield from _word_bands(wrong, effort)
+    yield from _verdict_bands(wrong, effort)
 
 
-def _unlike(rng: Any, effort: Effort) -> Iterator[Band]:
-    """One varies four times as much as the other, or has up to ten times as many runs."""
+def _bands_of_unlike_environments(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands where one varies four times as much, or has ten times as many runs."""
     quiet, loud = truths.normal(0.005), truths.normal(0.02)
     cases = {f"SD 1:4, n = {n}": (quiet, n, loud, n) for n in REPEATS}
     for few, many in ((3, 30), (3, 10), (5, 15)):
@@ -138,8 +138,8 @@ def _unlike(rng: Any, effort: Effort) -> Iterator[Band]:
     yield from _error_bands("unlike environments", measured, effort, alarms=0.07, coverage=0.93)
 
 
-def _sessions(rng: Any, effort: Effort) -> Iterator[Band]:
-    """The paired design, with a machine that does not stay as it was."""
+def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield the band of the paired design on a machine that drifts."""
     shares = {}
     for name, draw in truths.SESSIONS.items():
         for blocks in REPEATS:
@@ -155,10 +155,10 @@ def _sessions(rng: Any, effort: Effort) -> Iterator[Band]:
     )
 
 
-def _looks(rng: Any, effort: Effort) -> Iterator[Band]:
-    """Several planned looks, each at its stricter level; and a look after every run, which fails.
+def _bands_of_looks(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands for planned looks at stricter levels; a look after every run must break them.
 
-    Counted at any look: whoever stops at the first verdict is wrong no more often.
+    Errors are counted at any look: whoever stops at the first verdict is wrong no more often.
     """
     alarms, equivalent = {}, {}
     for name, draw in truths.SHAPES.items():
@@ -166,8 +166,10 @@ def _looks(rng: Any, effort: Effort) -> Iterator[Band]:
             for looks, repeats in LOOKS.items():
                 arms = [draw(rng, (effort.data_sets, repeats)) for _ in range(2)]
                 case = f"{name}, {design}, {looks} looks"
-                found = _at_any(design, arms, schedule(repeats, looks), level(looks))
-                alarms[case], equivalent[case] = found
+                wrong_shares = _wrong_at_any_look(
+                    design, arms, schedule(repeats, looks), level(looks)
+                )
+                alarms[case], equivalent[case] = wrong_shares
     for promise, shares in (
         ("false alarms at any of 2 to 5 planned looks", alarms),
         ("equivalence proved at the margin at any of 2 to 5 planned looks", equivalent),
@@ -176,7 +178,7 @@ def _looks(rng: Any, effort: Effort) -> Iterator[Band]:
     arms = [rng.normal(0, 0.01, (effort.data_sets, PEEKS[-1])) for _ in range(2)]
     for promise, share in zip(
         ("false alarms", "equivalence proved at the margin"),
-        _at_any("independent", arms, PEEKS, ALPHA),
+        _wrong_at_any_look("independent", arms, PEEKS, ALPHA),
         strict=True,
     ):
         yield Band(
@@ -187,10 +189,10 @@ def _looks(rng: Any, effort: Effort) -> Iterator[Band]:
         )
 
 
-def _at_any(
+def _wrong_at_any_look(
     design: str, arms: Sequence[Array], after: Sequence[int], alpha: float
 ) -> tuple[float, float]:
-    """False alarms and false equivalence (at the worse margin) in any of the looks."""
+    """Return false alarms and false equivalence (at the worse margin) in any of the looks."""
     alarm: Array = False
     equivalent: list[Array] = [False, False]
     for repeats in after:
@@ -202,8 +204,8 @@ def _at_any(
     return _share(alarm), max(map(_share, equivalent))
 
 
-def _controls(rng: Any, effort: Effort) -> Iterator[Band]:
-    """What must fail, and for steps the same data by runs, which must not."""
+def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of methods that must fail, and of one value a run, which must not."""
     shape = (effort.heavy_data_sets, 3, STEPS)
     baseline, environment = (
         rng.normal(0, 0.02, shape) + rng.normal(0, 0.001, (*shape[:2], 1)) for _ in range(2)
@@ -238,16 +240,16 @@ def _controls(rng: Any, effort: Effort) -> Iterator[Band]:
     )
 
 
-def _start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
-    """Single runs: what the found warm-up leaves of a start-up, and what it makes of none."""
+def _bands_of_start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands of single runs: the bias that the detected warm-up leaves, and their shapes."""
     measured = {
-        name: start_ups.biases(draw(rng, effort.runs), mean)
+        name: start_ups.measure_biases(draw(rng, effort.runs), mean)
         for name, (draw, mean) in start_ups.START_UPS.items()
     }
     shortest = start_ups.level(rng, effort.runs, steps=BLOCK * FEWEST_BLOCKS)
     yield Band(
         "bias of a run's mean after the warm-up that was found",
-        {name: abs(bias.found) for name, bias in measured.items()},
+        {name: abs(bias.detected) for name, bias in measured.items()},
         high=0.005,
     )
     yield Band(
@@ -257,7 +259,7 @@ def _start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
         control=True,
     )
     levels = {
-        f"{len(shortest[0])} steps": start_ups.biases(shortest),
+        f"{len(shortest[0])} steps": start_ups.measure_biases(shortest),
         f"{start_ups.STEPS} steps": measured["level"],
         "1 % stragglers": measured["level, 1 % stragglers"],
     }
@@ -267,7 +269,7 @@ def _start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
         high=0.05,
         slack=_slack(0.05, effort, effort.runs),
     )
-    never = start_ups.biases(start_ups.NEVER(rng, effort.runs))
+    never = start_ups.measure_biases(start_ups.NEVER(rng, effort.runs))
     yield Band(
         "runs that never settle, and are called so",
         {"+10 %, tau 600": never.shapes.get(Shape.NONE, 0)},
@@ -277,7 +279,7 @@ def _start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
 
 
 def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:
-    """In batches: every resample of every data set is held in memory."""
+    """Return whether BCa intervals hold 0; in batches, because all resamples are in memory."""
     return np.concatenate(
         [
             (interval.low <= 0) & (interval.high >= 0)
@@ -297,7 +299,7 @@ def _bca_covers(rng: Any, data_sets: int, n: int) -> Array:
 
 
 def _errors(estimates: Estimates) -> tuple[float, float, float]:
-    """False alarms, coverage, and false equivalence at the worse end of the margin."""
+    """Return false alarms, coverage, and false equivalence at the worse end of the margin."""
     at_margin = [estimates.times(ratio) for ratio in (1 + MARGIN, 1 / (1 + MARGIN))]
     return (
         _alarms(estimates),
@@ -330,19 +332,21 @@ def _error_bands(
     )
 
 
-def _wrong_words(estimates: Estimates) -> tuple[float, float, float]:
-    """Different although the same, equivalent although at the margin, and the wrong way round."""
-    words, slower, faster = (
+def _wrong_verdicts(estimates: Estimates) -> tuple[float, float, float]:
+    """Return shares of: different though the same, equivalent at the margin, wrong way round."""
+    at_ratio_one, slower, faster = (
         estimates.times(ratio).verdicts(MARGIN) for ratio in (1, 1 + MARGIN, 1 / (1 + MARGIN))
     )
     return (
-        _share((words == Verdict.SLOWER) | (words == Verdict.FASTER)),
+        _share((at_ratio_one == Verdict.SLOWER) | (at_ratio_one == Verdict.FASTER)),
         max(_share(each == Verdict.EQUIVALENT) for each in (slower, faster)),
         max(_share(slower == Verdict.FASTER), _share(faster == Verdict.SLOWER)),
     )
 
 
-def _word_bands(wrong: Mapping[str, tuple[float, float, float]], effort: Effort) -> Iterator[Band]:
+def _verdict_bands(
+    wrong: Mapping[str, tuple[float, float, float]], effort: Effort
+) -> Iterator[Band]:
     different, equivalent, reverse = (
         {name: shares[kind] for name, shares in wrong.items()} for kind in range(3)
     )
@@ -366,6 +370,6 @@ def _share(hits: Array) -> float:
 
 
 def _slack(limit: float, effort: Effort, count: int = 0) -> float:
-    """What chance may add to a share of `count` (by default, of all) data sets."""
+    """Return what chance may add to a share of `count` (by default, of all) data sets."""
     count = count or effort.data_sets
     return effort.standard_errors * sqrt(limit * (1 - limit) / count)

@@ -1,4 +1,4 @@
-"""Runs whose start-up is known: seconds per step around 1, for calibration only.
+"""Simulated runs with a known start-up: seconds per step around 1, for calibration only.
 
 Noise of 2 % from step to step, AR(1) with 0.6, under a start-up that fades away exponentially.
 """
@@ -17,31 +17,31 @@ Generator = Any
 NOISE, CORRELATION = 0.02, 0.6
 STEPS = 1000
 FIXED = 10
-"""The burn-in of which the bias is shown."""
+"""Steps of the fixed warm-up whose bias is shown."""
 
 
 def level(rng: Generator, count: int, steps: int = STEPS) -> Array:
-    """One row a run."""
+    """Return runs that are level from the first step on, one row a run."""
     innovations = rng.normal(0, NOISE * np.sqrt(1 - CORRELATION**2), (count, steps))
     innovations[:, 0] = rng.normal(0, NOISE, count)
     return 1 + lfilter([1], [1, -CORRELATION], innovations, axis=1)
 
 
 def fading(height: float, tau: float) -> Callable[[Generator, int], Array]:
-    """The first step takes 1 + `height` times as long; after `tau` steps 37 % of that are left."""
+    """Return a generator of runs whose first step takes 1 + `height` times as long."""
     excess = height * np.exp(-np.arange(STEPS) / tau)
     return lambda rng, count: (1 + excess) * level(rng, count)
 
 
 def compiled(rng: Generator, count: int) -> Array:
-    """The first step compiles the program and takes a hundred times as long."""
+    """Return runs whose first step compiles the program and takes a hundred times as long."""
     runs = level(rng, count)
     runs[:, 0] *= 100
     return runs
 
 
 def straggling(rng: Generator, count: int) -> Array:
-    """One step in a hundred takes twice as long on average: a cost of 1 %, and no start-up."""
+    """Return level runs with 1 % late steps, which take twice as long on average."""
     late = rng.random((count, STEPS)) < 0.01
     return level(rng, count) * (1 + late * rng.exponential(1, late.shape))
 
@@ -56,28 +56,28 @@ START_UPS: Mapping[str, tuple[Callable[[Generator, int], Array], float]] = {
 }
 """Runs that settle, and the mean of their steady state."""
 NEVER = fading(0.1, 600)
-"""After 1,000 steps a fifth of the start-up is still there."""
+"""Runs that never settle: after 1,000 steps a fifth of the start-up is still there."""
 
 
 @dataclass(frozen=True)
 class Biases:
-    """The bias of the mean of a run, as a fraction, by what is cut; and how the runs are called."""
+    """The bias of a run's mean, as a fraction, by the warm-up that is cut; and the runs' shapes."""
 
     none: float
     fixed: float
-    found: float
+    detected: float
     shapes: Mapping[Shape, float]
     """The share of runs of each shape that occurred."""
 
 
-def biases(runs: Array, truth: float = 1.0) -> Biases:
-    """What each way to cut leaves, on average over the runs; one that never settles loses BLOCK."""
-    found = [find(run) for run in runs]
-    kept = [run[each.warm_up or BLOCK :].mean() for run, each in zip(runs, found, strict=True)]
-    shapes = [each.shape for each in found]
+def measure_biases(runs: Array, truth: float = 1.0) -> Biases:
+    """Return the mean bias after each kind of cut; from a run that never settles BLOCK is cut."""
+    states = [find(run) for run in runs]
+    means = [run[state.warm_up or BLOCK :].mean() for run, state in zip(runs, states, strict=True)]
+    shapes = [state.shape for state in states]
     return Biases(
         none=float(runs.mean() / truth - 1),
         fixed=float(runs[:, FIXED:].mean() / truth - 1),
-        found=float(np.mean(kept) / truth - 1),
+        detected=float(np.mean(means) / truth - 1),
         shapes={shape: shapes.count(shape) / len(shapes) for shape in sorted(set(shapes))},
     )

@@ -1,4 +1,4 @@
-"""Experiments whose truth is known: ln(run value) drawn at random, one row an experiment.
+"""Simulated experiments with a known truth: ln(run value) at random, one row an experiment.
 
 The environment is exactly as fast as the baseline in all of them. Standard deviations are of logs,
 so 0.02 is a run-to-run variation of 2 %.

@@ -1,4 +1,4 @@
-"""Numbers as a table prints them: the value, and the range that its digits leave open."""
+"""Numbers as a table prints them: the value, and the range that was rounded to it."""
 
 import math
 import re
@@ -16,9 +16,9 @@ CLOCKS = {"hh:mm": "h", "hh:mm:ss": "h", "mm:ss": "min"}
 
 
 class TableError(ValueError):
-    """What is wrong with a table, in words that name the row and the column.
+    """A fault in a table; the message names the row and the column.
 
-    `others` are what is wrong with further rows.
+    `others` are the messages of faults in further rows.
     """
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
@@ -28,7 +28,7 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the file: the row as a spreadsheet counts (the header is 1) and the column."""
+    """A place in the file: the row as a spreadsheet counts (the header is 1), and the column."""
 
     row: int
     column: str
@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Printed:
-    """A number and the range in which it was before it was rounded."""
+    """A number, and the range in which it was before it was rounded."""
 
     value: float
     low: float
@@ -47,7 +47,7 @@ class Printed:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The value and both ends."""
+        """Return the value and both ends of its range, without doubles."""
         return tuple(sorted({self.low, self.value, self.high}))
 
 
@@ -60,7 +60,7 @@ def is_number(text: str) -> bool:
 
 
 def number(text: str, place: Place, *, zero: bool = False) -> float:
-    """A finite number above 0, or with `zero` at least 0. TableError names the place."""
+    """Read a finite number above 0, or with `zero` at least 0. TableError names the place."""
     if not text:
         raise TableError(f"{place}: it is empty.")
     if not is_number(text):
@@ -79,7 +79,7 @@ def number(text: str, place: Place, *, zero: bool = False) -> float:
 
 
 def count(text: str, place: Place | None) -> int | None:
-    """A whole number of at least 1; None where the table has none."""
+    """Read a whole number of at least 1; None where the table has none."""
     if not text or place is None:
         return None
     value = number(text, place)
@@ -89,7 +89,7 @@ def count(text: str, place: Place | None) -> int | None:
 
 
 def direction(text: str, place: Place) -> Better:
-    """ "lower" or "higher (is better)"."""
+    """Read which direction is better: "lower" or "higher (is better)"."""
     word = text.casefold()
     if word.startswith("lower"):
         return "lower"
@@ -99,16 +99,16 @@ def direction(text: str, place: Place) -> Better:
 
 
 def duration(text: str, place: Place, clock: str) -> tuple[float, float]:
-    """A length of time as a clock shows it, "33:45" in "hh:mm", and its step; both in hours.
+    """Read a duration as a clock shows it, such as "33:45" in "hh:mm"; return it and its step.
 
-    In minutes for "mm:ss". TableError where the text has another form.
+    Both are in hours, for "mm:ss" in minutes. TableError where the text has another form.
     """
     form = r":".join([r"(\d+)", *[r"([0-5]\d)"] * clock.count(":")])
-    found = re.fullmatch(form, text)
-    if not found:
+    match = re.fullmatch(form, text)
+    if not match:
         raise TableError(f"{place}: {text!r} is not a time as {clock}.")
     value = 0.0
-    for part in map(int, reversed(found.groups())):
+    for part in map(int, reversed(match.groups())):
         value = value / 60 + part
     # From the last part to the first: minutes are sixtieths of the hours before them.
     if not value:
@@ -117,7 +117,7 @@ def duration(text: str, place: Place, clock: str) -> tuple[float, float]:
 
 
 def mean(text: str, place: Place, *, step: float, clock: str = "") -> Printed:
-    """A mean that was rounded to multiples of `step`, or to the last part of a clock's form."""
+    """Read a mean that was rounded to multiples of `step`, or to the last part of a clock."""
     if clock and ":" in text:
         value, step = duration(text, place, clock)
     else:
@@ -129,7 +129,7 @@ def mean(text: str, place: Place, *, step: float, clock: str = "") -> Printed:
 def spread(
     text: str, place: Place | None, *, step: float | None, clock: str = ""
 ) -> Printed | None:
-    """An SD or SE that was rounded to multiples of `step`; without one, to its own last digit.
+    """Read an SD or SE that was rounded to multiples of `step`; if None, to its own last digit.
 
     None where the table has none.
     """
@@ -148,7 +148,7 @@ def spread(
 
 
 def finest(texts: Iterable[str]) -> float:
-    """The step in which a column is printed: that of its number with the most digits.
+    """Return the step in which a column is printed: that of its number with the most digits.
 
     2000 in a column with 2390 was not rounded to thousands.
     """
@@ -156,7 +156,7 @@ def finest(texts: Iterable[str]) -> float:
 
 
 def last_digit(text: str) -> float:
-    """What the last significant digit counts: 10 for "3710", 0.01 for "2.50"."""
+    """Return the value of the last significant digit: 10 for "3710", 0.01 for "2.50"."""
     try:
         digits = Decimal(text)
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""From the bytes of a file to the rows of a sheet; whatever is no table is told what it is."""
+"""Reader of sheets: the bytes of a file become rows; errors say what the file is instead."""
 
 import csv
 import io
@@ -99,7 +99,7 @@ def read_sheet(text: str) -> Sheet:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row that is not empty with its number, the header first."""
+    """Yield each row that is not empty with its number, the header first."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     width = count = 0
     for fields in reader:
@@ -120,7 +120,7 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _split(sheet: Sheet) -> Sheet:
-    """Give the spreads that stand in one field with their mean a column of their own."""
+    """Give the spreads that are in one field with their mean a column of their own."""
     if not any(PLUS_MINUS.fullmatch(text) for text in sheet.rows[0][1]):
         return sheet
     columns: dict[str, list[str]] = {}

@@ -30,7 +30,7 @@ MOST_ERRORS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One environment of one cell: a mean, or (`Table.single_runs`) one run."""
+    """One environment in one configuration: a mean, or (`Table.single_runs`) one run."""
 
     place: Place
     """Where the mean or value stands."""
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in the order of the file; `columns` says which name plays which role."""
+    """A published table: rows in the order of the file; `columns` is role -> column."""
 
     labels: tuple[str, ...]
     rows: list[Row]
@@ -72,12 +72,12 @@ class Table:
 
     @property
     def measured(self) -> str:
-        """The column that is compared; "" where each environment has a column."""
+        """Return the column that is compared; "" where each environment has a column."""
         return self.columns.get("mean") or self.columns.get("value") or ""
 
     @property
     def environments(self) -> list[str]:
-        """In the order of the file."""
+        """Return the environments in the order of the file."""
         return list(dict.fromkeys(row.environment for row in self.rows))
 
 
@@ -116,7 +116,7 @@ def read_table(
 
 
 def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
-    """The rows that may be compared, and how many may not."""
+    """Return the rows that may be compared, and how many may not."""
     if "state" not in columns:
         return sheet, 0
     place = sheet.header.index(columns["state"])
@@ -128,7 +128,7 @@ def _succeeded(sheet: Sheet, columns: dict[str, str]) -> tuple[Sheet, int]:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of a sheet, to be read with what is known of its columns."""
+    """The lines of a sheet, with what is known about its columns."""
 
     sheet: Sheet
     columns: dict[str, str]
@@ -233,7 +233,7 @@ class _Lines:
 
 
 def _moment(text: str, place: Place | None) -> float | None:
-    """When a run began, in seconds since the epoch; a time without a zone is UTC."""
+    """Return when a run began, in seconds since the epoch; a time without a zone is UTC."""
     if not text or place is None:
         return None
     try:

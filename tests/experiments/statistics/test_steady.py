@@ -254,25 +254,25 @@ BIASES = {
 def test_the_bias_of_a_runs_mean_is_that_of_the_specification(name):
     draw, truth = start_ups.START_UPS[name]
     runs = draw(np.random.default_rng(7), 500)
-    biases = start_ups.biases(runs, truth)
+    biases = start_ups.measure_biases(runs, truth)
     by_mser = np.mean([run[mser(run) :].mean() for run in runs]) / truth - 1
     # Three standard errors of 500 runs; a level of a few blocks more or less is 0.05 %.
-    ours = [100 * bias for bias in (biases.none, biases.fixed, by_mser, biases.found)]
-    assert ours == pytest.approx(BIASES[name], abs=0.08)
+    measured = [100 * bias for bias in (biases.none, biases.fixed, by_mser, biases.detected)]
+    assert measured == pytest.approx(BIASES[name], abs=0.08)
 
 
 def test_stragglers_are_cost_and_stay_although_mser_cuts_them():
     draw, truth = start_ups.START_UPS["level, 1 % stragglers"]
     runs = draw(np.random.default_rng(7), 500)
     by_mser = np.mean([run[mser(run) :].mean() for run in runs]) / truth - 1
-    biases = start_ups.biases(runs, truth)
-    assert biases.found == pytest.approx(biases.none, abs=0.0001)
+    biases = start_ups.measure_biases(runs, truth)
+    assert biases.detected == pytest.approx(biases.none, abs=0.0001)
     assert by_mser < biases.none - 0.0005
 
 
 def test_a_run_that_never_settles_is_called_so_and_mser_does_not_notice():
     runs = start_ups.NEVER(np.random.default_rng(7), 500)
-    biases = start_ups.biases(runs)
+    biases = start_ups.measure_biases(runs)
     assert 100 * biases.none == pytest.approx(4.88, abs=0.08)
     assert biases.shapes[Shape.NONE] == pytest.approx(0.73, abs=0.06)
     assert np.mean([mser(run) >= 0.495 * len(run) for run in runs]) < 0.06
