@@ -80,13 +80,11 @@ def estimate(ratio: Ratio | None) -> SafeString:
         return SafeString(numbers.MISSING)
     if not ratio.is_determined:
         return format_html(
-            'not determined<br><small class="muted">{}: more runs are needed</small>', ratio.words
+            'not determined<br><small class="muted">{}: more runs are needed</small>', ratio.text
         )
     if not ratio.flaw:
-        return SafeString(ratio.words)
-    return format_html(
-        '{}<br><small class="muted">no interval: {}</small>', ratio.words, ratio.flaw
-    )
+        return SafeString(ratio.text)
+    return format_html('{}<br><small class="muted">no interval: {}</small>', ratio.text, ratio.flaw)
 
 
 @register.filter

@@ -127,13 +127,13 @@ def stamp_excluded(
     if not late and not holm_changed:
         return pair
     then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
-    known = ", ".join(filter(None, (then.words, problem)))
+    known = ", ".join(filter(None, (then.description, problem)))
     whose = _list_runs(late) if late else "They are runs of other configurations."
     runs = numbers.count(len(late), "run") if late else "Runs"
     was = "was" if len(late) == 1 else "were"
     reason = (
         f"{runs} {was} excluded when a verdict could be read. Before: {known}. "
-        f"Now: {_before(pair).words}. {whose}"
+        f"Now: {_before(pair).description}. {whose}"
     )
     return replace(
         pair,

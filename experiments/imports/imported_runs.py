@@ -1,4 +1,4 @@
-"""The rows of imported runs: an experiment that was run elsewhere, kept beside Tare's own."""
+"""Rows of imported runs: an experiment that was run elsewhere, saved beside Tare's own."""
 
 from __future__ import annotations
 

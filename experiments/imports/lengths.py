@@ -25,17 +25,17 @@ def keep_lengths(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     for index, workload in enumerate(workloads):
         rest = {name: workload[name] for name in workload if name not in (STEPS, EPOCHS)}
         alike[repr(sorted(rest.items()))].append(index)
-    kept = [dict(workload) for workload in workloads]
+    shortened = [dict(workload) for workload in workloads]
     for members in alike.values():
         epochs = {index: whole_epochs(workloads[index]) for index in members}
         by_epochs = {(epochs[i], epochs[i] or str(workloads[i].get(STEPS))) for i in members}
         by_steps = {str(workloads[index].get(STEPS)) for index in members}
         for index in members:
-            kept[index].pop(EPOCHS, None)
+            shortened[index].pop(EPOCHS, None)
             if epochs[index] and len(by_epochs) <= len(by_steps):
-                kept[index].pop(STEPS)
-                kept[index][EPOCHS] = epochs[index]
-    return kept
+                shortened[index].pop(STEPS)
+                shortened[index][EPOCHS] = epochs[index]
+    return shortened
 
 
 def whole_epochs(workload: Mapping[str, Any]) -> int | None:

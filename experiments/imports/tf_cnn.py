@@ -113,8 +113,8 @@ def read_logs(log_files: Iterable[File]) -> Logs:
             "No run of tf_cnn_benchmarks was found: neither benchmark.log with metric.log, nor a "
             "standard output with lines such as “10 images/sec: 51.2 ...”."
         )
-    kept = keep_lengths([run.workload for run in runs])
-    runs = [replace(run, workload=workload) for run, workload in zip(runs, kept, strict=True)]
+    workloads = keep_lengths([run.workload for run in runs])
+    runs = [replace(run, workload=workload) for run, workload in zip(runs, workloads, strict=True)]
     return Logs(runs, left_out, _content_hash(hashes))
 
 

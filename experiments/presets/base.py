@@ -33,45 +33,45 @@ class Size:
     note: str = ""
     """What is smaller or other than in the publication."""
     data: str = ""
-    """Which data set it reads, where somebody may say in which folder it lies..."""
+    """The data set whose folder a person may name in the form; "" where it reads none."""
     needs_data: bool = False
-    """...and has to."""
+    """True if that folder has to be named."""
     with_data: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters that are set once a folder is named."""
+    """Parameters that are set if a folder is named."""
     repeats: int = REPEATS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """An experiment that somebody has published, as a draft can be made of it."""
+    """A published experiment, from which drafts can be made."""
 
     key: str
     title: str
     source: str
-    """Where it stands in the paper: "Table 3"."""
+    """The place in the paper: "Table 3"."""
     paper: Paper
     question: str
     then: str
-    """What was measured then, and found."""
+    """What the publication measured, and its result."""
     now: str
-    """What is done otherwise here, and why."""
+    """What Tare does differently, and why."""
     needs: tuple[str, ...]
-    """Python packages, without which its workloads fail."""
+    """Python packages without which its workloads fail."""
     metric: str
     ends_in: str
-    """What of the comparison page is its table or figure."""
+    """The part of the comparison page that shows the published table or figure."""
     sizes: Mapping[str, Size] = field(default_factory=dict)
     margin: float = 0.02
     warm_up: str = "fixed"
 
 
 def timed(name: str, minutes: float, **parameters: Any) -> Piece:
-    """A training of which only the speed is asked: its accuracy would take longer still."""
+    """Return a training of which only the speed counts: an accuracy would take longer."""
     return cnn(name, minutes, evaluate=False, **parameters)
 
 
 def cnn(name: str, minutes: float, **parameters: Any) -> Piece:
-    """A training of one network; on synthetic images unless `parameters` say otherwise."""
+    """Return a training of one network, on synthetic images unless `parameters` say otherwise."""
     return Piece(
         name=name, kind="cnn", parameters=parameters, time_limit_seconds=round(60 * minutes)
     )

@@ -1,4 +1,4 @@
-"""Programs of others, ready to be started by `command`: what to type, and what to read.
+"""Known programs for the workload `command`: their arguments, and how to read their results.
 
 Only data. The command of Horovod is that of Grupp et al. (2019); the program's code lies where
 their image has it, and is not ours to bring.
@@ -13,7 +13,7 @@ from experiments.presets.base import Piece
 
 SCRIPT = "/benchmarks/tf_cnn_benchmarks.py"
 NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
-"""As the program prints one that is none, too: the run then fails, and says so."""
+"""Also matches nan and inf: the run then fails, with a message about the number."""
 NUMBERS = (
     {
         "name": "wall_images_per_second",
@@ -41,14 +41,14 @@ NUMBERS = (
 
 @dataclass(frozen=True)
 class Ready:
-    """One of them, and what to know before it is started."""
+    """A known program, and a note for whoever starts it."""
 
     piece: Piece
     note: str
 
 
 def tf_cnn(name: str, minutes: float, *options: str, processes: str = "one") -> Piece:
-    """tf_cnn_benchmarks with these options; throughput by the wall clock decides."""
+    """Return tf_cnn_benchmarks with these options; its metric is throughput by the wall clock."""
     return Piece(
         name=name,
         kind="command",

@@ -1,4 +1,4 @@
-"""The publications whose experiments the presets repeat, as they are cited."""
+"""Publications whose experiments the presets repeat, as they are cited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A publication. Only some have a DOI; what is not known for sure is left empty."""
+    """A publication. Only some have a DOI; what is not certain is left empty."""
 
     authors: tuple[str, ...]
     year: int
@@ -15,17 +15,17 @@ class Paper:
     venue: str
     doi: str = ""
     caution: str = ""
-    """What of this citation could not be confirmed."""
+    """A sentence on what could not be confirmed about this citation."""
 
     @property
     def short(self) -> str:
-        """How a sentence names it: "Grupp et al. (2019)"."""
+        """Return the name in a sentence: "Grupp et al. (2019)"."""
         first = self.authors[0].partition(",")[0]
         return f"{first}{' et al.' if len(self.authors) > 1 else ''} ({self.year})"
 
     @property
     def citation(self) -> str:
-        """Authors, year, title and venue; the DOI stands beside it, as a link."""
+        """Return authors, year, title and venue; pages link the DOI beside it."""
         cited = f"{'; '.join(self.authors)} ({self.year}): {self.title}. {self.venue}."
         return f"{cited} {self.caution}".rstrip()
 

@@ -1,6 +1,6 @@
-"""What the seed 002 measured: several GPUs, several nodes, and a training to the end.
+"""Presets from project 002: several GPUs, several nodes, and a training to the end.
 
-Figures and settings are theirs; words and code are ours.
+Figures and settings are the project's, texts and code are Tare's.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ LONG_TRAINING = Preset(
 
 
 def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
-    """ResNet50 over several nodes, as in 002; `parallel` says by which means."""
+    """Return ResNet50 over several nodes, as in 002; `parallel` names the library."""
     if laptop:
         return timed(
             f"ResNet50 by {name}, 32 pixels, batch 2 per GPU",
@@ -222,7 +222,7 @@ SEVERAL_NODES = Preset(
 
 
 def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool = False) -> Piece:
-    """The program of 002 itself, with its own options."""
+    """Return the program of 002 itself, with its own options."""
     options = {
         "model": model,
         "batch_size": batch,

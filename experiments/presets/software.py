@@ -1,4 +1,4 @@
-"""What an image's software is worth: NumPy on its BLAS (seed 004), and where overhead lies."""
+"""Presets about the software of images: NumPy on its BLAS (project 004), and single overheads."""
 
 from __future__ import annotations
 

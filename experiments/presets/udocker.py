@@ -1,7 +1,7 @@
-"""What the seeds 000 and 001 measured with uDocker: one training on several GPUs, five networks.
+"""Presets from projects 000 and 001, with uDocker: one training on several GPUs, five networks.
 
-Figures and settings are theirs; words and code are ours. Where a publication does not say something
-(a batch size, the length of a burn-in), `now` says what was taken instead.
+Figures and settings are the projects', texts and code are Tare's. Where a publication leaves
+something out (a batch size, the length of a warm-up), `now` names the value that is used instead.
 """
 
 from __future__ import annotations

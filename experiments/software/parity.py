@@ -81,7 +81,7 @@ class Difference:
         return GRADES[self.grade]
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.what}: {self.here} on the baseline, {self.there} here"
 
 

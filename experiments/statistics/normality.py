@@ -1,13 +1,13 @@
-"""Does anything speak against a normal distribution? A diagnostic: no verdict depends on it."""
+"""Test of the normal distribution: a diagnostic on which no verdict depends."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 FEWEST = 8
-"""With fewer even an exponential distribution passes most of the time."""
+"""With fewer values even an exponential distribution passes most of the time."""
 MOST = 5000
-"""Royston's approximation was made for no more."""
+"""Royston's approximation is only valid for so many values."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def normality(of: str, values: Sequence[float]) -> Normality | None:
 
 
 def _weights(expected: Sequence[float]) -> list[float]:
-    """Of the ordered values, from the quantiles that a normal distribution is expected to have."""
+    """Return weights of the ordered values, from the quantiles expected if normal."""
     n, squares = len(expected), math.fsum(m**2 for m in expected)
     u, length = 1 / math.sqrt(n), math.sqrt(squares)
     last = _polynomial(u, 0, 0.221157, -0.147981, -2.071190, 4.434685, -2.706056)

@@ -46,7 +46,7 @@ class Ratio:
     """Why there is no interval: "n = 1" or "identical values"."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return numbers.factor(self.value, self.ci95)
 
     @property
@@ -172,8 +172,8 @@ class Packed:
                 why = "no interval: runs with identical values"
             rests_on += f"; {why}"
         sentence = (
-            f"{count} at once on one node: steps are {means.words} times as long "
-            f"({'95 % CI; ' * (means.ci95 is not None)}{rests_on}). They vary {sds.words} times "
+            f"{count} at once on one node: steps are {means.text} times as long "
+            f"({'95 % CI; ' * (means.ci95 is not None)}{rests_on}). They vary {sds.text} times "
             f"as much ({'95 % CI; ' * (sds.ci95 is not None)}SD within runs)."
         )
         return sentence + " No node ran both, so that this may be the nodes." * self.apart

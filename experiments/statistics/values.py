@@ -119,7 +119,7 @@ class Before:
     p_equivalence_holm: float | None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the verdict with its numbers and stamps, as part of a sentence."""
         known, decimals = [], numbers.ratio_decimals(self.ci_difference)
         if self.ratio is not None:
@@ -137,7 +137,7 @@ class Before:
             who = "runs of other configurations were"
         else:
             who = "1 run was" if self.runs == 1 else f"{self.runs} runs were"
-        return f"Before {who} excluded, when a verdict could be read, it was {self.words}."
+        return f"Before {who} excluded, when a verdict could be read, it was {self.description}."
 
 
 @dataclass(frozen=True, kw_only=True)

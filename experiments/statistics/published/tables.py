@@ -25,7 +25,7 @@ from experiments.statistics.values import Better
 
 SUCCEEDED = "succeeded"
 MOST_ERRORS = 10
-"""So many rows are named together."""
+"""Faults of so many rows are named together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Row:
     """One environment in one configuration: a mean, or (`Table.single_runs`) one run."""
 
     place: Place
-    """Where the mean or value stands."""
+    """The place of the mean or value in the file."""
     cell: tuple[str, ...]
     environment: str
     mean: Printed
@@ -41,14 +41,14 @@ class Row:
     se: Printed | None = None
     n: int | None = None
     steps: int | None = None
-    """Over how many steps of a single run, where the table says that instead of n."""
+    """The number of steps of a single run, if the table has that instead of n."""
     unit: str = ""
     better: Better | None = None
     block: str = ""
     run: str = ""
     node: str = ""
     began: float | None = None
-    """In seconds since the epoch."""
+    """The start of the run, in seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Table:
     rows: list[Row]
     columns: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
-    """Rows of runs that did not succeed."""
+    """The number of rows of runs that did not succeed."""
 
     @property
     def single_runs(self) -> bool:
@@ -133,12 +133,12 @@ class _Lines:
     sheet: Sheet
     columns: dict[str, str]
     spreads: dict[str, tuple[str, str]]
-    """Of each environment with a column: the column of its spread, and whether SD or SE."""
+    """Environment with a column of its own -> the column of its spread, and its role, sd or se."""
     labels: tuple[str, ...]
     reading: Reading
 
     def of_one(self, columns: dict[str, str]) -> Iterator[Callable[[], Row]]:
-        """How to read each row; one column holds the numbers of every environment."""
+        """Yield a reader of each row; one column holds the numbers of every environment."""
         measured = columns.get("mean") or columns["value"]
         unit, _ = self._unit(measured)
         for role in ("sd", "se"):
@@ -153,20 +153,20 @@ class _Lines:
             yield partial(self._row, number, texts, measured, environment, step)
 
     def of_arms(self, arms: list[str]) -> Iterator[Callable[[], Row]]:
-        """The same for a column an environment: means, or single runs."""
+        """Yield a reader of each row and environment; each environment has its own column."""
         steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
         for number, texts in self._texts():
             for name in filter(texts.get, arms):  # an empty field was not measured
                 yield partial(self._row, number, texts, name, name, steps[name])
 
     def _texts(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Each row's number, and its fields by their columns; empty ones are left out."""
+        """Yield each row's number, and its fields by their columns; empty ones are left out."""
         for number, fields in self.sheet.rows:
             pairs = zip(self.sheet.header, fields, strict=True)
             yield number, {name: text for name, text in pairs if text}
 
     def _unit(self, measured: str) -> tuple[str, Better | None]:
-        """Of a column: what a person says of the table comes before what its name says."""
+        """Return unit and direction: those a person chose for the table, else by column name."""
         return as_unit(self.reading.unit) if self.reading.unit else unit_of(measured)[1:]
 
     def _row(
@@ -216,7 +216,7 @@ class _Lines:
     def _unit_of_row(
         self, by_role: dict[str, str], places: dict[str, Place], measured: str
     ) -> tuple[str, Better | None]:
-        """The row's own unit and direction come first, then the table's, then the column's."""
+        """Return unit and direction: the row's own, else the table's, else the column's."""
         unit, better = self._unit(measured)
         if "unit" in by_role:
             own, better = as_unit(by_role["unit"])

@@ -64,7 +64,7 @@ def test_the_gravest_come_first_and_are_counted(one: dict[str, Any], other: dict
 
 def test_the_pythons_of_the_published_comparison_are_told_apart() -> None:
     (row,) = differences({"python": {"version": "2.7.5"}}, {"python": {"version": "2.7.12"}})
-    assert row.words == "Python: 2.7.5 on the baseline, 2.7.12 here"
+    assert row.sentence == "Python: 2.7.5 on the baseline, 2.7.12 here"
     assert row.grade is Grade.BLOCKING
 
 
@@ -113,6 +113,6 @@ def test_what_a_framework_was_built_with_is_compared_where_both_have_it() -> Non
     ours = {"builds": {"tensorflow": {"cuda_version": "12.5.1", "is_rocm_build": "False"}}}
     theirs = {"builds": {"tensorflow": {"cuda_version": "12.3", "is_rocm_build": "False"}}}
     (row,) = differences(ours, theirs)
-    assert row.words == "tensorflow’s build: cuda_version: 12.5.1 on the baseline, 12.3 here"
+    assert row.sentence == "tensorflow’s build: cuda_version: 12.5.1 on the baseline, 12.3 here"
     assert row.grade is Grade.LIKELY
     assert differences(ours, {}) == []

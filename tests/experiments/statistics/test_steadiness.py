@@ -106,11 +106,11 @@ def test_packed_over_alone_is_a_sentence_for_each_interval():
     together = runs_of("bare", [(1.01, 0.024), (1.02, 0.025), (1.00, 0.026)])
     (found,) = compare_packed(alone, together, environments=TWO, instances=4)
     assert found.sentence == (
-        f"Four at once on one node: steps are {found.mean_ratio.words} times as long (95 % CI; 3 "
-        f"runs packed, 3 alone). They vary {found.sd_ratio.words} times as much (95 % CI; SD "
+        f"Four at once on one node: steps are {found.mean_ratio.text} times as long (95 % CI; 3 "
+        f"runs packed, 3 alone). They vary {found.sd_ratio.text} times as much (95 % CI; SD "
         "within runs)."
     )
-    assert found.mean_ratio.words == "1.01 [0.99, 1.03]"
+    assert found.mean_ratio.text == "1.01 [0.99, 1.03]"
     low, high = found.sd_ratio.ci95
     assert low < 2.28 < high
     elsewhere = runs_of("bare", [(1.0, 0.02), (1.0, 0.03)], node="node2")
