@@ -1,4 +1,4 @@
-"""The chart that the field is used to: each environment as a share of the baseline."""
+"""The usual bar chart: each environment as a ratio to the baseline."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from experiments.statistics.values import ALPHA, Interval
 BAR, BETWEEN, HEADING = 16, 6, 40
 """Heights in pixels: of a bar, between two bars, of the two lines above a group."""
 WIDEST = 3.0
-"""A bar or interval beyond this ratio runs out of the plot; its numbers are in its table."""
+"""A bar or interval beyond this ratio leaves the plot; its numbers are in the table."""
 
 
 def bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
-    """Ratios to the baseline as bars from zero, in the order given; neighbours share a heading.
+    """Draw ratios to the baseline as bars from zero, in the order of rows, with group headings.
 
-    `better` is the direction in which all rows agree.
-    Whiskers are 95 % intervals, or those of a planned look: of the ratio, which holds the
-    baseline's own uncertainty, and on
-    the baseline's bar of its mean alone. Under each heading stands what 1 is.
+    `better` is the direction if all rows have the same one. Whiskers are 95 % intervals, or those
+    of an interim analysis: of the ratio, which includes the baseline's own uncertainty, and on the
+    baseline's bar of its mean alone. Under each heading stands the absolute value of 1.
     """
     places: list[int] = []
     names: list[str] = []
@@ -51,17 +50,17 @@ def bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
         end += HEADING
         own = base and base.interval(1 - pairs[0].alpha)
         relative = (own[0] / base.mean, own[1] / base.mean) if base and own else None
-        bars_here = [(pairs[0].baseline, 1.0, relative)] if base else []
-        bars_here += [
+        group_bars = [(pairs[0].baseline, 1.0, relative)] if base else []
+        group_bars += [
             (p.environment, p.ratio, p.ci_difference) for p in pairs if p.ratio is not None
         ]
-        for name, ratio, interval in bars_here:
+        for name, ratio, interval in group_bars:
             place = end + BAR // 2
             what = "of its mean" if name == pairs[0].baseline else "of the ratio"
-            said = f"{numbers.ratio(ratio, interval)}" + (
+            hover_text = f"{numbers.ratio(ratio, interval)}" + (
                 f" ({level} CI {what})" if interval else ""
             )
-            drawn.setdefault(name, []).append((place, ratio, interval, said))
+            drawn.setdefault(name, []).append((place, ratio, interval, hover_text))
             places.append(place)
             names.append(label(name, longest=28))
             table.append(f"{label(group)}: {label(name)}")
@@ -109,7 +108,7 @@ def bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
 
 
 def _base(pairs: Sequence[Pair]) -> Level | None:
-    """The baseline's mean of the pair that knows most of its runs."""
+    """Return the baseline's mean, from the pair with most of its runs; None if none has it."""
     known = [pair for pair in pairs if pair.baseline_mean]
     if not known:
         return None
@@ -119,8 +118,8 @@ def _base(pairs: Sequence[Pair]) -> Level | None:
 
 
 def _heading(group: str, pair: Pair, base: Level | None, top: int) -> list[dict[str, Any]]:
-    """The group's name, and under it the absolute base of its ratios."""
-    one = "no run of the baseline"
+    """Return the notes above a group: its name, and the absolute value of the ratio 1."""
+    base_text = "no run of the baseline"
     if base:
         unit = "" if pair.unit == "1" else pair.unit
         sd = pair.baseline_sd if base.n > 1 else None
@@ -129,19 +128,19 @@ def _heading(group: str, pair: Pair, base: Level | None, top: int) -> list[dict[
             if base.n
             else f"{numbers.quantity(base.mean, unit)} (n not stated)"
         )
-        one = f"1 = {label(pair.baseline, longest=24)}, {label(value, longest=60)}"
-    # On a ground of their own: the grid and the reference go through what stands above the bars.
+        base_text = f"1 = {label(pair.baseline, longest=24)}, {label(value, longest=60)}"
+    # The notes have a background because the grid and the reference line run behind them.
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "top", "bgcolor": GROUND}
     return [
         note(f"<b>{label(group, longest=72)}</b>", y=top, **place),
-        note(one, y=top + 18, name="muted", **place),
+        note(base_text, y=top + 18, name="muted", **place),
     ]
 
 
 def _traces(
     name: str, drawn: Sequence[tuple[int, float, Interval | None, str]], index: int, level: str
 ) -> list[dict[str, Any]]:
-    """The bars of one environment, and their whiskers in the colour of the text."""
+    """Draw the bars of one environment, and their whiskers in the colour of the text."""
     known = [(place, interval) for place, _, interval, _ in drawn if interval is not None]
     return [
         {
@@ -153,7 +152,7 @@ def _traces(
             "y": [place for place, _, _, _ in drawn],
             "width": BAR,
             "marker": {"color": colour(index), "opacity": 0.55, "line": {"width": 0}},
-            "text": [f"<b>{label(name)}</b><br>{said}" for _, _, _, said in drawn],
+            "text": [f"<b>{label(name)}</b><br>{hover_text}" for _, _, _, hover_text in drawn],
             "textposition": "none",
             "hovertemplate": "%{text}<extra></extra>",
         },

@@ -1,4 +1,4 @@
-"""Do the values look normal? Each against the value that a normal distribution would have."""
+"""Quantile-quantile plots: values against those that a normal distribution would have."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from experiments.statistics.normality import Normality
 
 
 def quantiles(checked: Sequence[Normality], *, marks: Marks) -> Figure:
-    """A quantile-quantile plot; points of a normal distribution lie along the line.
+    """Draw a quantile-quantile plot; points of a normal distribution lie along the line.
 
-    Log-ratios of blocks have no environment of their own: they take the colour of the first
+    Log-ratios of blocks have no environment of their own: they have the colour of the first
     environment that is not the baseline.
     """
-    reach = max((abs(x) for one in checked for point in one.points for x in point), default=1.0)
+    reach = max((abs(x) for group in checked for point in group.points for x in point), default=1.0)
     return {
         "data": [
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"{label(one.of)}, n = {one.n}",
-                "meta": meta(marks.get(one.of, 1)),
-                "x": [round(expected, 4) for expected, _ in one.points],
-                "y": [round(value, 4) for _, value in one.points],
+                "name": f"{label(group.of)}, n = {group.n}",
+                "meta": meta(marks.get(group.of, 1)),
+                "x": [round(expected, 4) for expected, _ in group.points],
+                "y": [round(value, 4) for _, value in group.points],
                 "marker": {
-                    "symbol": symbol(marks.get(one.of, 1)),
-                    "color": colour(marks.get(one.of, 1)),
+                    "symbol": symbol(marks.get(group.of, 1)),
+                    "color": colour(marks.get(group.of, 1)),
                     "size": 9,
                     "line": {"width": 1.5, "color": "#ffffff"},
                 },
                 "hovertemplate": "expected %{x:.2f}, seen %{y:.2f}<extra></extra>",
             }
-            for one in checked
+            for group in checked
         ],
         "layout": layout(
             height=320,

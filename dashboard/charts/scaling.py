@@ -26,23 +26,23 @@ from experiments.statistics.scaling import Batch, Gain, Level, ideal
 from experiments.statistics.values import Interval
 
 APART = 0.025
-"""By how much (in log10 GPUs) the symbols of neighbouring environments are moved apart..."""
+"""Distance (in log10 GPUs) between the symbols of neighbouring environments."""
 WIDEST = 0.16
-"""...and all of them together, so that nobody takes 2 GPUs for 3."""
+"""Largest distance between the first and the last one: 2 GPUs must not look like 3."""
 LEFT = 64
 """Pixels for the labels of the values: fixed, so that the small print can begin below them."""
 LINE_HEIGHT = 15
 LINE_LENGTH = 48
-"""Letters of the small print that fit a phone."""
+"""Characters of the small print that fit in one line on a phone."""
 
 
 def scaling(
     levels: Sequence[Level], *, unit: str, metric: str, better: Better, batch: Batch, marks: Marks
 ) -> Figure:
-    """Value against GPUs on log axes: a point a level, with its 95 % interval.
+    """Draw the value against GPUs on log axes: a point for each level, with its 95 % interval.
 
-    Dashed: what each environment would reach if no GPU were wasted. Nothing else is joined, for
-    nobody measured between two scales. Each base is printed below.
+    Dashed lines are the ideal of each environment. Points are not joined, because nothing was
+    measured between two scales. Each base is printed below.
     """
     factor, shown = numbers.si([level.mean for level in levels], unit)
     bases = _bases(levels, marks)
@@ -61,7 +61,7 @@ def scaling(
             [level.gpus * places[name] for level in mine],
             [level.mean * factor for level in mine],
             [_scaled(level.ci95, factor) for level in mine],
-            [_said(level, unit) for level in mine],
+            [_hover_text_of_level(level, unit) for level in mine],
             marks,
         )
     ends = [y for trace in data for y in trace["y"] if y is not None]
@@ -79,7 +79,7 @@ def scaling(
 
 
 def efficiency(gains: Sequence[Gain], *, marks: Marks) -> Figure:
-    """Share of the ideal speed-up, with 95 % intervals; the base, 100 %, is no measurement here."""
+    """Draw the share of the ideal speed-up, with 95 % intervals; the base is 100 %."""
     known = [gain for gain in gains if gain.efficiency is not None]
     names = list(dict.fromkeys(gain.level.environment for gain in known))
     places = _places(names, marks)
@@ -91,7 +91,7 @@ def efficiency(gains: Sequence[Gain], *, marks: Marks) -> Figure:
             [gain.level.gpus * places[name] for gain in mine],
             [100 * (gain.efficiency or 0) for gain in mine],
             [_scaled(gain.efficiency_ci95, 100) for gain in mine],
-            [_gained(gain) for gain in mine],
+            [_hover_text_of_gain(gain) for gain in mine],
             marks,
         )
     # A wild interval runs out of the plot; its numbers stand in the table of the figure.
@@ -125,7 +125,7 @@ def _figure(
     shapes: list[dict[str, Any]],
     small: Sequence[str],
 ) -> Figure:
-    """Both have GPUs on a log axis whose ticks are the numbers that were measured."""
+    """Return a figure with GPUs on a log axis whose ticks are the numbers that were measured."""
     gpus = sorted({level.gpus for level in levels}) or [1]
     room = 0.5 * WIDEST + 0.1
     lines = [line for text in small for line in textwrap.wrap(text, LINE_LENGTH) or [""]]
@@ -168,12 +168,12 @@ def _figure(
 
 
 def _under(text: str, pixels: int, **options: Any) -> dict[str, Any]:
-    """Text so far below the plot."""
+    """Return a note `pixels` below the plot."""
     return note(text, xref="paper", yref="paper", y=0, yanchor="top", yshift=-pixels, **options)
 
 
 def _bases(levels: Sequence[Level], marks: Marks) -> dict[str, Level]:
-    """The smallest scale of each environment, in the order of the marks."""
+    """Return the smallest scale of each environment, in the order of their symbols."""
     bases: dict[str, Level] = {}
     for level in sorted(levels, key=lambda level: level.gpus):
         bases.setdefault(level.environment, level)
@@ -189,7 +189,7 @@ def _ideal(
     marks: Marks,
     places: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
-    """The line of an environment stands as far aside as its points do."""
+    """Draw the ideal of an environment, moved aside as far as its points are."""
     end = ideal(base, most, better=better, batch=batch)
     aside, index = places[base.environment], marks[base.environment]
     if end is None:
@@ -213,10 +213,10 @@ def _points(
     x: Sequence[float],
     y: Sequence[float],
     intervals: Sequence[Interval | None],
-    words: Sequence[str],
+    hover_texts: Sequence[str],
     marks: Marks,
 ) -> Iterator[dict[str, Any]]:
-    """Symbols and their intervals; a hollow symbol has none."""
+    """Draw symbols and their intervals; a symbol without an interval is hollow."""
     index = marks[name]
     shared = {"type": "scatter", "meta": meta(index), "legendgroup": str(index)}
     known = [(at, *ends) for at, ends in zip(x, intervals, strict=True) if ends is not None]
@@ -242,13 +242,13 @@ def _points(
             "size": 10,
             "line": {"width": 1, "color": "#ffffff"},
         },
-        "text": list(words),
+        "text": list(hover_texts),
         "hovertemplate": "%{text}<extra></extra>",
     }
 
 
 def _places(names: Sequence[str], marks: Marks) -> Mapping[str, float]:
-    """By which factor each environment stands beside the true number of GPUs."""
+    """Return the factor by which each environment's points are moved beside their GPUs."""
     ordered = sorted(set(names), key=lambda name: marks[name])
     apart = min(APART, WIDEST / max(len(ordered) - 1, 1))
     middle = (len(ordered) - 1) / 2
@@ -260,7 +260,7 @@ def _scaled(interval: Interval | None, factor: float) -> Interval | None:
 
 
 def _absolute(bases: Sequence[Level], unit: str) -> list[str]:
-    """What every ratio starts from: value, n, machine and framework (Hoefler & Belli, R1)."""
+    """Return lines on each base: value, n, machine and framework (Hoefler & Belli, rule 1)."""
     lines = [
         f"{label(base.environment, longest=28)} {_value(base, unit)}, {_gpus(base.gpus)}".replace(
             " GPU", "\u00a0GPU"
@@ -269,17 +269,19 @@ def _absolute(bases: Sequence[Level], unit: str) -> list[str]:
     ]
     if lines:
         lines.insert(0, "Each base with its 95 % CI:")
-    made: dict[str, list[str]] = {}
+    environments_by_software: dict[str, list[str]] = {}
     for base in bases:
-        made.setdefault(base.made_with, []).append(label(base.environment, longest=24))
-    for words, names in made.items():
-        who = f"{', '.join(names)}: " if len(made) > 1 else ""
-        lines.append(f"{who}{label(words, longest=90) or 'machine and framework not stated'}")
+        environments_by_software.setdefault(base.made_with, []).append(
+            label(base.environment, longest=24)
+        )
+    for software, names in environments_by_software.items():
+        who = f"{', '.join(names)}: " if len(environments_by_software) > 1 else ""
+        lines.append(f"{who}{label(software, longest=90) or 'machine and framework not stated'}")
     return lines
 
 
 def _value(level: Level, unit: str) -> str:
-    """The value of a level with its interval and n."""
+    """Return the value of a level with its interval and n."""
     runs = f"n = {level.n}" if level.n else "n not stated"
     unit = "" if unit == "1" else unit
     if level.ci95 is None:
@@ -290,13 +292,13 @@ def _value(level: Level, unit: str) -> str:
     return f"{mean} {label(text)} [{low}, {high}], {runs}"
 
 
-def _said(level: Level, unit: str) -> str:
+def _hover_text_of_level(level: Level, unit: str) -> str:
     scale = f" ({label(level.scale)})" if level.scale else ""
     where = f"<b>{label(level.environment)}</b>, {_gpus(level.gpus)}{scale}"
     return f"{where}<br>{_value(level, unit)}"
 
 
-def _gained(gain: Gain) -> str:
+def _hover_text_of_gain(gain: Gain) -> str:
     level, base = gain.level, gain.base
     return "<br>".join(
         (

@@ -1,4 +1,4 @@
-"""What happened inside one run, step by step."""
+"""Plots of the steps inside one run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from experiments.statistics import numbers
 from experiments.statistics.change_points import Shape, SteadyState
 
 BLOCK = 10
-"""Steps whose median is drawn as one level."""
+"""Number of steps whose median is drawn as one level."""
 FAR = 3.0
-"""Warm-up steps this many times above the slowest steady one leave the plot, and it says so."""
+"""Warm-up steps this many times above the slowest steady one are cut off, with a note."""
 
 
 def step_trace(
@@ -35,18 +35,18 @@ def step_trace(
     unit: str,
     metric: str = "step time",
     mark: int = 0,
-    found: SteadyState | None = None,
+    steady_state: SteadyState | None = None,
     ends: Sequence[int] | None = None,
 ) -> Figure:
-    """Each step, the medians of its blocks after the cut, and the mean of the steady segment.
+    """Draw each step, the medians of blocks after the cut, and the mean of the steady segment.
 
-    Shaded is the warm-up that was found, else the fixed burn-in, of which a line marks the end.
-    `mark` is the index of the run's environment, whose colour the medians take; `ends` are the
+    The detected warm-up is shaded, else the fixed burn-in; a line marks the end of the latter.
+    `mark` is the index of the run's environment, whose colour the medians have; `ends` are the
     last steps of values that are means of several.
     """
     ends = list(ends or range(1, len(values) + 1))
     edges = [0.5, *(end + 0.5 for end in ends)]
-    cut = burn_in if found is None or found.warm_up is None else found.warm_up
+    cut = burn_in if steady_state is None or steady_state.warm_up is None else steady_state.warm_up
     first = bisect_right(ends, cut)
     steady = values[first:] or values
     factor, unit = numbers.si(steady, unit)
@@ -54,16 +54,16 @@ def step_trace(
     highest = max(steady, default=0.0) * factor
     far = [value for value in shown[:first] if value > FAR * highest]
     extent: dict[str, Any] = {}
-    words = _words(found)
+    note_text = _describe_shape(steady_state)
     if far:
         lowest = min(steady) * factor
         room = max(highest - lowest, 0.1 * highest)
         extent = {"range": [lowest - 0.1 * room, highest + 0.6 * room]}
         above = sum(value > extent["range"][1] for value in shown)
-        words += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
-    notes = [_beside(0.5, words)] if cut or found else []
-    if found and burn_in:
-        notes.append(_beside(burn_in + 0.5, "fixed burn-in", line=1))
+        note_text += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
+    notes = [_note_right_of(0.5, note_text)] if cut or steady_state else []
+    if steady_state and burn_in:
+        notes.append(_note_right_of(burn_in + 0.5, "fixed burn-in", line=1))
     data = [
         {
             "type": "scatter",
@@ -77,10 +77,12 @@ def step_trace(
             "opacity": 0.7,
             "hovertemplate": f"step %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
         },
-        _medians(shown, edges, first, found.block_steps if found else BLOCK, unit, mark),
+        _medians(
+            shown, edges, first, steady_state.block_steps if steady_state else BLOCK, unit, mark
+        ),
     ]
-    if found and found.steady_from is not None:
-        data.append(_level(shown, edges, bisect_right(ends, found.steady_from), unit))
+    if steady_state and steady_state.steady_from is not None:
+        data.append(_level(shown, edges, bisect_right(ends, steady_state.steady_from), unit))
     return {
         "data": data,
         "layout": layout(
@@ -89,21 +91,23 @@ def step_trace(
             showlegend=True,
             xaxis=axis("step", showgrid=False, range=[0.5, edges[-1]]),
             yaxis=axis(with_unit(metric, unit), **extent),
-            shapes=list(_shapes(cut, burn_in if found else 0)),
+            shapes=list(_shapes(cut, burn_in if steady_state else 0)),
             annotations=notes,
         ),
     }
 
 
-def _words(found: SteadyState | None) -> str:
-    if found is None:
+def _describe_shape(steady_state: SteadyState | None) -> str:
+    if steady_state is None:
         return "burn-in"
-    if not found.has_trend or found.trend is None:
-        return str(found.shape)
-    if found.trend < 0:
-        return f"{found.shape}; faster with time"
+    if not steady_state.has_trend or steady_state.trend is None:
+        return str(steady_state.shape)
+    if steady_state.trend < 0:
+        return f"{steady_state.shape}; faster with time"
     # That a slowdown is slower with time goes without saying.
-    return str(found.shape) + "; slower with time" * (found.shape is not Shape.SLOWDOWN)
+    return str(steady_state.shape) + "; slower with time" * (
+        steady_state.shape is not Shape.SLOWDOWN
+    )
 
 
 def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
@@ -116,10 +120,10 @@ def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
         yield {"type": "line", "name": "reference", **place, **whole, "line": line}
 
 
-def _beside(x: float, words: str, line: int = 0) -> dict[str, Any]:
-    """Words right of a place, so many lines below the top of the plot."""
+def _note_right_of(x: float, text: str, line: int = 0) -> dict[str, Any]:
+    """Return a note to the right of x, `line` lines below the top of the plot."""
     return note(
-        words,
+        text,
         name="muted",
         xref="x",
         x=x,
@@ -135,7 +139,7 @@ def _beside(x: float, words: str, line: int = 0) -> dict[str, Any]:
 def _medians(
     shown: Sequence[float], edges: Sequence[float], first: int, steps: int, unit: str, mark: int
 ) -> dict[str, Any]:
-    """A level for every block of so many steps after the cut, the last one for what is left."""
+    """Draw a level for every block of `steps` after the cut; the last block may be shorter."""
     x: list[float | None] = []
     y: list[float | None] = []
     while first < len(shown):
@@ -157,7 +161,7 @@ def _medians(
 
 
 def _level(shown: Sequence[float], edges: Sequence[float], first: int, unit: str) -> dict[str, Any]:
-    """The mean of the steady segment, over all its steps."""
+    """Draw the mean of the steady segment, over all its steps."""
     steps = [after - before for before, after in pairwise(edges[first:])]
     total = sum(step * value for step, value in zip(steps, shown[first:], strict=True))
     mean = total / sum(steps)

@@ -1,4 +1,4 @@
-"""How long the steps of an environment took, down to the rarest: the ECDF seen from its tail."""
+"""The plot of slow steps: the ECDF of step times, seen from its tail."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from experiments.statistics import numbers
 from experiments.statistics.steps import Tail
 
 
-def tails(found: Sequence[Tail], *, unit: str, metric: str, marks: Marks) -> Figure:
-    """A falling staircase an environment: the share of its steps (log) that took at least so long.
+def tails(environment_tails: Sequence[Tail], *, unit: str, metric: str, marks: Marks) -> Figure:
+    """Draw 1 minus the ECDF of each environment: the share (log) of steps that took at least x.
 
-    1 minus the ECDF; where a curve ends on the right is the longest step.
+    Each curve ends on the right at the longest step.
     """
-    factor, unit = numbers.si([one.quantiles[0.95] for one in found], unit)
-    most = max((one.steps for one in found), default=1)
+    factor, unit = numbers.si([tail.quantiles[0.95] for tail in environment_tails], unit)
+    most = max((tail.steps for tail in environment_tails), default=1)
     decades = range(math.ceil(math.log10(most)) + 1)
     return {
         "data": [
             {
                 "type": "scatter",
                 "mode": "lines",
-                "meta": meta(marks[one.environment]),
-                "name": label(one.environment, longest=28),
+                "meta": meta(marks[tail.environment]),
+                "name": label(tail.environment, longest=28),
                 "showlegend": True,
-                "x": [value * factor for value in one.values],
-                "y": [100 * share for share in one.shares],
+                "x": [value * factor for value in tail.values],
+                "y": [100 * share for share in tail.shares],
                 # Longer than this step took exactly the share of the next point.
                 "line": {
                     "shape": "vh",
                     "width": 2,
-                    "color": colour(marks[one.environment]),
-                    "dash": dash(marks[one.environment]),
+                    "color": colour(marks[tail.environment]),
+                    "dash": dash(marks[tail.environment]),
                 },
-                "hovertemplate": f"<b>{label(one.environment)}</b><br>%{{y:.3g}} % of "
-                f"{one.steps:,} steps<br>took %{{x:.4g}} {label(unit)} or longer<extra></extra>",
+                "hovertemplate": f"<b>{label(tail.environment)}</b><br>%{{y:.3g}} % of "
+                f"{tail.steps:,} steps<br>took %{{x:.4g}} {label(unit)} or longer<extra></extra>",
             }
-            for one in found
+            for tail in environment_tails
         ],
         "layout": layout(
-            height=360 + legend_room(len(found)),
+            height=360 + legend_room(len(environment_tails)),
             margin={"t": 48},
             showlegend=True,
             xaxis=axis(with_unit(metric, unit)),

@@ -1,4 +1,4 @@
-"""Every figure of a comparison, in the order of the page: what is drawn for which numbers."""
+"""The figures of a comparison with their captions, in the order of the page."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ACCURACY = (
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with what it says; `id` names its element and its files."""
+    """A figure with its caption (`words`); `id` names its element and its files."""
 
     id: str
     figure: Figure
@@ -89,7 +89,7 @@ class Plot:
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
     folded: bool = False
-    """Whether it says again what another plot says, and is opened by who wants it so."""
+    """Whether it repeats another plot, and is closed until a reader opens it."""
 
 
 @dataclass(frozen=True)
@@ -102,30 +102,30 @@ class Section:
 
 @dataclass(frozen=True)
 class Panel:
-    """Plots that belong beside each other."""
+    """Plots of one subject, shown beside each other."""
 
     title: str
     plots: list[Plot]
     asks: bool = False
     """Whether the reader has to say whose batch it is: strong or weak scaling."""
     table: ScalingTable | None = None
-    """The same as papers print it."""
+    """The same numbers as a table, as papers print it."""
 
 
 def overall(comparison: Comparison) -> list[Plot]:
-    """Return the plots that look at all groups together, each for a panel of its own."""
-    return list(_overall(comparison))
+    """Return the plots of all groups together, each for a panel of its own."""
+    return list(_overall_plots(comparison))
 
 
 def sections(comparison: Comparison) -> list[Section]:
     """Return the plots of each group."""
     return [
-        Section(group, list(_of_group(comparison, group, index)))
+        Section(group, list(_group_plots(comparison, group, index)))
         for index, group in enumerate(comparison.groups)
     ]
 
 
-def _overall(comparison: Comparison) -> Iterator[Plot]:
+def _overall_plots(comparison: Comparison) -> Iterator[Plot]:
     metrics = {group.metric.name for group in comparison.groups}
     rows = [
         Row(group.title if len(metrics) > 1 else group.name or group.title, pair)
@@ -134,11 +134,11 @@ def _overall(comparison: Comparison) -> Iterator[Plot]:
     ]
     if rows:
         figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
-        words = FOREST.format(*comparison.levels)
+        caption = FOREST.format(*comparison.levels)
         heading = " · ".join(
             [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
         )
-        yield Plot("forest", figure, words, heading, wide=True)
+        yield Plot("forest", figure, caption, heading, wide=True)
 
     shown = [row for row in rows if row.pair.ratio is not None]
     if shown:
@@ -155,119 +155,130 @@ def _overall(comparison: Comparison) -> Iterator[Plot]:
         )
 
 
-def scaling_panels(found: list[Scaling], marks: Marks) -> list[Panel]:
-    """Return the value against GPUs of each workload, and beside it the efficiency."""
+def scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:
+    """Return a panel for each workload: its value against GPUs, and beside it the efficiency."""
     return [
         Panel(
-            " · ".join(filter(None, (_kind(one), one.name, one.metric.name))),
-            list(_scaling(one, index, marks)),
-            asks=not one.kind,
-            table=scaling_table(one, marks),
+            " · ".join(
+                filter(
+                    None,
+                    (
+                        _kind_of_scaling(workload_scaling),
+                        workload_scaling.name,
+                        workload_scaling.metric.name,
+                    ),
+                )
+            ),
+            list(_scaling_plots(workload_scaling, index, marks)),
+            asks=not workload_scaling.kind,
+            table=scaling_table(workload_scaling, marks),
         )
-        for index, one in enumerate(found)
+        for index, workload_scaling in enumerate(scalings)
     ]
 
 
-def _kind(one: Scaling) -> str:
-    return f"{one.kind.capitalize()} scaling" if one.kind else "Scaling"
+def _kind_of_scaling(workload_scaling: Scaling) -> str:
+    return f"{workload_scaling.kind.capitalize()} scaling" if workload_scaling.kind else "Scaling"
 
 
-def _scaling(one: Scaling, index: int, marks: Marks) -> Iterator[Plot]:
-    metric = one.metric
+def _scaling_plots(workload_scaling: Scaling, index: int, marks: Marks) -> Iterator[Plot]:
+    metric = workload_scaling.metric
     figure = scaling(
-        one.levels,
+        workload_scaling.levels,
         unit=metric.unit,
         metric=metric.label.lower(),
         better=metric.better or "lower",
-        batch=one.batch,
+        batch=workload_scaling.batch,
         marks=marks,
     )
-    has_ideal = one.kind != "" or metric.better == "higher"
-    yield Plot(f"scaling-{index}", figure, SCALING[one.kind] + IDEAL * has_ideal)
-    if any(gain.efficiency is not None for gain in one.gains):
-        left_out = sorted({gain.flaw for gain in one.gains if gain.efficiency is None})
-        said = EFFICIENCY + "".join(f" Left out: {flaw}." for flaw in left_out)
-        yield Plot(f"efficiency-{index}", efficiency(one.gains, marks=marks), said)
+    has_ideal = workload_scaling.kind != "" or metric.better == "higher"
+    yield Plot(f"scaling-{index}", figure, SCALING[workload_scaling.kind] + IDEAL * has_ideal)
+    if any(gain.efficiency is not None for gain in workload_scaling.gains):
+        left_out = sorted({gain.flaw for gain in workload_scaling.gains if gain.efficiency is None})
+        caption = EFFICIENCY + "".join(f" Left out: {flaw}." for flaw in left_out)
+        yield Plot(f"efficiency-{index}", efficiency(workload_scaling.gains, marks=marks), caption)
 
 
-def inside_plots(found: Inside, marks: Marks, name: str) -> list[Plot]:
-    """Return what the steps inside a group's runs show; `name` sets their ids apart."""
+def inside_plots(series: Inside, marks: Marks, name: str) -> list[Plot]:
+    """Return the plots of the steps inside a group's runs; `name` keeps their ids apart."""
     plots = []
-    if found.tails:
-        figure = tails(found.tails, unit="s", metric="step time", marks=marks)
-        said = TAILS + LOGGED * found.is_logged
-        plots.append(Plot(f"tails-{name}", figure, said, "Step times"))
-    if found.losses.curves:
+    if series.tails:
+        figure = tails(series.tails, unit="s", metric="step time", marks=marks)
+        caption = TAILS + LOGGED * series.is_logged
+        plots.append(Plot(f"tails-{name}", figure, caption, "Step times"))
+    if series.losses.curves:
         figure = loss_curves(
-            found.losses.curves, found.losses.medians, metric="loss", unit="1", marks=marks
+            series.losses.curves, series.losses.medians, metric="loss", unit="1", marks=marks
         )
-        said = LOSSES + _thinned(found.losses)
-        plots.append(Plot(f"losses-{name}", figure, said, "Loss"))
-    if found.accuracies:
+        caption = LOSSES + _describe_thinning(series.losses)
+        plots.append(Plot(f"losses-{name}", figure, caption, "Loss"))
+    if series.accuracies:
         figure = accuracy_curves(
-            found.accuracies, metric="accuracy", marks=marks, target=found.target or None
+            series.accuracies, metric="accuracy", marks=marks, target=series.target or None
         )
         plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
-    for number, one in enumerate(found.others):
+    for number, other in enumerate(series.others):
         figure = loss_curves(
-            one.drawn.curves,
-            one.drawn.medians,
-            metric=one.metric.replace("_", " "),
-            unit=one.unit,
+            other.drawn.curves,
+            other.drawn.medians,
+            metric=other.metric.replace("_", " "),
+            unit=other.unit,
             marks=marks,
             log=False,
         )
-        said = LOSSES + _thinned(one.drawn)
-        plots.append(Plot(f"other-{number}-{name}", figure, said, f"{one.metric}, step by step"))
+        caption = LOSSES + _describe_thinning(other.drawn)
+        plots.append(
+            Plot(f"other-{number}-{name}", figure, caption, f"{other.metric}, step by step")
+        )
     return plots
 
 
-def _thinned(losses: Losses) -> str:
+def _describe_thinning(losses: Losses) -> str:
     drawn, steps = losses.drawn_steps, losses.steps
     return f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
 
 
-def loss_words(found: Inside, baseline: str) -> list[str]:
-    """Return what the losses of equal seeds say of each environment."""
-    if found.losses.curves and not found.losses.agreements:
+def loss_words(series: Inside, baseline: str) -> list[str]:
+    """Return a sentence for each environment on the losses of runs with the same seed."""
+    if series.losses.curves and not series.losses.agreements:
         return [UNKNOWN_SEEDS]
-    return describe_agreements(found.losses.agreements, baseline=baseline)
+    return describe_agreements(series.losses.agreements, baseline=baseline)
 
 
-def quantile_words(found: Inside) -> list[tuple[str, list[str]]]:
+def quantile_words(series: Inside) -> list[tuple[str, list[str]]]:
     """Return each environment with its steps, median, tail and longest step; one unit for all."""
-    factor, unit = numbers.si([one.quantiles[0.95] for one in found.tails], "s")
-    middle = max((one.quantiles[0.5] * factor for one in found.tails), default=1.0)
+    factor, unit = numbers.si([tail.quantiles[0.95] for tail in series.tails], "s")
+    middle = max((tail.quantiles[0.5] * factor for tail in series.tails), default=1.0)
     decimals = max(0, 3 - math.floor(math.log10(middle))) if middle > 0 else 3
     return [
         (
-            one.environment,
+            tail.environment,
             [
-                f"{one.steps:,}",
-                str(one.runs),
-                *(f"{numbers.fixed(v * factor, decimals)} {unit}" for v in one.quantiles.values()),
+                f"{tail.steps:,}",
+                str(tail.runs),
+                *(f"{numbers.fixed(v * factor, decimals)} {unit}" for v in tail.quantiles.values()),
             ],
         )
-        for one in found.tails
+        for tail in series.tails
     ]
 
 
-def _of_group(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
+def _group_plots(comparison: Comparison, group: Group, index: int) -> Iterator[Plot]:
     marks = comparison.marks
-    words: dict[str, Any] = {
+    options: dict[str, Any] = {
         "unit": group.metric.unit,
         "metric": group.metric.label.lower(),
         "marks": marks,
     }
-    # A published figure for each environment is no distribution; a run has a page to be opened.
+    # One published number for each environment is no distribution; runs have pages to open.
     several = len(group.samples) > len({sample.environment for sample in group.samples})
     if several or (group.samples and comparison.runs_have_pages):
-        said = STRIP + CLICK * comparison.runs_have_pages
-        yield Plot(f"strip-{index}", strip(group.samples, **words), said)
+        caption = STRIP + CLICK * comparison.runs_have_pages
+        yield Plot(f"strip-{index}", strip(group.samples, **options), caption)
     if any(pair.n_blocks for pair in group.pairs):
-        yield Plot(f"slopes-{index}", slopes(group.samples, **words), SLOPES)
+        yield Plot(f"slopes-{index}", slopes(group.samples, **options), SLOPES)
     if any(sample.started is not None for sample in group.samples):
-        yield Plot(f"order-{index}", run_order(group.samples, **words), ORDER)
+        yield Plot(f"order-{index}", run_order(group.samples, **options), ORDER)
     if any(pair.smallest_margin is not None for pair in group.pairs):
         level = numbers.level(comparison.alpha)
         curve = equivalence(group.pairs, margin=comparison.margin, marks=marks)

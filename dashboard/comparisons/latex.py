@@ -19,7 +19,7 @@ SPECIAL = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        # A row that begins with one of these would be read as an option of the line break before.
+        # LaTeX reads these at the beginning of a row as an option of the line break before it.
         "[": "{[}",
         "]": "{]}",
         "*": "{*}",
@@ -86,7 +86,7 @@ def comparison_tex(comparison: Comparison) -> str:
 
 
 def _group(group: Group, notes: list[str]) -> Iterator[str]:
-    """Yield the lines of one workload and scale; reasons of stamps are added to the notes."""
+    """Yield the lines of one workload and scale; adds the reasons of stamps to `notes`."""
     title = ": ".join(filter(None, (group.name, group.metric.label.lower())))
     if group.problem:
         title += f". {group.problem}"
@@ -107,17 +107,20 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
         above = baseline
         mark = ""
         stamps = zip(pair.stamps, pair.reasons, strict=True)
-        said = [f"{stamp}: {reason}" for stamp, reason in stamps]
+        reservations = [f"{stamp}: {reason}" for stamp, reason in stamps]
         if pair.look:
-            said = [*filter(None, (at_the_look(pair, pair.look), pair.look.later)), *said]
-        if said:
-            notes.append(escape(" ".join(said)))
+            reservations = [
+                *filter(None, (at_the_look(pair, pair.look), pair.look.later)),
+                *reservations,
+            ]
+        if reservations:
+            notes.append(escape(" ".join(reservations)))
             mark = rf"\textsuperscript{{{len(notes)}}}"
         yield f"    {_row(_cells(pair, group.metric, prefix), mark)}"
 
 
 def _everywhere(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of what all groups say together."""
+    """Yield the lines on all groups together."""
     if not comparison.everywhere:
         return
     title = (
@@ -126,25 +129,25 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
     )
     yield r"    \midrule"
     yield rf"    \multicolumn{{{COLUMNS}}}{{l}}{{\emph{{{escape(title)}}}}} \\"
-    for one in comparison.everywhere:
+    for summary in comparison.everywhere:
         cells = (
-            one.environment,
-            numbers.count(one.cells, "configuration"),
+            summary.environment,
+            numbers.count(summary.cells, "configuration"),
             "",
-            _common_ratio(one),
-            numbers.ratio(one.geometric_mean_ratio, one.ci_equivalence).partition(" ")[2],
-            numbers.p_value(one.p_difference),
-            _p(one.p_equivalence, one.largest_p_equivalence),
+            _common_ratio(summary),
+            numbers.ratio(summary.geometric_mean_ratio, summary.ci_equivalence).partition(" ")[2],
+            numbers.p_value(summary.p_difference),
+            _p(summary.p_equivalence, summary.largest_p_equivalence),
             "",
-            "equivalent in all" if one.equivalent_in_all else "not shown in all",
+            "equivalent in all" if summary.equivalent_in_all else "not shown in all",
         )
         yield f"    {_row(cells)}"
 
 
-def _common_ratio(one: Everywhere) -> str:
-    if one.ratios_differ:
-        return f"{numbers.ratio(one.smallest_ratio)} to {numbers.ratio(one.largest_ratio)}"
-    return numbers.ratio(one.geometric_mean_ratio, one.ci_difference)
+def _common_ratio(summary: Everywhere) -> str:
+    if summary.ratios_differ:
+        return f"{numbers.ratio(summary.smallest_ratio)} to {numbers.ratio(summary.largest_ratio)}"
+    return numbers.ratio(summary.geometric_mean_ratio, summary.ci_difference)
 
 
 def _cells(pair: Pair, metric: Measured, prefix: tuple[float, str]) -> tuple[str, ...]:

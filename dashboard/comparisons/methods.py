@@ -1,4 +1,4 @@
-"""What was done, in words that a paper can print: the page and the LaTeX export say the same."""
+"""Paragraphs on the methods of a comparison, for its page and for the LaTeX export."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMED = 20
 
 @singledispatch
 def methods(comparison: Comparison) -> list[str]:
-    """Return paragraphs of plain text; whoever shows them escapes them."""
+    """Return the paragraphs on methods as plain text, which the caller has to escape."""
     raise NotImplementedError(f"{type(comparison).__name__} does not say what was done.")
 
 
@@ -90,7 +90,7 @@ def _of_runs(comparison: TableComparison) -> str:
 
 
 def _reservations(comparison: TableComparison) -> Iterator[str]:
-    """Yield what was looked for in the numbers, and what was done about it."""
+    """Yield sentences on the doubts that were checked in the numbers, and on their treatment."""
     stamps = {stamp for pair in comparison.pairs for stamp in pair.stamps}
     if Stamp.ORDER_UNKNOWN in stamps:
         yield "The table does not say in which order the runs ran."
@@ -157,8 +157,8 @@ def _seeds(comparison: ExperimentComparison) -> Iterator[str]:
 
 
 def _software(comparison: ExperimentComparison) -> Iterator[str]:
-    """What was known of the software before the launch, of each environment once."""
-    said = {
+    """Yield what was known of each environment's software before the launch."""
+    software_by_environment = {
         pair.environment: " ".join(
             (
                 pair.software,
@@ -168,44 +168,44 @@ def _software(comparison: ExperimentComparison) -> Iterator[str]:
         for pair in comparison.pairs
         if pair.software
     }
-    if len(set(said.values())) == 1 and len(said) > 1:
-        yield f"All environments: {next(iter(said.values()))}"
-    elif said:
-        yield " ".join(f"{name}: {words}" for name, words in said.items())
+    if len(set(software_by_environment.values())) == 1 and len(software_by_environment) > 1:
+        yield f"All environments: {next(iter(software_by_environment.values()))}"
+    elif software_by_environment:
+        yield " ".join(f"{name}: {software}" for name, software in software_by_environment.items())
 
 
 def _warm_up(comparison: ExperimentComparison) -> Iterator[str]:
-    groups = [group.warm_ups for group in comparison.groups if group.warm_ups]
-    if not groups:
+    warm_ups = [group.warm_ups for group in comparison.groups if group.warm_ups]
+    if not warm_ups:
         return
-    unsettled = sum(found.unsettled for found in groups)
-    looked_at = sum(len(found.starts) for found in groups)
+    unsettled = sum(warm_up.unsettled for warm_up in warm_ups)
+    analysed = sum(len(warm_up.starts) for warm_up in warm_ups)
     yield " ".join(
         (
             *comparison.warm_up_rules,
             "Where each run settles was looked for without regard to its environment: change "
             "points (least squares, penalty 6 ln k for k blocks) in the medians of blocks of "
             "steps; the last level is steady if it holds for half of the run.",
-            f"{_of(unsettled, looked_at, 'run')} never settle{'s' * (unsettled == 1)}; those that "
-            "do not count like the others.",
+            f"{_part_of(unsettled, analysed, 'run')} never settle{'s' * (unsettled == 1)}; those "
+            "that do not count like the others.",
         )
     )
 
 
 def _training(comparison: ExperimentComparison) -> Iterator[str]:
-    """How it was seen to that the environments did the same work."""
-    found = [one for group in comparison.trained for one in group.compared_trainings]
-    if not found:
+    """Yield how it was checked that all environments did the same work."""
+    trainings = [training for group in comparison.trained for training in group.compared_trainings]
+    if not trainings:
         return
-    counts = Counter(str(one.outcome) for one in found)
-    said = ", ".join(f"{count} {words}" for words, count in counts.most_common())
+    counts = Counter(str(training.outcome) for training in trainings)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
     how = (
         "with the same seed were compared with the baseline’s. Where they differ to the bit, the "
         "root mean square of the differences of the last values was held against √2 times their "
         "standard deviation between the seeds of the baseline (F test), and their mean against "
         "that standard deviation (Student’s t)"
     )
-    if not all(one.seeds_known for one in found):
+    if not all(training.seeds_known for training in trainings):
         how = (
             "whose seeds are not known were compared with all of the baseline’s: the last values "
             "by their squared distances from the baseline’s mean (F test) and by their means "
@@ -214,14 +214,15 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
     yield (
         f"Losses (and accuracies) of runs {how}, at 2 % for the whole study by Holm’s correction. "
         "Of "
-        f"{numbers.count(len(found), 'comparison')}: {said}."
+        f"{numbers.count(len(trainings), 'comparison')}: {outcomes}."
     )
 
 
 def _inference(comparison: ExperimentComparison) -> str:
     plan = comparison.experiment.plan_hash[:12]
     fixed = (
-        f"The margin was fixed before the data, with the plan {plan}. {_looks(comparison.stage)}"
+        f"The margin was fixed before the data, with the plan {plan}. "
+        f"{_describe_analyses(comparison.stage)}"
     )
     if comparison.experiment.imported_at:
         fixed = "The margin was chosen at the import, when the data had been taken."
@@ -238,40 +239,39 @@ def _rule(comparison: Comparison) -> str:
     )
 
 
-def _looks(stage: Stage) -> str:
-    """When the data were judged."""
+def _describe_analyses(stage: Stage) -> str:
+    """Return sentences on the analyses: when the data were judged, and how often."""
     if len(stage.looks) == 1:
-        said = "The plan was to judge the data once, after all planned runs had ended."
+        text = "The plan was to judge the data once, after all planned runs had ended."
     else:
         *first, last = map(str, stage.looks)
-        said = (
+        text = (
             f"The plan had {len(stage.looks)} looks at the data, after {', '.join(first)} and "
             f"{last} repeats of every cell, each at the two-sided level {stage.level:g} (Pocock "
             "1977), so that together they err no more often than one at 0.05; the first verdict "
             "of a comparison stands."
         )
     if stage.stopped_at:
-        said += f" A person ended the experiment at look {stage.stopped_at}."
+        text += f" A person ended the experiment at look {stage.stopped_at}."
     if stage.stopped_early:
-        said += (
-            f" It was ended after {_of(stage.ended, stage.planned, stage.unit)}, outside the plan."
-        )
+        ended_part = _part_of(stage.ended, stage.planned, stage.unit)
+        text += f" It was ended after {ended_part}, outside the plan."
     if stage.waits:
         ended = "has" if stage.ended == 1 else "have"
-        said += f" So far {_of(stage.ended, stage.planned, stage.unit)} {ended} ended."
-    return said
+        text += f" So far {_part_of(stage.ended, stage.planned, stage.unit)} {ended} ended."
+    return text
 
 
 def _family(comparison: Comparison) -> str:
     count = len(comparison.pairs)
     if not count:
         return "No comparison has been made yet."
-    made = "comparison was" if count == 1 else "comparisons were"
-    said = f"{count} {made} made; p after Holm’s correction stands in brackets."
+    subject = "comparison was" if count == 1 else "comparisons were"
+    text = f"{count} {subject} made; p after Holm’s correction stands in brackets."
     if not comparison.everywhere:
-        return said
+        return text
     return (
-        f"{said} “Equivalent in all configurations” is an intersection-union test: its p is the "
+        f"{text} “Equivalent in all configurations” is an intersection-union test: its p is the "
         "largest and needs no correction. The geometric mean of the ratios takes the "
         "configurations as independent; none is given where the ratios differ (Welch’s F test at "
         "5 %) by more than the margin."
@@ -296,44 +296,44 @@ def _completeness(comparison: ExperimentComparison) -> str:
 
 
 def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
-    """How many blocks a second job has completed."""
+    """Yield how many blocks a second job has completed."""
     blocks, on_any_node = comparison.repaired
     if not blocks:
         return
     count = _count(blocks, "block was", "blocks were")
-    said = (
+    text = (
         f"{count} completed by a second job, because the first one ended before all of its runs "
         "had begun; their runs are further apart in time."
     )
     if on_any_node:
-        said += f" For {on_any_node:,} of them any node was allowed."
-    yield said
+        text += f" For {on_any_node:,} of them any node was allowed."
+    yield text
 
 
 def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
-    """Who excluded which runs and why, and what the verdicts were before that."""
-    found = comparison.exclusions
-    if not found:
+    """Yield who excluded which runs and why, and the verdicts before that."""
+    exclusions = comparison.exclusions
+    if not exclusions:
         return
-    late = sum(one.after_verdict for one in found)
-    named = "; ".join(one.words for one in found[:NAMED])
-    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    count = _count(len(found), "run was", "runs were")
-    said = [f"{count} excluded by a person: {named}{more}."]
+    late = sum(exclusion.after_verdict for exclusion in exclusions)
+    named = "; ".join(exclusion.words for exclusion in exclusions[:NAMED])
+    more = f"; and {len(exclusions) - NAMED} more" if len(exclusions) > NAMED else ""
+    count = _count(len(exclusions), "run was", "runs were")
+    sentences = [f"{count} excluded by a person: {named}{more}."]
     if late:
         when = _count(late, "of them was", "of them were")
-        said.append(f"{when} excluded when a verdict could be read.")
+        sentences.append(f"{when} excluded when a verdict could be read.")
     before = [
         f"{group.name}, {pair.environment}: {pair.verdict} now. {pair.before.sentence}"
         for group in comparison.groups
         for pair in group.pairs
         if pair.before
     ]
-    yield " ".join((*said, *before))
+    yield " ".join((*sentences, *before))
 
 
-def _of(count: int, total: int, noun: str) -> str:
-    """Some of all: "1 of 5 runs"."""
+def _part_of(count: int, total: int, noun: str) -> str:
+    """Return a part of a total: "1 of 5 runs"."""
     return f"{count:,} of {numbers.count(total, noun)}"
 
 

@@ -1,4 +1,4 @@
-"""The panel of other tests beside a comparison: fetched on demand, for it takes its time."""
+"""The panel of other tests beside a comparison: fetched on demand because it takes seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUANTILES = (
 
 @dataclass(frozen=True)
 class Item:
-    """What other tests say about one pair, with a plot of whether its values look normal."""
+    """The other tests of one pair, with a plot that shows whether its values look normal."""
 
     found: Companions
     id: str
@@ -35,16 +35,16 @@ class Item:
 @by_link
 @require_GET
 def robustness(request: OpenRequest, pk: int) -> HttpResponse:
-    """What other tests say; as a fragment, the panel that takes the place of its link."""
+    """Show the other tests of an experiment; as a fragment, the panel that replaces its link."""
     experiment = readable(request, pk)
-    found = compare_experiment(experiment)
-    return _page(request, found, {"experiment": experiment})
+    comparison = compare_experiment(experiment)
+    return _page(request, comparison, {"experiment": experiment})
 
 
 @by_link
 @require_GET
 def of_table(request: OpenRequest, pk: int) -> HttpResponse:
-    """The same of a published table's single runs."""
+    """Show the other tests of a published table's single runs."""
     row = readable_table(request, pk)
     try:
         return _page(request, compare_published(row), {"table": row})
@@ -52,20 +52,22 @@ def of_table(request: OpenRequest, pk: int) -> HttpResponse:
         raise Http404(str(error)) from error
 
 
-def _page(request: OpenRequest, found: Comparison, context: dict[str, Any]) -> HttpResponse:
+def _page(request: OpenRequest, comparison: Comparison, context: dict[str, Any]) -> HttpResponse:
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
-    return render(request, template, context | {"comparison": found, "items": _items(found)})
+    return render(
+        request, template, context | {"comparison": comparison, "items": _items(comparison)}
+    )
 
 
 def _items(comparison: Comparison) -> list[Item]:
     return [
         Item(
-            one,
+            companion,
             f"quantiles-{index}",
-            quantiles(one.robustness.normality, marks=comparison.marks)
-            if one.robustness.normality
+            quantiles(companion.robustness.normality, marks=comparison.marks)
+            if companion.robustness.normality
             else None,
-            f"{one.group.title}, {one.pair.environment}: {QUANTILES}",
+            f"{companion.group.title}, {companion.pair.environment}: {QUANTILES}",
         )
-        for index, one in enumerate(companions(comparison))
+        for index, companion in enumerate(companions(comparison))
     ]

@@ -1,6 +1,6 @@
-"""The table that papers print of scaling: GPUs down, environments across, `205 (x 3.7)` in each.
+"""The scaling table of papers: GPUs in rows, environments in columns, cells such as `205 (x 3.7)`.
 
-The intervals that papers leave out stand below each number.
+Below each number stands its interval, which papers leave out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.statistics.values import Interval
 
 @dataclass(frozen=True)
 class Cell:
-    """What one environment does at one scale; "" where nothing is known."""
+    """The value of one environment at one scale; "" where it is not known."""
 
     value: str = ""
     speed_up: str = ""
@@ -36,26 +36,28 @@ class Row:
 class ScalingTable:
     heading: str
     environments: list[tuple[str, int]]
-    """Names with their marks."""
+    """Names with the indices of their symbols."""
     rows: list[Row]
     by_scale: bool
-    """Whether scales say more than the number of GPUs: nodes, instances or a launcher."""
+    """Whether scales differ in more than GPUs: in nodes, instances or a launcher."""
 
 
-def scaling_table(one: Scaling, marks: Marks) -> ScalingTable:
-    """Return the table of one workload; one SI prefix for all of it."""
-    factor, unit = numbers.si([level.mean for level in one.levels], one.metric.unit)
-    gains = {id(gain.level): gain for gain in one.gains}
-    names = sorted({level.environment for level in one.levels}, key=lambda name: marks[name])
-    found = {(level.gpus, level.scale, level.environment): level for level in one.levels}
-    places = sorted({(gpus, scale) for gpus, scale, _ in found})
+def scaling_table(scaling: Scaling, marks: Marks) -> ScalingTable:
+    """Return the table of one workload, with one SI prefix for all values."""
+    factor, unit = numbers.si([level.mean for level in scaling.levels], scaling.metric.unit)
+    gains = {id(gain.level): gain for gain in scaling.gains}
+    names = sorted({level.environment for level in scaling.levels}, key=lambda name: marks[name])
+    levels_by_place = {
+        (level.gpus, level.scale, level.environment): level for level in scaling.levels
+    }
+    places = sorted({(gpus, scale) for gpus, scale, _ in levels_by_place})
     rows = [
         Row(
             gpus,
             scale,
             [
                 _cell(level, gains.get(id(level)), factor)
-                if (level := found.get((gpus, scale, name)))
+                if (level := levels_by_place.get((gpus, scale, name)))
                 else Cell()
                 for name in names
             ],
@@ -63,7 +65,7 @@ def scaling_table(one: Scaling, marks: Marks) -> ScalingTable:
         for gpus, scale in places
     ]
     return ScalingTable(
-        heading=f"{one.metric.label}{f' ({unit})' if unit else ''}",
+        heading=f"{scaling.metric.label}{f' ({unit})' if unit else ''}",
         environments=[(name, marks[name]) for name in names],
         rows=rows,
         by_scale=any(scale and scale != f"1x{gpus}" for gpus, scale in places),
@@ -94,7 +96,7 @@ def _speed_up(gain: Gain | None) -> str:
 
 
 def _decimals(value: float, interval: Interval | None, factor: float) -> int:
-    """As many as the interval knows; without one, four digits at most."""
+    """Return as many decimals as the interval supports; without one, at most four digits."""
     half = abs(interval[1] - interval[0]) * factor / 2 if interval else 0.0
     if half > 0:
         return min(max(1 - math.floor(math.log10(half)), 0), 6)

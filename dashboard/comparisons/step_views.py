@@ -1,4 +1,4 @@
-"""What the steps inside the runs of one group show: fetched when somebody looks at it."""
+"""The steps inside the runs of one group: a panel that is fetched when it is opened."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from experiments.comparisons.trainings import trainings
 @by_link
 @require_GET
 def steps(request: OpenRequest, pk: int) -> HttpResponse:
-    """Step times, losses and accuracies of one workload at one scale; as a fragment, these alone.
+    """Show step times, losses and accuracies of one workload at one scale, or a fragment of them.
 
-    A page of its own, because a thousand runs hold a million steps.
+    They have a page of their own because a thousand runs have a million steps.
     """
     experiment = readable(request, pk)
     rows = experiment.workloads.order_by("name")
     name = request.GET.get("workload") or rows.values_list("name", flat=True).first()
     workload = get_object_or_404(rows, name=name)
     scale = request.GET.get("scale") or experiment.scales[0]
-    found = inside(experiment, workload, scale)
-    known = marks(experiment)
+    series = inside(experiment, workload, scale)
+    symbols = marks(experiment)
     name = f"{workload.pk}-{slugify(scale)}"
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
-        "marks": known,
-        "plots": inside_plots(found, known, name),
-        "left_out": found.left_out,
-        "quantiles": quantile_words(found),
-        "agreements": loss_words(found, experiment.baseline.name),
-        "trained": trainings(experiment, list(known)).get((workload.pk, scale)),
+        "marks": symbols,
+        "plots": inside_plots(series, symbols, name),
+        "left_out": series.left_out,
+        "quantiles": quantile_words(series),
+        "agreements": loss_words(series, experiment.baseline.name),
+        "trained": trainings(experiment, list(symbols)).get((workload.pk, scale)),
     }
     fragment = "#steps" if request.htmx else ""
     return render(request, f"comparisons/steps.html{fragment}", context)

@@ -1,4 +1,4 @@
-"""The form of a published table: its text, what each column is, and what to compare with."""
+"""The form of a published table: its text, the roles of its columns, and its baseline."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HINTS = {
     "name it sd or se": "It can be chosen here, below the name of the column.",
     "has the same labels": "Columns that tell no cells apart can be ignored here.",
 }
-"""By a part of the problem: where in the form to solve it."""
+"""A part of a problem's text -> where in the form to solve it."""
 TOO_LARGE = (
     f"This is more than the {MOST_BYTES // 10**6} MB that a page takes; nothing was read or kept. "
     "A table of results has one row a run: steps of a run are one value, their mean. For a larger "
@@ -60,7 +60,7 @@ TOO_LARGE = (
 
 
 class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """Reads the table as soon as there is a text; `preview` says what came of it."""
+    """The form of a published table, which is read as soon as there is a text: see `preview`."""
 
     text = forms.CharField(
         label="The table",
@@ -106,17 +106,17 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self.share_as(user)
         self.fields["question"].required = False
-        self.fields["text"].validators = []  # what is no text is told better when it is read
+        self.fields["text"].validators = []  # reading the table gives better messages
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self.unreadable = ""
         if self.instance.pk and not self.is_bound:
-            said = ("unit", "better", "n")
-            self.initial.update({name: self.instance.reading.get(name) for name in said})
+            stored_fields = ("unit", "better", "n")
+            self.initial.update({name: self.instance.reading.get(name) for name in stored_fields})
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("file"):
-            # The size of the request was looked at before it was read.
+            # The size of the request was checked before it was read.
             try:
                 cleaned["text"] = text_of(cleaned["file"].read())
             except TableError as error:
@@ -132,7 +132,7 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     @property
     def table_text(self) -> str:
-        """What was pasted, or what the file held."""
+        """Return the text that was pasted, or that of the file."""
         if not self.is_bound:
             return str(self.instance.text)
         text: str = getattr(self, "cleaned_data", {}).get("text") or ""
@@ -140,7 +140,7 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     @cached_property
     def reading(self) -> Reading:
-        """What was said in this form; of the columns, what differs from what it showed."""
+        """Return how to read the table: the form's choices, and the roles changed in it."""
         if not self.is_bound:
             return reading_from_row(self.instance.reading)
         cleaned = getattr(self, "cleaned_data", {})
@@ -157,23 +157,30 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
             return Preview(problem=self.unreadable)
         if not self.table_text.strip():
             return Preview()
-        asked = self.data.get("baseline", "") if self.is_bound else self.instance.baseline
+        requested_baseline = (
+            self.data.get("baseline", "") if self.is_bound else self.instance.baseline
+        )
         margin = getattr(self, "cleaned_data", {}).get("margin") or self.instance.margin
-        return preview(self.table_text, reading=self.reading, baseline=asked, margin=margin)
+        return preview(
+            self.table_text, reading=self.reading, baseline=requested_baseline, margin=margin
+        )
 
     @property
     def hint(self) -> str:
-        """Where in the form to say what the table does not."""
-        return next((hint for asked, hint in HINTS.items() if asked in self.preview.problem), "")
+        """Return where in the form to enter what the table does not say."""
+        return next(
+            (hint for problem_part, hint in HINTS.items() if problem_part in self.preview.problem),
+            "",
+        )
 
     @property
     def said(self) -> str:
-        """The columns' roles that a person chose, for the next round."""
+        """Return the roles of columns that a person chose, as JSON for a hidden field."""
         return json.dumps(dict(self.reading.roles))
 
     @property
     def suggested_question(self) -> str:
-        """What the table is about, as far as it can be told from it."""
+        """Return a question made from the names of the table's environments."""
         baseline = self.preview.baseline
         others = [name for name in self.preview.environments if name != baseline]
         if not others:
@@ -194,15 +201,16 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
 
 def _roles(data: Mapping[str, Any]) -> dict[str, str]:
-    """Column -> role: what was chosen before, and what was chosen now.
+    """Return the role of each column: those chosen before, and those chosen now.
 
-    Column k of the page was called `name-k`, showed `shown-k` and has `role-k` now.
+    Column k of the page has its name in `name-k`, the role shown in `shown-k` and the one sent
+    in `role-k`.
     """
     try:
-        said = json.loads(data.get("said") or "{}")
+        chosen_before = json.loads(data.get("said") or "{}")
     except (ValueError, RecursionError):
-        said = {}
-    roles = dict(said) if isinstance(said, dict) else {}
+        chosen_before = {}
+    roles = dict(chosen_before) if isinstance(chosen_before, dict) else {}
     for key in data:
         place = key.removeprefix("name-")
         chosen = data.get(f"role-{place}")

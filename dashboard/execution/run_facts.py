@@ -1,4 +1,4 @@
-"""What one run left behind, in the order in which its page tells it."""
+"""Facts, measurements, phases and traces of one run, in the order of its page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from experiments.statistics.steps import Curve
 from runners.workloads import KNOWN_WORKLOADS
 
 EVALUATED_AT = ("accuracy_step", ACCURACY_TIME)
-"""Series that say where the values of another one belong."""
+"""Series that hold the positions (steps or times) of another series' values."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the snapshot; a side that does not know it is empty."""
+    """One line of the snapshot; a side that has no such fact is empty."""
 
     name: str
     outside: str
@@ -35,42 +35,49 @@ class Fact:
         return bool(self.outside and self.inside and self.outside != self.inside)
 
 
-def both_sides(content: Mapping[str, Any], words: str = "") -> list[Fact]:
-    """Return the facts of both sides of the container wall that hold all of `words`.
+def both_sides(content: Mapping[str, Any], search_text: str = "") -> list[Fact]:
+    """Return the facts outside and inside the container that contain all words of `search_text`.
 
-    Of a text of many lines, such as /proc/cpuinfo, a search shows the lines that it is about.
+    Of a text of many lines, such as /proc/cpuinfo, only the matching lines are shown.
     """
     outside = dict(flatten(content.get("outside") or {}))
     inside = dict(flatten(content.get("inside") or {}))
-    # What other processes of the run saw otherwise than the first: "rank 1.hostname".
+    # Where other processes of the run differ from the first one: "rank 1.hostname".
     inside |= dict(flatten(content.get("others") or {}))
-    told = ("outside", "inside", "others")
-    rest = {name: content[name] for name in content if name not in told}
+    known_sections = ("outside", "inside", "others")
+    rest = {name: content[name] for name in content if name not in known_sections}
     outside |= dict(flatten(rest))
-    asked = words.lower().split()
+    search_words = search_text.lower().split()
     facts = []
     for name in sorted(outside.keys() | inside.keys()):
         sides = outside.get(name, ""), inside.get(name, "")
-        found = [_lines_with(asked, name, text) for text in sides]
-        if any(found):
-            facts.append(Fact(name, *(_shown(*side) for side in zip(sides, found, strict=True))))
+        matching_lines = [_find_lines(search_words, name, text) for text in sides]
+        if any(matching_lines):
+            facts.append(
+                Fact(
+                    name,
+                    *(_cut_to_lines(*side) for side in zip(sides, matching_lines, strict=True)),
+                )
+            )
     return facts
 
 
-def _lines_with(words: list[str], name: str, text: str) -> list[str]:
-    """Return the lines that, with the fact's name before them, hold every word."""
+def _find_lines(search_words: list[str], name: str, text: str) -> list[str]:
+    """Return the lines that, with the fact's name before them, contain every word."""
     lines = text.splitlines()
-    return [line for line in lines if all(word in f"{name} {line}".lower() for word in words)]
+    return [
+        line for line in lines if all(word in f"{name} {line}".lower() for word in search_words)
+    ]
 
 
-def _shown(text: str, found: list[str]) -> str:
-    """One line stands beside its other side whatever was found; more are cut to what was."""
-    return "\n".join(found) if "\n" in text else text
+def _cut_to_lines(text: str, matching_lines: list[str]) -> str:
+    """Return a text of several lines cut to those that match; one of one line stays whole."""
+    return "\n".join(matching_lines) if "\n" in text else text
 
 
 @dataclass(frozen=True)
 class Number:
-    """A measurement with what its metric means."""
+    """A measurement with the label of its metric."""
 
     metric: str
     label: str
@@ -82,7 +89,7 @@ class Number:
 def measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
-    labels = {one.name: one.label for one in kind.metrics_of(run.workload.parameters)}
+    labels = {metric.name: metric.label for metric in kind.metrics_of(run.workload.parameters)}
     order = list(labels)
     primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
     rows = [
@@ -94,15 +101,17 @@ def measurements(run: Run) -> list[Number]:
 
 @dataclass(frozen=True)
 class Phase:
+    """One phase of a run, with its share of the run's time."""
+
     name: str
     seconds: float
     share: float
-    """Of the whole, in per cent."""
+    """In per cent of the whole run."""
     css: str
 
 
 def phases(run: Run) -> list[Phase]:
-    """Return how the run's time was spent, in order; phases that took no time are left out."""
+    """Return the phases of the run in order; phases that took no time are left out."""
     total = sum(run.phases.values())
     # PostgreSQL keeps no order of keys.
     spent = in_order(name for name, seconds in run.phases.items() if seconds > 0)
@@ -114,33 +123,33 @@ def phases(run: Run) -> list[Phase]:
 
 @dataclass(frozen=True)
 class Trace:
-    """The steps of one series; `id` can be an element's."""
+    """The plot of one series; `id` is that of its element."""
 
     id: str
     figure: Figure
     words: str
-    """What is drawn, and what was found in it."""
+    """The caption: what is drawn, and what was detected in it."""
 
 
 def traces(run: Run, mark: int) -> list[Trace]:
-    """Return a trace for each series of the run, what the comparison rests on first."""
+    """Return a trace for each series of the run, those that are compared first."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
     primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
     burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
     first = (primary, "step_time")
     rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
-    places = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
+    evaluated_at = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
     return [
-        _evaluations(row, places[ACCURACY_TIME], run, mark)
-        if row.metric == ACCURACY and ACCURACY_TIME in places
-        else _trace(row, burn_in if row.burn_in is None else row.burn_in, mark)
+        _trace_of_evaluations(row, evaluated_at[ACCURACY_TIME], run, mark)
+        if row.metric == ACCURACY and ACCURACY_TIME in evaluated_at
+        else _trace_of_steps(row, burn_in if row.burn_in is None else row.burn_in, mark)
         for row in rows
-        if row.metric not in places
+        if row.metric not in evaluated_at
     ]
 
 
-def _evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
-    """The accuracy has no value a step: it is measured now and then."""
+def _trace_of_evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
+    """Return the plot of the accuracy, which is measured between steps, against time."""
     name = run.environment.name
     figure = accuracy_curves(
         [Curve(name, times.values, row.values)],
@@ -148,27 +157,37 @@ def _evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
         marks={name: mark},
         target=target_of(run.workload.parameters) or None,
     )
-    words = (
+    caption = (
         "Each point is an evaluation on images that were not trained on, against the time in "
         "steps until then."
     )
-    return Trace(f"series-{row.pk}", figure, words)
+    return Trace(f"series-{row.pk}", figure, caption)
 
 
-def _trace(row: Series, burn_in: int, mark: int) -> Trace:
-    found = read_steady_state(row)
-    words: dict[str, Any] = {"unit": row.unit, "metric": row.metric.replace("_", " "), "mark": mark}
-    if row.steps and found is None:
-        figure = interval_trace(row.values, row.steps, **words)
+def _trace_of_steps(row: Series, burn_in: int, mark: int) -> Trace:
+    steady_state = read_steady_state(row)
+    options: dict[str, Any] = {
+        "unit": row.unit,
+        "metric": row.metric.replace("_", " "),
+        "mark": mark,
+    }
+    if row.steps and steady_state is None:
+        figure = interval_trace(row.values, row.steps, **options)
     else:
-        figure = step_trace(row.values, burn_in=burn_in, found=found, ends=row.steps, **words)
-    said = [found.sentence, found.trend_sentence, _left(row, burn_in)] if found else []
-    said.append("Steps of this run: for looking, never tested.")
-    return Trace(f"series-{row.pk}", figure, " ".join(filter(None, said)))
+        figure = step_trace(
+            row.values, burn_in=burn_in, steady_state=steady_state, ends=row.steps, **options
+        )
+    sentences = (
+        [steady_state.sentence, steady_state.trend_sentence, _describe_residual_bias(row, burn_in)]
+        if steady_state
+        else []
+    )
+    sentences.append("Steps of this run: for looking, never tested.")
+    return Trace(f"series-{row.pk}", figure, " ".join(filter(None, sentences)))
 
 
-def _left(row: Series, burn_in: int) -> str:
-    """What the fixed burn-in leaves above the mean after the warm-up; empty if nobody knows."""
+def _describe_residual_bias(row: Series, burn_in: int) -> str:
+    """Return a sentence on the bias that the fixed burn-in leaves; "" where it is not known."""
     counted = row.values[burn_in:]
     if row.steps or not row.settled_mean or not counted:
         return ""

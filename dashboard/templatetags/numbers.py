@@ -1,4 +1,4 @@
-"""Numbers as Tare writes them everywhere."""
+"""Template filters that write numbers in one way on all pages."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def quantity(value: float | None, unit: str) -> str:
 
 @register.filter
 def seconds_beside(value: float | None, column: list[float]) -> str:
-    """Seconds with the unit that their whole column has."""
+    """Return seconds in the unit of their whole column."""
     return numbers.beside(value, column, "s")
 
 
 @register.filter
 def minutes(value: int) -> str:
-    """A length of time that is kept in minutes."""
+    """Return a duration that is stored in minutes."""
     return numbers.duration(60 * value)
 
 
 @register.filter
 def ratio(pair: Pair | Everywhere) -> str:
-    """The ratio with the interval that decides about a difference."""
+    """Return the ratio with the interval that decides about a difference."""
     return numbers.ratio(pair.ratio, pair.ci_difference)
 
 
@@ -63,19 +63,19 @@ def ratio_alone(value: float | None) -> str:
 
 @register.filter
 def cost_of(pair: Pair | Everywhere) -> str:
-    """What the job pays, with the digits of the ratio."""
+    """Return the cost in per cent, with the digits of the ratio."""
     return numbers.change(pair.cost, pair.ci_difference)
 
 
 @register.filter
 def equivalence_interval(pair: Pair | Everywhere) -> str:
-    """The interval that decides about equivalence, alone."""
+    """Return the interval that decides about equivalence, without the ratio."""
     return numbers.ratio(pair.ratio, pair.ci_equivalence).partition(" ")[2]
 
 
 @register.filter
 def estimate(ratio: Ratio | None) -> SafeString:
-    """A ratio with its interval, or why there is none; an estimate that no verdict rests on."""
+    """Return a ratio with its interval, or why it has none; no verdict rests on it."""
     if ratio is None:
         return SafeString(numbers.MISSING)
     if not ratio.is_determined:
@@ -88,22 +88,22 @@ def estimate(ratio: Ratio | None) -> SafeString:
 
 
 @register.filter
-def trained(one: TrainingComparison) -> str:
-    """How an environment trained, as a sentence that goes on after its name, or begins anew."""
-    said = describe_training(one)
-    return said if one.what == LOSS else said[0].upper() + said[1:]
+def trained(training: TrainingComparison) -> str:
+    """Return how an environment trained: on losses the rest of a sentence, else a whole one."""
+    sentence = describe_training(training)
+    return sentence if training.what == LOSS else sentence[0].upper() + sentence[1:]
 
 
 @register.filter
-def companion_ratio(one: Companion) -> str:
-    """The ratio with its interval; of a bootstrap the interval alone."""
-    if one.interval is None:
-        return numbers.ratio(one.ratio)
-    if one.decimals is not None:
-        low, high = (numbers.fixed(end, one.decimals) for end in one.interval)
+def companion_ratio(companion: Companion) -> str:
+    """Return the ratio with its interval; of a bootstrap only the interval."""
+    if companion.interval is None:
+        return numbers.ratio(companion.ratio)
+    if companion.decimals is not None:
+        low, high = (numbers.fixed(end, companion.decimals) for end in companion.interval)
         return f"[{low}, {high}]"
-    told = numbers.ratio(one.ratio or 1.0, one.interval)
-    return told if one.ratio is not None else told.partition(" ")[2]
+    ratio_text = numbers.ratio(companion.ratio or 1.0, companion.interval)
+    return ratio_text if companion.ratio is not None else ratio_text.partition(" ")[2]
 
 
 @register.filter
@@ -123,7 +123,7 @@ def environment_spread(pair: Pair) -> SafeString:
 
 @register.filter
 def share(spread: Spread) -> SafeString:
-    """Accuracies, kept in points, as per cent."""
+    """Return accuracies, which are stored in points, in per cent."""
     return _spread(spread.mean, spread.sd, spread.n, "%")
 
 
@@ -134,7 +134,7 @@ def seconds(spread: Spread) -> SafeString:
 
 @register.filter
 def difference(pair: PointsPair) -> str:
-    """The difference in points with its 95 % interval."""
+    """Return the difference in points with its 95 % interval."""
     if pair.difference is None:
         return numbers.MISSING
     value = numbers.signed(pair.difference)
@@ -146,12 +146,12 @@ def difference(pair: PointsPair) -> str:
 
 @register.filter
 def points(margin: float | None) -> str:
-    """A margin in points, rounded up: what is printed is proved."""
+    """Return a margin in points, rounded up so that the printed margin is proved."""
     return numbers.MISSING if margin is None else numbers.fixed(math.ceil(100 * margin) / 100, 2)
 
 
 def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeString:
-    """Mean and standard deviation; what the second one is, and n, on a line below."""
+    """Return mean and standard deviation, with the kind of spread and n on a line below."""
     text = numbers.spread(mean, sd, n, "" if unit == "1" else unit)
     value, bracket, rest = text.partition(" (")
     return format_html('{}<br><small class="muted">{}</small>', value, bracket[1:] + rest)
@@ -159,7 +159,7 @@ def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeStri
 
 @register.filter
 def took(row: Job | Run | Chore) -> str:
-    """How long a job, a run or a chore took, from its own clock."""
+    """Return how long a job, a run or an operation took, by its own clock."""
     began = row.began_at if isinstance(row, Run) else row.started_at
     if began is None or row.ended_at is None:
         return numbers.MISSING

@@ -1,4 +1,4 @@
-"""What templates say in one word: states, verdicts, environments, times, sortable headings."""
+"""Template tags for states, verdicts, environments, times and sortable headings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ STATES = {
     "excluded": "struck",
     "removed": "struck",
 }
-# What a check found, as the state whose look it has.
+# The result of a check -> the state that is drawn in the same way.
 OUTCOMES = {"ok": "yes", "warning": "cancelled", "failed": "no", "not applicable": "planned"}
 VERDICTS = {
     "EQUIVALENT": "equals",
@@ -81,20 +81,20 @@ def shape(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state(value: str, words: Any = None) -> SafeString:
-    """A state as shape, colour and word; other `words`, such as a count, may stand for it."""
+def state(value: str, text: Any = None) -> SafeString:
+    """Return a state as shape, colour and word; `text`, such as a count, may replace the word."""
     return format_html(
         '<span class="state is-{}">{}{}</span>',
         value,
         shape(STATES.get(value, "ring")),
-        value if words is None else words,
+        value if text is None else text,
     )
 
 
 @register.simple_tag
-def outcome(value: str, words: Any = None) -> SafeString:
-    """What a check found, as shape, colour and word."""
-    return state(OUTCOMES[value], value if words is None else words)
+def outcome(value: str, text: Any = None) -> SafeString:
+    """Return the result of a check as shape, colour and word."""
+    return state(OUTCOMES[value], value if text is None else text)
 
 
 @register.simple_tag
@@ -109,7 +109,7 @@ def verdict(value: str) -> SafeString:
 
 @register.simple_tag
 def environment(name: Any, index: int) -> SafeString:
-    """An environment's name after its symbol: 0 is the baseline."""
+    """Return an environment's name after its symbol; index 0 is the baseline."""
     index = index % len(SYMBOLS)
     return format_html(
         '<span class="environment env-{}">{}<span>{}</span></span>',
@@ -121,7 +121,7 @@ def environment(name: Any, index: int) -> SafeString:
 
 @register.simple_tag
 def point(x: float, index: int) -> SafeString:
-    """An environment's symbol on the strip of a cell, `x` units from its left end."""
+    """Return an environment's symbol for a strip plot, `x` units from its left end."""
     path = mark_safe(SHAPES[SYMBOLS[index % len(SYMBOLS)]])  # noqa: S308  (the table above)
     return format_html(
         '<g transform="translate({} 7.2) scale(0.6)">{}</g>', round(x - 4.8, 1), path
@@ -130,30 +130,28 @@ def point(x: float, index: int) -> SafeString:
 
 @register.simple_tag
 def dot(css: str) -> SafeString:
-    """A coloured square for a legend."""
+    """Return a coloured square for a legend."""
     return format_html('<i class="{}">{}</i>', css, shape("square"))
 
 
 @register.filter
 def when(value: datetime | None, precision: str = "minutes") -> SafeString:
-    """A time in UTC; the reader's browser turns it into local time."""
+    """Return a time in UTC; the reader's browser turns it into local time."""
     if value is None:
         return SafeString('<span class="muted">–</span>')
     utc = value.astimezone(UTC)
-    words = utc.strftime(
-        "%Y-%m-%d %H:%M:%S UTC" if precision == "seconds" else "%Y-%m-%d %H:%M UTC"
-    )
+    text = utc.strftime("%Y-%m-%d %H:%M:%S UTC" if precision == "seconds" else "%Y-%m-%d %H:%M UTC")
     return format_html(
         '<time datetime="{}" data-when="{}">{}</time>',
         utc.isoformat(timespec="seconds"),
         precision,
-        words,
+        text,
     )
 
 
 @register.filter
 def ago(value: datetime | None) -> str:
-    """How long ago, in the largest unit: `40 s ago`."""
+    """Return how long ago a time was, in the largest unit: `40 s ago`."""
     if value is None:
         return "never"
     seconds = max(0, int((timezone.now() - value).total_seconds()))
@@ -165,7 +163,7 @@ def ago(value: datetime | None) -> str:
 
 @register.filter
 def roughly(seconds: float) -> str:
-    """A guess, without digits that it cannot know."""
+    """Return an estimated duration, rounded to a whole unit."""
     if seconds < 90:
         return "a minute"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -173,7 +171,7 @@ def roughly(seconds: float) -> str:
 
 @register.filter
 def last_lines(text: str, count: int = 6) -> str:
-    """The end of what a program has written."""
+    """Return the last lines of a program's output."""
     return "\n".join(text.splitlines()[-count:])
 
 
@@ -183,28 +181,28 @@ def get(mapping: Any, key: Any) -> Any:
 
 
 @register.filter
-def item(values: Any, place: int) -> Any:
-    return values[place]
+def item(values: Any, index: int) -> Any:
+    return values[index]
 
 
 @register.filter
 def stamps(pair: Pair) -> list[tuple[str, str]]:
-    """The reservations that stand beside a verdict, each with why it is there."""
+    """Return the stamps of a verdict, each with its reason."""
     return [(str(stamp), why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]
 
 
 @register.simple_tag(takes_context=True)
-def nav(context: Context, name: str, words: str) -> SafeString:
-    """A link of the top bar, marked on all pages below its address."""
+def nav(context: Context, name: str, text: str) -> SafeString:
+    """Return a link of the top bar, marked as current on all pages below its address."""
     address = reverse(name)
-    here = context["request"].path.startswith(address)
-    mark = SafeString(' aria-current="page"') if here else ""
-    return format_html('<a href="{}"{}>{}</a>', address, mark, words)
+    is_current = context["request"].path.startswith(address)
+    mark = SafeString(' aria-current="page"') if is_current else ""
+    return format_html('<a href="{}"{}>{}</a>', address, mark, text)
 
 
 @register.simple_tag(takes_context=True)
-def heading(context: Context, key: str, words: str, css: str = "") -> SafeString:
-    """A column's heading that sorts its list; another click turns the order round."""
+def heading(context: Context, key: str, text: str, css: str = "") -> SafeString:
+    """Return a column's heading that sorts its list; a second click reverses the order."""
     sort = context["listing"].sort
     query = context["request"].GET.copy()
     query.pop("page", None)
@@ -216,5 +214,5 @@ def heading(context: Context, key: str, words: str, css: str = "") -> SafeString
         css,
         mark,
         query.urlencode(),
-        words,
+        text,
     )

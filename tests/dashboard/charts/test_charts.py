@@ -76,8 +76,10 @@ def figures():
         "steps": step_trace([2.0, 0.5] + [0.02] * 48, burn_in=10, unit="s"),
         "no steps": step_trace([], burn_in=10, unit="s"),
         "fewer steps than the burn-in": step_trace([0.1] * 3, burn_in=10, unit="s"),
-        "steps that settle": step_trace(SLOW_START, burn_in=10, unit="s", found=find(SLOW_START)),
-        "steps that never do": step_trace(NEVER, burn_in=10, unit="s", found=find(NEVER)),
+        "steps that settle": step_trace(
+            SLOW_START, burn_in=10, unit="s", steady_state=find(SLOW_START)
+        ),
+        "steps that never do": step_trace(NEVER, burn_in=10, unit="s", steady_state=find(NEVER)),
     }
 
 
@@ -266,7 +268,7 @@ def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
 
 
 def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
-    figure = step_trace(SLOW_START, burn_in=10, unit="s", found=find(SLOW_START))
+    figure = step_trace(SLOW_START, burn_in=10, unit="s", steady_state=find(SLOW_START))
     shade, line = figure["layout"]["shapes"]
     assert (shade["x0"], shade["x1"]) == (0.5, 70.5)
     assert (line["name"], line["x0"], line["x1"]) == ("reference", 10.5, 10.5)
@@ -278,7 +280,7 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
 
 
 def test_steps_that_never_settle_have_no_steady_mean():
-    figure = step_trace(NEVER, burn_in=10, unit="s", found=find(NEVER))
+    figure = step_trace(NEVER, burn_in=10, unit="s", steady_state=find(NEVER))
     assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]
     assert words(figure)[0].startswith("no steady state; slower with time")
 
@@ -286,7 +288,7 @@ def test_steps_that_never_settle_have_no_steady_mean():
 def test_values_of_a_log_stand_at_the_last_of_their_steps():
     ends = [1, *range(10, 401, 10)]
     values = [0.03] * 8 + [0.02 + 0.0001 * (i % 7) for i in range(33)]
-    figure = step_trace(values, burn_in=0, unit="s", found=find(values, ends), ends=ends)
+    figure = step_trace(values, burn_in=0, unit="s", steady_state=find(values, ends), ends=ends)
     points, medians, steady = figure["data"]
     assert points["x"] == ends
     assert medians["x"][:2] == [70.5, 80.5]
