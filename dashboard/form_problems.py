@@ -21,9 +21,9 @@ class Problem:
 
 def list_problems(form: BaseForm) -> list[Problem]:
     """Return the form's own problems, then those of its fields in their order."""
-    found = form.errors
-    whole = [Problem(_texts(found[NON_FIELD_ERRORS]))] if NON_FIELD_ERRORS in found else []
-    fields = [form[name] for name in form.fields if name in found]
+    errors = form.errors
+    whole = [Problem(_texts(errors[NON_FIELD_ERRORS]))] if NON_FIELD_ERRORS in errors else []
+    fields = [form[name] for name in form.fields if name in errors]
     return whole + [
         Problem(_texts(field.errors), str(field.label), _target(field)) for field in fields
     ]

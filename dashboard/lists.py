@@ -109,8 +109,8 @@ class TableFilter(Filter):
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
 
     def apply(self, rows: QuerySet[PublishedTable]) -> QuerySet[PublishedTable]:
-        if words := self.asked("q"):
-            rows = rows.filter(Q(question__icontains=words) | Q(source__icontains=words))
+        if text := self.asked("q"):
+            rows = rows.filter(Q(question__icontains=text) | Q(source__icontains=text))
         return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
 
 
@@ -136,8 +136,8 @@ class ExperimentFilter(Filter):
             "alive": Q(launched_at__isnull=False) & Q(alive),
             "ended": Q(launched_at__isnull=False) & ~Q(alive),
         }
-        if words := self.asked("q"):
-            rows = rows.filter(question__icontains=words)
+        if text := self.asked("q"):
+            rows = rows.filter(question__icontains=text)
         if self.asked("cluster"):
             rows = rows.filter(cluster=self.asked("cluster"))
         if self.asked("mine"):
@@ -153,9 +153,9 @@ class RunFilter(Filter):
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
 
     def apply(self, rows: QuerySet[Run]) -> QuerySet[Run]:
-        if words := self.asked("q"):
+        if text := self.asked("q"):
             rows = rows.filter(
-                Q(uid__startswith=words.lower()) | Q(experiment__question__icontains=words)
+                Q(uid__startswith=text.lower()) | Q(experiment__question__icontains=text)
             )
         for name, path in (
             ("state", "state"),

@@ -49,15 +49,22 @@ def overview(request: Request) -> HttpResponse:
 @require_GET
 def search(request: Request) -> HttpResponse:
     """Experiments and tables by question, runs by the beginning of their uid."""
-    words = request.GET.get("q", "").strip()
+    search_text = request.GET.get("q", "").strip()
     visible = Experiment.objects.visible_to(request.user)
-    context: dict[str, Any] = {"search_words": words, "experiments": [], "tables": [], "runs": []}
-    if words:
-        context["experiments"] = visible.filter(question__icontains=words).without_plan()[:FOUND]
+    context: dict[str, Any] = {
+        "search_words": search_text,
+        "experiments": [],
+        "tables": [],
+        "runs": [],
+    }
+    if search_text:
+        context["experiments"] = visible.filter(question__icontains=search_text).without_plan()[
+            :FOUND
+        ]
         tables = PublishedTable.objects.visible_to(request.user)
-        context["tables"] = tables.filter(question__icontains=words)[:FOUND]
-        found = Run.objects.filter(uid__startswith=words.lower(), experiment__in=visible)
-        context["runs"] = found.select_related("experiment", "workload", "environment")[:FOUND]
+        context["tables"] = tables.filter(question__icontains=search_text)[:FOUND]
+        runs = Run.objects.filter(uid__startswith=search_text.lower(), experiment__in=visible)
+        context["runs"] = runs.select_related("experiment", "workload", "environment")[:FOUND]
     return render(request, "search.html", context)
 
 

@@ -101,8 +101,8 @@ def no_room_for(size: int) -> str:
         return too_large()
     free = store.free_bytes()
     if size > free:
-        told = [numbers.quantity(float(one), "B", significant=3) for one in (free, size)]
-        return f"The server has {told[0]} left for images, and this would take {told[1]}."
+        left, needed = (numbers.quantity(float(n), "B", significant=3) for n in (free, size))
+        return f"The server has {left} left for images, and this would take {needed}."
     return ""
 
 

@@ -28,9 +28,9 @@ class AuditFilter(Filter):
     on = forms.IntegerField(widget=forms.HiddenInput)
 
     def apply(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        if words := self.asked("q"):
-            said = Q(what__icontains=words) | Q(why__icontains=words)
-            rows = rows.filter(Q(name__icontains=words) | said)
+        if text := self.asked("q"):
+            in_change_or_reason = Q(what__icontains=text) | Q(why__icontains=text)
+            rows = rows.filter(Q(name__icontains=text) | in_change_or_reason)
         for name, path in (
             ("kind", "kind"),
             ("who", "actor__username__icontains"),
@@ -50,11 +50,11 @@ def audit(request: Request) -> HttpResponse:
     require(why_not_see_audit(request.user))
     filters = AuditFilter(request)
     rows = filters.apply(entries_for(request.user)).select_related("actor")
-    found = listing(request, rows, sorts={"at": "at", "name": "name"}, default="-at")
+    entries_listing = listing(request, rows, sorts={"at": "at", "name": "name"}, default="-at")
     context = {
-        "listing": found,
+        "listing": entries_listing,
         "filter": filters,
-        "entries": found.page.object_list,
-        "pages": pages_of(found.page.object_list, request.user),
+        "entries": entries_listing.page.object_list,
+        "pages": pages_of(entries_listing.page.object_list, request.user),
     }
     return render(request, "access/audit/list.html", context)

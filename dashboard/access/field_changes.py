@@ -25,7 +25,7 @@ PAGES: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Told:
+class FieldChange:
     """One field. Of a secret no value is known: only that there is one now."""
 
     field: str
@@ -38,26 +38,26 @@ FIELDS = {"setup_lines": "set-up lines", "visibility": "readers"}
 """What forms call a field that is not called as its column."""
 
 
-def told_of(entry: AuditEntry) -> list[Told]:
+def describe_changes(entry: AuditEntry) -> list[FieldChange]:
     """Return what an entry says, the name first."""
-    found = []
+    field_changes = []
     verb = "set" if entry.what == "added" else "changed"
     for name, change in sorted(entry.changes.items(), key=lambda item: (item[0] != "name", item)):
         field = FIELDS.get(name, name.replace("_", " "))
         if isinstance(change, list) and len(change) == 2:
-            old, new = (_words(name, value) for value in change)
-            found.append(Told(field, old, new))
+            old, new = (_describe_value(name, value) for value in change)
+            field_changes.append(FieldChange(field, old, new))
         else:
-            found.append(Told(field, "", verb, secret=True))
-    return found
+            field_changes.append(FieldChange(field, "", verb, secret=True))
+    return field_changes
 
 
-def _words(name: str, value: Any) -> str:
+def _describe_value(name: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
     if name == "visibility":
         return dict(Visibility.choices).get(value, str(value))
@@ -69,16 +69,16 @@ def pages_of(entries: Iterable[AuditEntry], reader: User) -> dict[int, str]:
 
     One query for each kind, however many entries there are.
     """
-    wanted: dict[str, dict[int, list[int]]] = {kind: {} for kind in PAGES}
+    keys_by_kind: dict[str, dict[int, list[int]]] = {kind: {} for kind in PAGES}
     for entry in entries:
         if entry.kind in PAGES:
-            wanted[entry.kind].setdefault(int(entry.object_pk), []).append(entry.pk)
+            keys_by_kind[entry.kind].setdefault(int(entry.object_pk), []).append(entry.pk)
         elif entry.cluster_pk:
-            wanted["cluster"].setdefault(entry.cluster_pk, []).append(entry.pk)
-    found: dict[int, str] = {}
-    for kind, keys in wanted.items():
-        if not keys:
+            keys_by_kind["cluster"].setdefault(entry.cluster_pk, []).append(entry.pk)
+    addresses: dict[int, str] = {}
+    for kind, entries_by_key in keys_by_kind.items():
+        if not entries_by_key:
             continue
-        for pk in PAGES[kind](reader).filter(pk__in=keys).values_list("pk", flat=True):
-            found |= dict.fromkeys(keys[pk], reverse(kind, args=[pk]))
-    return found
+        for pk in PAGES[kind](reader).filter(pk__in=entries_by_key).values_list("pk", flat=True):
+            addresses |= dict.fromkeys(entries_by_key[pk], reverse(kind, args=[pk]))
+    return addresses

@@ -47,10 +47,12 @@ def catalogue(request: Request) -> HttpResponse:
 
 def _images(request: Request) -> dict[str, Any]:
     clusters = Cluster.objects.visible_to(request.user)
-    asked = ImageFilter(request, Image.objects.visible_to(request.user), clusters)
-    here = StagedImage.objects.exclude(state=StagedImage.State.REMOVED).filter(cluster__in=clusters)
-    staged = Prefetch("staged", here.select_related("cluster"))
-    rows = asked.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
+    filters = ImageFilter(request, Image.objects.visible_to(request.user), clusters)
+    staged_forms = StagedImage.objects.exclude(state=StagedImage.State.REMOVED).filter(
+        cluster__in=clusters
+    )
+    staged = Prefetch("staged", staged_forms.select_related("cluster"))
+    rows = filters.apply().defer(*NOT_LISTED).select_related("owner").prefetch_related(staged)
     sorts = {
         "reference": "reference",
         "python": "python_version",
@@ -59,26 +61,31 @@ def _images(request: Request) -> dict[str, Any]:
         "size": "size_bytes",
         "created": "created_at",
     }
-    found = listing(request, rows, sorts=sorts, default="reference")
-    packages = packages_found(found.page, asked.words) if asked.words else {}
-    return {"listing": found, "filter": asked, "packages_found": packages}
+    images_listing = listing(request, rows, sorts=sorts, default="reference")
+    packages = packages_found(images_listing.page, filters.words) if filters.words else {}
+    return {"listing": images_listing, "filter": filters, "packages_found": packages}
 
 
 def _workloads(request: Request) -> dict[str, Any]:
-    asked = WordFilter(request)
+    filters = WordFilter(request)
     visible = Workload.objects.visible_to(request.user)
-    rows = visible.filter(name__icontains=asked.words).select_related("owner")
+    rows = visible.filter(name__icontains=filters.words).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
-    found = listing(request, rows, sorts=sorts, default="name")
-    told = {row.pk: describe_settings(row).differing for row in found.page}
-    return {"listing": found, "filter": asked, "launchable": WORKLOADS, "differing": told}
+    workloads_listing = listing(request, rows, sorts=sorts, default="name")
+    changed_parameters = {row.pk: describe_settings(row).differing for row in workloads_listing.page}
+    return {
+        "listing": workloads_listing,
+        "filter": filters,
+        "launchable": WORKLOADS,
+        "differing": changed_parameters,
+    }
 
 
 def _environments(request: Request) -> dict[str, Any]:
-    asked = WordFilter(request)
-    rows = Environment.objects.visible_to(request.user).filter(name__icontains=asked.words)
+    filters = WordFilter(request)
+    rows = Environment.objects.visible_to(request.user).filter(name__icontains=filters.words)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
-    found = listing(
+    environments_listing = listing(
         request,
         rows.select_related("cluster", "runtime", "staged_image__image").defer(
             *(f"staged_image__image__{name}" for name in NOT_LISTED)
@@ -86,6 +93,6 @@ def _environments(request: Request) -> dict[str, Any]:
         sorts=sorts,
         default="name",
     )
-    keys = (row.staged_image.image_id for row in found.page if row.staged_image)
+    keys = (row.staged_image.image_id for row in environments_listing.page if row.staged_image)
     readable = readable_keys(request.user, Image, keys)
-    return {"listing": found, "filter": asked, "readable_images": readable}
+    return {"listing": environments_listing, "filter": filters, "readable_images": readable}

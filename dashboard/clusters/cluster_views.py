@@ -38,8 +38,8 @@ def clusters(request: Request) -> HttpResponse:
         .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
-    found = listing(request, rows, sorts=SORTS, default="name")
-    return render(request, "clusters/list.html", {"listing": found, "filter": filters})
+    clusters_listing = listing(request, rows, sorts=SORTS, default="name")
+    return render(request, "clusters/list.html", {"listing": clusters_listing, "filter": filters})
 
 
 @require_GET
@@ -94,8 +94,8 @@ def take_limits(request: Request, pk: int) -> HttpResponse:
     """Take over the limits that the last check suggests."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     require(why_not_change(request.user, row))
-    if found := preflights.take_suggested_limits(row, request.user):
-        live, seconds = found["max_live_jobs"], found["poll_seconds"]
+    if limits := preflights.take_suggested_limits(row, request.user):
+        live, seconds = limits["max_live_jobs"], limits["poll_seconds"]
         messages.success(request, f"{row}: {live} live jobs, a status call every {seconds} s.")
     return redirect(reverse("cluster", args=[pk]) + "#checks")
 

@@ -125,9 +125,9 @@ class ImportForm(CredentialForm):
         try:
             self.pair = read_pair(text, passphrase)
         except ValueError as problem:
-            words = str(problem)
+            message = str(problem)
             field = "key_file" if upload else "private_key"
-            self.add_error("passphrase" if "passphrase" in words.lower() else field, words)
+            self.add_error("passphrase" if "passphrase" in message.lower() else field, message)
         return cleaned
 
 

@@ -38,11 +38,15 @@ def credentials(request: Request) -> HttpResponse:
     """Those that the reader may use."""
     _only_for_makers(request)
     filters = WordFilter(request)
-    words = Q(name__icontains=filters.words) | Q(user_name__icontains=filters.words)
-    rows = Credential.objects.usable_by(request.user).filter(words)
+    by_name_or_account = Q(name__icontains=filters.words) | Q(user_name__icontains=filters.words)
+    rows = Credential.objects.usable_by(request.user).filter(by_name_or_account)
     rows = rows.select_related("owner").prefetch_related("clusters", "users", "groups")
-    found = listing(request, rows, sorts=SORTS, default="name")
-    return render(request, "clusters/credentials/list.html", {"listing": found, "filter": filters})
+    credentials_listing = listing(request, rows, sorts=SORTS, default="name")
+    return render(
+        request,
+        "clusters/credentials/list.html",
+        {"listing": credentials_listing, "filter": filters},
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -117,13 +121,13 @@ def certificate(request: Request, pk: int) -> HttpResponse:
     form = CertificateForm(request.POST, request.FILES)
     form.is_valid()  # nothing in it is required
     try:
-        found = keys.add_certificate(row, form.text(), request.user)
+        added = keys.add_certificate(row, form.text(), request.user)
     except ValidationError as problem:
         form.add_error("certificate_file", problem)
     except keys.NotDone as problem:
         form.add_error("certificate", str(problem))
     else:
-        messages.success(request, f"The certificate {found.key_id} is kept: {found.dates}.")
+        messages.success(request, f"The certificate {added.key_id} is kept: {added.dates}.")
         return redirect(row)
     return _page(request, row, certificate_form=form)
 
@@ -167,15 +171,15 @@ def delete(request: Request, pk: int) -> HttpResponse:
 
 
 def _do(
-    request: Request, pk: int, verb: Callable[[Credential, Any], None], words: str
+    request: Request, pk: int, change: Callable[[Credential, Any], None], message: str
 ) -> HttpResponse:
     row = _changeable(request, pk)
     try:
-        verb(row, request.user)
+        change(row, request.user)
     except keys.NotDone as problem:
         messages.error(request, str(problem))
     else:
-        messages.success(request, words)
+        messages.success(request, message)
     return redirect(f"{row.get_absolute_url()}#rotation")
 
 

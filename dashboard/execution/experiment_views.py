@@ -127,14 +127,14 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         runs = row.runs.select_related("workload", "environment", "job")
         return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
     if tab == "jobs":
-        found = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
-        return {"listing": listing(request, found, sorts={"block": "block"}, default="block")}
+        jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
+        return {"listing": listing(request, jobs, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
         own = bool(own_programs(row))
         parity = [
-            (name, found | {"known": known_before(found, own_program=own)})
-            for name, found in kept(row).items()
+            (name, report | {"known": known_before(report, own_program=own)})
+            for name, report in kept(row).items()
         ]
         planned = listing(request, jobs, sorts={"block": "block"}, default="block")
         return {"listing": planned, "parity": parity}

@@ -100,12 +100,12 @@ def matrix(experiment: Experiment) -> Matrix:
             keys = [(workload.pk, scale, row.pk) for row in environments]
             if experiment.imported_at and not any(key in states for key in keys):
                 continue  # nobody planned it, and nobody ran it
-            found = [values.get(key, []) for key in keys]
-            known = [value for cell in found for value in cell]
-            limits = (min(known), max(known)) if known else (0.0, 0.0)
+            values_by_environment = [values.get(key, []) for key in keys]
+            all_values = [value for cell in values_by_environment for value in cell]
+            limits = (min(all_values), max(all_values)) if all_values else (0.0, 0.0)
             cells = [
                 Cell(row, index[row.name], Tally(states.get(key, Counter())), cell, limits)
-                for row, key, cell in zip(environments, keys, found, strict=True)
+                for row, key, cell in zip(environments, keys, values_by_environment, strict=True)
             ]
             rows.append(Row(workload, scale, metric, cells))
     total = sum(states.values(), Counter[str]())
@@ -118,14 +118,14 @@ def _states(
     """Return how many runs of each cell are in which state, and how long they took."""
     clocked = Q(began_at__isnull=False, ended_at__isnull=False)
     counted = experiment.runs.order_by().values_list("workload", "scale", "environment", "state")
-    found = counted.annotate(
+    rows = counted.annotate(
         count=Count("pk"),
         clocked=Count("pk", filter=clocked),
         took=Sum(F("ended_at") - F("began_at"), output_field=DurationField()),
     )
     states: dict[tuple[int, str, int], Counter[str]] = {}
     paces: dict[tuple[int, str, int], Pace] = {}
-    for workload, scale, environment, state, count, ended, took in found:
+    for workload, scale, environment, state, count, ended, took in rows:
         key = workload, scale, environment
         states.setdefault(key, Counter())[state] += count
         pace = paces.get(key, Pace(0.0, 0, 0))

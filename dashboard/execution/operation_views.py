@@ -36,8 +36,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 
 def may_cancel(request: Request, row: Chore) -> bool:
-    theirs = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
-    return theirs and not row.is_final and row.cancel_requested_at is None
+    may_end = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
+    return may_end and not row.is_final and row.cancel_requested_at is None
 
 
 def _seen(request: Request, pk: int) -> Chore:

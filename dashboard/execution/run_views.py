@@ -45,8 +45,8 @@ def runs(request: Request) -> HttpResponse:
     )
     rows = rows.defer("experiment__plan", "spec", "command", "output_tail", "phases")
     filters = RunFilter(request)
-    found = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
-    return render(request, "execution/runs/list.html", {"listing": found, "filter": filters})
+    runs_listing = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
+    return render(request, "execution/runs/list.html", {"listing": runs_listing, "filter": filters})
 
 
 MOST_OF_CAUSE = 1000
@@ -58,7 +58,7 @@ MOST_OF_CAUSE = 1000
 def run(request: OpenRequest, uid: str) -> HttpResponse:
     """One run; as a fragment, either what changes while it lives or what its snapshot holds."""
     row = _visible(request, uid)
-    words = request.GET.get("facts", "").strip()
+    search_text = request.GET.get("facts", "").strip()
     mark = marks(row.experiment)[row.environment.name]
     drawn = traces(row, mark)
     seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
@@ -66,9 +66,9 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "run": row,
         "experiment": row.experiment,
         "mark": mark,
-        "words": words,
+        "words": search_text,
         "parameters": describe_parameters(row.spec.get("workload", {})),
-        "facts": both_sides(row.snapshot.content if row.snapshot else {}, words),
+        "facts": both_sides(row.snapshot.content if row.snapshot else {}, search_text),
         "measurements": measurements(row),
         "phases": phases(row),
         "traces": drawn[:seen],

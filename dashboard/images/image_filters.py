@@ -50,12 +50,12 @@ class ImageFilter(Filter):
         named = [name for name in self.COLUMNS if name != "kind"]
         columns = [self.COLUMNS[name] for name in named]
         known = list(self.rows.order_by().values_list(*columns).distinct())
-        for place, name in enumerate(named):
-            told = {row[place] for row in known}
+        for index, name in enumerate(named):
+            values = {row[index] for row in known}
             if name == "framework":  # an image may have several
-                told = {one for text in told for one in text.split(", ")}
-            values = sorted(told - {""}, key=_natural)
-            self._choose(name, [(value, value) for value in values])
+                values = {framework for text in values for framework in text.split(", ")}
+            ordered = sorted(values - {""}, key=_natural)
+            self._choose(name, [(value, value) for value in ordered])
         places = self.clusters.filter(staged_images__in=_present()).distinct()
         on = [(str(cluster.pk), f"on {cluster}") for cluster in places]
         self._choose("staged", [*on, (NOWHERE, "nowhere yet")])

@@ -128,8 +128,8 @@ class UploadForm(WayIn):
     def clean_file(self) -> UploadedFile[Any] | None:
         if self.refused:
             raise ValidationError(self.refused)
-        found: UploadedFile[Any] | None = self.cleaned_data["file"]
-        return found
+        upload: UploadedFile[Any] | None = self.cleaned_data["file"]
+        return upload
 
     def ask(self) -> Arrival:
         cleaned = self.cleaned_data
@@ -183,31 +183,34 @@ class StageForm(Styled, forms.Form):
         self.image, self.user = image, user
         usable = Cluster.objects.usable_by(user).prefetch_related("runtimes", "partitions")
         self.clusters = {cluster.pk: cluster for cluster in usable}
-        there = set(
+        already_staged = set(
             image.staged.filter(state__in=PRESENT).values_list("cluster_id", "format", "mode")
         )
-        places = []
+        choices_by_cluster = []
         for cluster in self.clusters.values():
-            found = [
+            choices = [
                 (f"{cluster.pk} {form} {mode}", f"{label}, on {cluster}")
                 for form, mode, label in staging.forms_for(cluster)
-                if (cluster.pk, form, mode) not in there
+                if (cluster.pk, form, mode) not in already_staged
             ]
-            if found:
-                places.append((str(cluster), found))
-        self.is_empty = not places
+            if choices:
+                choices_by_cluster.append((str(cluster), choices))
+        self.is_empty = not choices_by_cluster
         self.impossible = [
             (cluster, checks)
             for cluster in self.clusters.values()
             if (checks := staging.impossible_forms(cluster))
         ]
-        rooms = [
+        partitions_by_cluster = [
             (str(cluster), [(str(row.pk), row.name) for row in cluster.partitions.all()])
             for cluster in self.clusters.values()
             if cluster.partitions.all()
         ]
-        self._choose("where").choices = places
-        self._choose("partition").choices = [("", "the one with the longest time limit"), *rooms]
+        self._choose("where").choices = choices_by_cluster
+        self._choose("partition").choices = [
+            ("", "the one with the longest time limit"),
+            *partitions_by_cluster,
+        ]
 
     def _choose(self, name: str) -> Any:
         return self.fields[name]
@@ -273,21 +276,21 @@ class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.initial["lines"] = "\n".join(lines)
 
     def clean_lines(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        labels: dict[str, str] = {}
         for line in self.cleaned_data["lines"].splitlines():
             name, _, value = (part.strip() for part in line.partition("="))
             if not name and not value:
                 continue
             if not name:
                 raise ValidationError(f"A label has a name: {line!r} has none.")
-            if name in found:
+            if name in labels:
                 raise ValidationError(f"{name} is there twice.")
             if len(line) > LONGEST_LABEL:
                 raise ValidationError(f"{name[:40]} is longer than {LONGEST_LABEL} characters.")
-            found[name] = value
-        if len(found) > MOST_LABELS:
-            raise ValidationError(f"At most {MOST_LABELS} labels; these are {len(found)}.")
-        return found
+            labels[name] = value
+        if len(labels) > MOST_LABELS:
+            raise ValidationError(f"At most {MOST_LABELS} labels; these are {len(labels)}.")
+        return labels
 
     def keep(self, by: User) -> None:
         """Write the labels alone: a survey may be filling the other columns."""

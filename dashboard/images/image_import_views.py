@@ -44,8 +44,8 @@ def _ask(request: Request) -> HttpResponse:
     way = WAYS.get(request.POST.get("way", ""))
     if way is None:
         return _page(request)
-    told = {"refused": image_refusal(request)} if way is UploadForm else {}
-    form = way(request.POST, request.FILES, user=request.user, **told)
+    upload_options = {"refused": image_refusal(request)} if way is UploadForm else {}
+    form = way(request.POST, request.FILES, user=request.user, **upload_options)
     arrival = form.asked()
     if arrival is None:
         return _page(request, form)
@@ -79,7 +79,7 @@ def _page(request: Request, form: Any = None) -> HttpResponse:
     ways = {name: kind(user=request.user) for name, kind in WAYS.items()}
     if form is not None:
         ways[form.way] = form
-    context = {"ways": [_of(one) for one in ways.values()]}
+    context = {"ways": [_of(each) for each in ways.values()]}
     return render(request, "images/new.html", context)
 
 

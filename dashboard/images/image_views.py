@@ -102,13 +102,13 @@ def _staged(request: Request, pk: int) -> StagedImage:
 
 
 def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
-    found = forms_of(row, request.user)
-    context: dict[str, Any] = {"image": row, "forms": found, **history_of(row, request.user)}
+    staged_forms = forms_of(row, request.user)
+    context: dict[str, Any] = {"image": row, "forms": staged_forms, **history_of(row, request.user)}
     context["matches"] = twins(row, request.user)
-    context["alive"] = any(form.is_alive for form in found) or bool(context["chores_alive"])
+    context["alive"] = any(form.is_alive for form in staged_forms) or bool(context["chores_alive"])
     if not fragment:
         context |= _packages(request, row)
-        context["told"] = list(inventory_page.told(row))
+        context["told"] = list(inventory_page.describe_image(row))
         context["may_change"] = permissions.may_change(request.user, row)
         context["why_not_delete"] = deleting.why_not_delete(row)
         context["may_stage"] = permissions.may_add(request.user, StagedImage)
@@ -119,5 +119,9 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
 
 
 def _packages(request: Request, row: Image) -> dict[str, Any]:
-    words = request.GET.get("packages", "")
-    return {"image": row, "packages": inventory_page.packages(row, words), "words": words}
+    search_text = request.GET.get("packages", "")
+    return {
+        "image": row,
+        "packages": inventory_page.packages(row, search_text),
+        "words": search_text,
+    }

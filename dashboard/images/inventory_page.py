@@ -28,20 +28,20 @@ class Same:
     words: str
 
 
-def packages(image: Image, words: str = "") -> list[Package]:
+def packages(image: Image, search_text: str = "") -> list[Package]:
     """Return the packages whose names, versions and sources hold all of `words`."""
     kept = image.facts.get("packages")
     by_source = kept if isinstance(kept, dict) else {"python": image.packages}
-    asked = words.lower().split()
+    search_words = search_text.lower().split()
     return [
         Package(name, version, SOURCES.get(source, source))
         for source, versions in sorted(by_source.items())
         for name, version in sorted(versions.items())
-        if all(word in f"{name} {version} {source}".lower() for word in asked)
+        if all(word in f"{name} {version} {source}".lower() for word in search_words)
     ]
 
 
-def told(image: Image) -> Iterator[tuple[str, str]]:
+def describe_image(image: Image) -> Iterator[tuple[str, str]]:
     """Yield what the survey found, beside what the catalogue's own columns say."""
     facts = image.facts
     system = facts.get("system") or {}

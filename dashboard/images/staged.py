@@ -57,15 +57,19 @@ def forms_of(image: Image, reader: User) -> list[Form]:
     rows = image.staged.filter(cluster__in=seen.values("pk"))
     named = Environment.objects.visible_to(reader).only("name", "staged_image_id")
     rows = rows.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
-    found = list(rows.prefetch_related(Prefetch("environments", named)))
+    staged_forms = list(rows.prefetch_related(Prefetch("environments", named)))
     # What a form was made from comes after the forms.
-    found.sort(key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode))
+    staged_forms.sort(
+        key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
+    )
     usable = set(Cluster.objects.usable_by(reader).values_list("pk", flat=True))
-    removable = permissions.changeable_among(reader, found)
+    removable = permissions.changeable_among(reader, staged_forms)
     stages = permissions.may_add(reader, StagedImage)
     alive = Experiment.objects.alive().values("pk")
     in_use: dict[int | None, list[str]] = {}
-    used = Environment.objects.filter(staged_image__in=found, experiments__in=alive).distinct()
+    used = Environment.objects.filter(
+        staged_image__in=staged_forms, experiments__in=alive
+    ).distinct()
     for key, name in used.order_by("name").values_list("staged_image_id", "name"):
         in_use.setdefault(key, []).append(name)
     return [
@@ -77,7 +81,7 @@ def forms_of(image: Image, reader: User) -> list[Form]:
             may_use=stages and row.cluster_id in usable,
             may_remove=stages and row.cluster_id in usable and row.pk in removable,
         )
-        for row in found
+        for row in staged_forms
     ]
 
 

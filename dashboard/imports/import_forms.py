@@ -108,9 +108,9 @@ class ImportForm(Styled, forms.Form):
         cleaned = super().clean() or {}
         if self.logs is None:
             return cleaned
-        asked = cleaned.get("environment")
+        requested = cleaned.get("environment")
         known = {position.index: position for position in self.positions}
-        self.place = known.get(-1 if asked is None else asked) or suggested(self.positions)
+        self.place = known.get(-1 if requested is None else requested) or suggested(self.positions)
         if self.place is None:
             self.add_error(
                 "archive",
@@ -138,8 +138,8 @@ class ImportForm(Styled, forms.Form):
     def cells(self) -> list[Row]:
         """What was found, a row for each workload and scale: counts, for values come later."""
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for one in self.placed:
-            counts[one.workload, one.scale][one.environment] += 1
+        for placed_run in self.placed:
+            counts[placed_run.workload, placed_run.scale][placed_run.environment] += 1
         names = self.place.values if self.place else ()
         rows = sorted(counts.items(), key=lambda item: (item[0][0], natural(item[0][1])))
         return [
@@ -161,23 +161,23 @@ class ImportForm(Styled, forms.Form):
         rows = self.cells
         alone = sum(sum(count > 0 for count in row.runs) < 2 for row in rows)
         few = min((count for row in rows for count in row.runs if count), default=0)
-        found = []
+        notes = []
         if alone:
             cells = "cell was" if alone == 1 else "cells were"
-            found.append(f"{alone} {cells} run in one environment only: nothing is compared there.")
+            notes.append(f"{alone} {cells} run in one environment only: nothing is compared there.")
         if few < 5:
-            found.append(
+            notes.append(
                 f"Some cells have {few} run{'s' * (few != 1)} only: verdicts on fewer than 5 are "
                 "provisional."
             )
-        if any(one.run.began_at is None for one in self.placed):
-            found.append(
+        if any(placed_run.run.began_at is None for placed_run in self.placed):
+            notes.append(
                 "Some logs do not say when the runs ran: drift may be part of a difference."
             )
         tools = Counter(tool_of(name) for name in (self.place.values if self.place else ()))
         if tools["not known"]:
-            found.append("Not every environment's name says what started its containers.")
-        return found
+            notes.append("Not every environment's name says what started its containers.")
+        return notes
 
     def _file_name(self) -> str:
         """The file's name without what says how it is packed."""

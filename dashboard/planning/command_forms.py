@@ -14,7 +14,7 @@ from django.forms import BoundField
 
 from dashboard.form_problems import Problem, list_problems
 from dashboard.form_styles import Styled
-from dashboard.planning.pattern_matches import Tried, tried
+from dashboard.planning.pattern_matches import PatternMatches, try_patterns
 from dashboard.planning.workload_forms import FORMS, WorkloadForm
 from dashboard.typed_requests import Request
 from experiments.models import SentFile, Workload
@@ -86,8 +86,8 @@ class MetricForm(Styled, forms.Form):
             self.fields[name].widget.attrs.update(size=size, spellcheck="false")
         number = (self.prefix or "").rpartition("-")[2]
         for name, field in self.fields.items():
-            words = f"Metric {int(number) + 1}" if number.isdecimal() else "New metric"
-            field.widget.attrs["aria-label"] = f"{words}: {str(field.label or name).lower()}"
+            row_label = f"Metric {int(number) + 1}" if number.isdecimal() else "New metric"
+            field.widget.attrs["aria-label"] = f"{row_label}: {str(field.label or name).lower()}"
 
     @property
     def row(self) -> dict[str, str] | None:
@@ -155,13 +155,13 @@ class CommandForm(WorkloadForm):
         reads = {"reads": self.data.get("read", "")}
         if self.is_bound:
             self.metrics = Metrics(self.data, prefix="metric", form_kwargs=reads)
-            self.sending = _kept(self.data)
+            self.sending = _files_sent_before(self.data)
         else:
             rows = given.get("metrics", [])
             spare = max(SPARE_ROWS, FEWEST_ROWS - len(rows))
             initial = [*rows, *([EMPTY] * spare)][:MOST_METRICS]
             self.metrics = Metrics(initial=initial, prefix="metric")
-            self.sending = _known(given.get("files", {}))
+            self.sending = _files_stored(given.get("files", {}))
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
@@ -171,7 +171,7 @@ class CommandForm(WorkloadForm):
         row.parameters = typed(request.POST)
         shown = {name: request.POST.get(name, "") for name in ("name", "time_limit_seconds", "log")}
         form = cls(initial=shown, instance=row, kind=kind, user=request.user)
-        form.sending = _kept(request.POST)
+        form.sending = _files_sent_before(request.POST)
         try:
             new = cls.base_fields["uploads"].clean(request.FILES.getlist("uploads"))
             form.send(new)
@@ -228,9 +228,9 @@ class CommandForm(WorkloadForm):
         """Those of the fields, then those of each metric's row."""
         rows = enumerate(self.metrics, start=1) if self.is_bound else ()
         return super().problems + [
-            replace(one, label=f"Metric {number}{one.label and f', {one.label}'}")
+            replace(problem, label=f"Metric {number}{problem.label and f', {problem.label}'}")
             for number, row in rows
-            for one in list_problems(row)
+            for problem in list_problems(row)
         ]
 
     ready = COMMANDS
@@ -241,11 +241,11 @@ class CommandForm(WorkloadForm):
         return [self[name] for name in ("read", "file", "primary", "burn_in")]
 
     @property
-    def tried(self) -> list[Tried]:
-        """What the metrics read in the pasted log; nothing where none was pasted."""
+    def tried(self) -> list[PatternMatches]:
+        """Return what the metrics read in the pasted log; nothing where none was pasted."""
         source = self.data if self.is_bound else {}
         log = source.get("log", "") or self.initial.get("log", "")
-        return tried(typed(self.data) if self.is_bound else self.instance.parameters, log)
+        return try_patterns(typed(self.data) if self.is_bound else self.instance.parameters, log)
 
 
 def typed(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,20 +262,22 @@ def typed(data: Mapping[str, Any]) -> dict[str, Any]:
         **{name: data[name] for name in plain if name in data},
         "read": data.get("read") or "recorder",
         "burn_in": int(burn_in) if re.fullmatch(r"\d{1,6}", burn_in) else 0,
-        "files": {one.name: one.sha256 for one in _kept(data)},
+        "files": {file.name: file.sha256 for file in _files_sent_before(data)},
         "metrics": [row for row in rows if row],
     }
 
 
-def _kept(data: Any) -> list[Sending]:
+def _files_sent_before(data: Any) -> list[Sending]:
     """The files that the form names as sent before, without those that are to go."""
     pairs = [text.partition(" ") for text in data.getlist("kept")[: 2 * MOST_FILES]]
     dropped = set(data.getlist("drop"))
     files = {name: sha256 for sha256, _, name in pairs if name not in dropped}
-    return _known({name: sha256 for name, sha256 in files.items() if not why_no_file_name(name)})
+    return _files_stored(
+        {name: sha256 for name, sha256 in files.items() if not why_no_file_name(name)}
+    )
 
 
-def _known(files: Mapping[str, str]) -> list[Sending]:
+def _files_stored(files: Mapping[str, str]) -> list[Sending]:
     rows = SentFile.objects.filter(sha256__in=files.values())
     sizes = dict(rows.values_list("sha256", "size"))
     return [

@@ -78,7 +78,7 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
 def _page(
     request: Request, form: ExperimentForm, fragment: str = "", refused: str = ""
 ) -> HttpResponse:
-    attempted = next((action for action, words in REFUSED.items() if words == refused), "")
+    attempted = next((action for action, message in REFUSED.items() if message == refused), "")
     context = {"form": form, "refused": refused, "attempted": attempted}
     return render(request, f"planning/form.html{fragment}", context)
 

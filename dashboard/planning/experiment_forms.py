@@ -198,8 +198,8 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
 
     def _chosen_workloads(self, workloads: Iterable[Workload]) -> list[Workload]:
         """Return those that are ticked, of those that there are to choose from."""
-        asked = self["workloads"].value() or []
-        keys = {str(getattr(one, "pk", one)) for one in asked}
+        chosen = self["workloads"].value() or []
+        keys = {str(getattr(item, "pk", item)) for item in chosen}
         return [row for row in workloads if str(row.pk) in keys]
 
     def _choose(self, name: str) -> Any:

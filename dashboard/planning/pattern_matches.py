@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Tried:
+class PatternMatches:
     """One metric: its value in the pasted text, or why it has none."""
 
     name: str
@@ -57,58 +57,64 @@ class Tried:
         """What the value is of how many matches."""
         if self.count < 2:
             return "the only match" if self.count else ""
-        words = {"last": "the last", "mean": "the mean", "series": "the mean, each a step,"}
-        words["running_rate"] = "the last, a mean of all steps so far,"
-        return f"{words.get(self.take, self.take)} of {self.count}"
+        taken = {"last": "the last", "mean": "the mean", "series": "the mean, each a step,"}
+        taken["running_rate"] = "the last, a mean of all steps so far,"
+        return f"{taken.get(self.take, self.take)} of {self.count}"
 
     @property
     def more(self) -> int:
         return self.count - len(self.lines)
 
 
-def tried(parameters: Mapping[str, Any], log: str) -> list[Tried]:
+def try_patterns(parameters: Mapping[str, Any], log: str) -> list[PatternMatches]:
     """What each row of `parameters["metrics"]` reads in `log`, as if a run had left that."""
     text = normalize_lines(log[:LONGEST_LOG].encode(errors="replace"))
-    return [_tried(row, parameters, text) for row in parameters["metrics"]] if text.strip() else []
+    return (
+        [_try_pattern(row, parameters, text) for row in parameters["metrics"]]
+        if text.strip()
+        else []
+    )
 
 
-def _tried(row: Mapping[str, str], parameters: Mapping[str, Any], text: str) -> Tried:
-    blank = Tried(row["name"] or row["find"], row["unit"], row["take"])
+def _try_pattern(
+    row: Mapping[str, str], parameters: Mapping[str, Any], text: str
+) -> PatternMatches:
+    blank = PatternMatches(row["name"] or row["find"], row["unit"], row["take"])
     by_patterns = parameters["read"] == "patterns"
-    asked = {**row, "find": row["find"] or row["name"], "name": "value"}
+    metric = {**row, "find": row["find"] or row["name"], "name": "value"}
     lines: list[Line] = []
     try:
         if by_patterns:
-            found = list(islice(find_hits(row["find"], text), MOST_MATCHES + 1))
-            if len(found) > MOST_MATCHES:
+            hits = list(islice(find_hits(row["find"], text), MOST_MATCHES + 1))
+            if len(hits) > MOST_MATCHES:
                 raise PatternError(f"more than {MOST_MATCHES:,} matches; paste less of the log")
-            lines = _lines(found, text)
-            cut = (hit for hit in found if is_continued(text, hit))
-            beside = find_missed(row["find"], text, LIKE_A_NUMBER, hits=found)
+            lines = _lines_of_hits(hits, text)
+            cut = (hit for hit in hits if is_continued(text, hit))
+            missed = find_missed(row["find"], text, LIKE_A_NUMBER, hits=hits)
             blank = replace(
                 blank,
-                passed_over=_lines(islice(beside, LINES_SHOWN), text),
-                cut=_lines(islice(cut, LINES_SHOWN), text),
+                passed_over=_lines_of_hits(islice(missed, LINES_SHOWN), text),
+                cut=_lines_of_hits(islice(cut, LINES_SHOWN), text),
             )
-        left = {name: text.encode() for name in (OUTPUT, PASTED, REPORT)}
+        run_files = {name: text.encode() for name in (OUTPUT, PASTED, REPORT)}
         file = "" if by_patterns else PASTED
         read = READERS[parameters["read"]]
-        result = read(left, {**parameters, "file": file, "metrics": [asked]})
+        result = read(run_files, {**parameters, "file": file, "metrics": [metric]})
     except (SanityError, PatternError) as problem:
         why = str(problem).removeprefix(f"{PASTED}: ").removeprefix("value: ")
         why = why.removeprefix("value is ").removeprefix("value, ")
-        said = f"{why[:1].upper()}{why[1:]}"
-        return replace(blank, problem=said, lines=lines[:LINES_SHOWN])
+        sentence = f"{why[:1].upper()}{why[1:]}"
+        return replace(blank, problem=sentence, lines=lines[:LINES_SHOWN])
     value = result.measurements.get("value", (None, ""))[0]
     return replace(blank, value=value, count=len(lines), lines=lines[:LINES_SHOWN])
 
 
-def _lines(found: Iterable[Hit], text: str) -> list[Line]:
+def _lines_of_hits(hits: Iterable[Hit], text: str) -> list[Line]:
     """The lines of these matches, in order."""
-    lines, number, counted = [], 1, 0
-    for hit in found:
-        number += text.count("\n", counted, hit.number_start)
-        counted = hit.number_start
+    lines, number, position = [], 1, 0
+    for hit in hits:
+        number += text.count("\n", position, hit.number_start)
+        position = hit.number_start
         start = max(text.rfind("\n", 0, hit.number_start) + 1, hit.number_start - AROUND)
         end = text.find("\n", hit.number_end)
         end = min(len(text) if end < 0 else end, hit.number_end + AROUND)

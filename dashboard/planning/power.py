@@ -62,7 +62,7 @@ def outlooks(
     for workload in workloads:
         declared, given = WORKLOADS[workload.kind], workload.parameters
         name = metric or declared.primary_of(given)
-        if name in {one.name for one in declared.metrics_of(given)}:
+        if name in {each.name for each in declared.metrics_of(given)}:
             asked[workload.kind, name, workload if declared.is_the_users else None] = None
     for kind, name, only in asked:
         past = history(kind, cluster, name, reader, only=only)
@@ -112,13 +112,13 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
 def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
     """What looks save, beside the fixed number of repeats; the sentence before is about those."""
     *first, last = schedule(repeats, looks)
-    found = course(truth, margin, repeats=repeats, looks=looks)
+    plan = course(truth, margin, repeats=repeats, looks=looks)
     once = equivalence_power(truth, margin)
     after = f"{', '.join(map(str, first))} and {last}"
     return (
         f"With looks after {after} repeats, each at {level(looks):g}, it ends after "
-        f"{found.repeats:.1f} on average if there is truly no difference, and proves "
-        f"{numbers.margin(margin)} in {_of_100(found.equivalent)} of 100 such experiments; judged "
+        f"{plan.repeats:.1f} on average if there is truly no difference, and proves "
+        f"{numbers.margin(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
         f"once it takes {last} and proves it in {_of_100(once)}."
     )
 

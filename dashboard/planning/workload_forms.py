@@ -68,10 +68,10 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     @property
     def parameter_groups(self) -> list[Group]:
         """The fields of the parameters, in the order of the schema, by heading."""
-        found: dict[str, list[BoundField]] = {}
+        fields_by_title: dict[str, list[BoundField]] = {}
         for parameter in self.kind.parameters:
-            found.setdefault(parameter.group or REST, []).append(self[parameter.name])
-        return [Group(title, fields) for title, fields in found.items()]
+            fields_by_title.setdefault(parameter.group or REST, []).append(self[parameter.name])
+        return [Group(title, fields) for title, fields in fields_by_title.items()]
 
     def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         """What the workload's schema is to judge; what was left empty is its default."""
@@ -84,9 +84,11 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
             self.parameters = self.kind.clean(self.given(cleaned))
         except ParameterError as error:
             for name, message in error.messages.items():
-                place = name if name in self.fields else None
-                words = f"{self.fields[name].label} {message}." if place else f"{name} {message}."
-                self.add_error(place, words)
+                field = name if name in self.fields else None
+                sentence = (
+                    f"{self.fields[name].label} {message}." if field else f"{name} {message}."
+                )
+                self.add_error(field, sentence)
         return cleaned
 
     def save(self, commit: bool = True) -> Workload:
@@ -124,11 +126,11 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
         return forms.BooleanField(initial=value, help_text=parameter.help, **named)
     if parameter.type in ("text", "words"):
         shown = join_arguments(value) if isinstance(value, list) else value
-        told = "Words as a shell takes them apart." if parameter.type == "words" else ""
-        words = " ".join(filter(None, (parameter.help, told, _if_empty(parameter))))
-        return forms.CharField(initial=shown, strip=False, help_text=words, **named)
-    said = describe_limits(parameter)
-    bounds = f"{said[:1].upper()}{said[1:]}; " if said else ""
+        quoting_help = "Words as a shell takes them apart." if parameter.type == "words" else ""
+        help_text = " ".join(filter(None, (parameter.help, quoting_help, _if_empty(parameter))))
+        return forms.CharField(initial=shown, strip=False, help_text=help_text, **named)
+    limits_text = describe_limits(parameter)
+    bounds = f"{limits_text[:1].upper()}{limits_text[1:]}; " if limits_text else ""
     return forms.CharField(
         initial=value,
         max_length=40,

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.access.rights import for_makers_of, require
 from dashboard.planning.command_forms import typed
-from dashboard.planning.pattern_matches import tried
+from dashboard.planning.pattern_matches import try_patterns
 from dashboard.planning.workload_forms import KindForm, WorkloadForm, form_of
 from dashboard.typed_requests import Request, whole_number
 from experiments.access import audit, permissions
@@ -90,8 +90,8 @@ def edit(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def try_numbers(request: Request) -> HttpResponse:
     """What the metrics that are being typed would read in a pasted log."""
-    found = tried(typed(request.POST), request.POST.get("log", ""))
-    return render(request, "planning/pattern_matches.html", {"tried": found})
+    matches = try_patterns(typed(request.POST), request.POST.get("log", ""))
+    return render(request, "planning/pattern_matches.html", {"tried": matches})
 
 
 @require_POST

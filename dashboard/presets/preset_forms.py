@@ -40,7 +40,9 @@ class PresetForm(Styled, forms.Form):
         self.candidates = (
             candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
         )
-        known = Environment.objects.filter(pk__in=[one.environment.pk for one in self.candidates])
+        known = Environment.objects.filter(
+            pk__in=[candidate.environment.pk for candidate in self.candidates]
+        )
         self._choose("environments").queryset = known
         self._choose("baseline").queryset = known
         self.at_first, self.bare = select_ready(self.candidates)

@@ -23,20 +23,20 @@ def presets(request: Request) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def preset(request: Request, key: str) -> HttpResponse:
     """Choose cluster, size and environments; the draft opens in the usual form."""
-    found = PRESETS.get(key)
-    if found is None:
+    chosen = PRESETS.get(key)
+    if chosen is None:
         raise Http404
     form = PresetForm(
-        request.POST or None, preset=found, user=request.user, cluster=request.GET.get("cluster")
+        request.POST or None, preset=chosen, user=request.user, cluster=request.GET.get("cluster")
     )
     if request.method == "POST" and form.is_valid() and (draft := form.save()):
-        size, asked = found.sizes[form.cleaned_data["size"]], form.cleaned_data
+        size, asked = chosen.sizes[form.cleaned_data["size"]], form.cleaned_data
         messages.success(
             request,
-            f"A draft of “{found.title}”. Look it through, and launch it below. What it is made "
-            f"for is on its comparison page: {found.ends_in}.",
+            f"A draft of “{chosen.title}”. Look it through, and launch it below. What it is made "
+            f"for is on its comparison page: {chosen.ends_in}.",
         )
-        for words in form.refusals(size, list(asked["environments"]), asked["baseline"]):
-            messages.warning(request, f"Not launchable here as it is. {words}")
+        for refusal in form.refusals(size, list(asked["environments"]), asked["baseline"]):
+            messages.warning(request, f"Not launchable here as it is. {refusal}")
         return redirect("experiment_edit", pk=draft.pk)
-    return render(request, "presets/detail.html", {"preset": found, "form": form})
+    return render(request, "presets/detail.html", {"preset": chosen, "form": form})

@@ -21,7 +21,12 @@ from runners.runtimes import RUNTIMES
 PYTHON = "python3"
 DECIDING = {"cluster", "runtime", "staged_image"}
 """Choices on which others depend."""
-LOOKS = {"hx-post": "", "hx-trigger": "change", "hx-target": "#parts", "hx-swap": "outerHTML"}
+REFRESH_PARTS = {
+    "hx-post": "",
+    "hx-trigger": "change",
+    "hx-target": "#parts",
+    "hx-swap": "outerHTML",
+}
 
 
 class Lines(forms.CharField):
@@ -116,7 +121,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         self.user = user
         self.suggested: dict[str, str] = {}
         for name in DECIDING & self.fields.keys():
-            self.fields[name].widget.attrs.update(LOOKS)
+            self.fields[name].widget.attrs.update(REFRESH_PARTS)
         self.clusters = Cluster.objects.usable_by(user)
         self.chosen_cluster = self._chosen_cluster()
         if self.instance.pk:
@@ -126,14 +131,18 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         runtimes = Runtime.objects.filter(cluster=self.chosen_cluster)
         self._choose("runtime").queryset = runtimes
         self._choose("runtime").empty_label = "none: bare metal"
-        self.chosen_runtime: Runtime | None = self._asked("runtime", runtimes) or self._starts()
-        self._choose("staged_image").queryset = self._startable()
+        self.chosen_runtime: Runtime | None = (
+            self._chosen_row("runtime", runtimes) or self._first_startable_runtime()
+        )
+        self._choose("staged_image").queryset = self._startable_forms()
         self._choose("staged_image").label_from_instance = _form_of
         self._choose("staged_image").error_messages["invalid_choice"] = (
             "The runtime above does not start this, or it is not there yet: choose what is listed."
         )
-        self.chosen_image: StagedImage | None = self._asked("staged_image", self._startable())
-        self._modes()
+        self.chosen_image: StagedImage | None = self._chosen_row(
+            "staged_image", self._startable_forms()
+        )
+        self._set_modes()
         self.share_as(user)
         if permissions.why_not_write_setup_lines(user, self.chosen_cluster or Cluster()):
             del self.fields["setup_lines"]
@@ -143,49 +152,54 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
     def _choose(self, name: str) -> Any:
         return self.fields[name]
 
-    def _asked(self, name: str, rows: QuerySet[Any]) -> Any:
+    def _chosen_row(self, name: str, rows: QuerySet[Any]) -> Any:
         """The row that was chosen so far, if it is one of `rows`."""
         if self.is_bound:
-            asked = self.data.get(name)
+            chosen = self.data.get(name)
         else:
-            asked = self.initial.get(name) or getattr(self.instance, f"{name}_id")
-        key = getattr(asked, "pk", asked)
+            chosen = self.initial.get(name) or getattr(self.instance, f"{name}_id")
+        key = getattr(chosen, "pk", chosen)
         return rows.filter(pk=whole_number(key)).first()
 
     def _chosen_cluster(self) -> Cluster | None:
         if self.instance.pk:
-            there: Cluster = self.instance.cluster
-            return there
-        asked: Cluster | None = self._asked("cluster", self.clusters)
-        return asked or self.clusters.first()
+            cluster: Cluster = self.instance.cluster
+            return cluster
+        requested_cluster: Cluster | None = self._chosen_row("cluster", self.clusters)
+        return requested_cluster or self.clusters.first()
 
-    def _starts(self) -> Runtime | None:
+    def _first_startable_runtime(self) -> Runtime | None:
         """The first runtime that starts the image asked for, where none was asked for."""
         if self.is_bound or "runtime" in self.initial or self.instance.pk:
             return None
-        staged = self._asked(
+        staged = self._chosen_row(
             "staged_image", StagedImage.objects.filter(cluster=self.chosen_cluster)
         )
         runtimes = Runtime.objects.filter(cluster=self.chosen_cluster) if staged else ()
-        return next((one for one in runtimes if staged.format in RUNTIMES[one.kind].formats), None)
+        return next(
+            (runtime for runtime in runtimes if staged.format in RUNTIMES[runtime.kind].formats),
+            None,
+        )
 
-    def _startable(self) -> QuerySet[StagedImage]:
+    def _startable_forms(self) -> QuerySet[StagedImage]:
         """The forms there that the chosen runtime starts; the one that is chosen stays."""
         if self.chosen_runtime is None:
             return StagedImage.objects.none()
         formats = RUNTIMES[self.chosen_runtime.kind].formats
-        fits = {"state": StagedImage.State.READY, "format__in": formats}
+        ready_and_startable = {"state": StagedImage.State.READY, "format__in": formats}
         seen = Image.objects.visible_to(self.user)
         rows = StagedImage.objects.filter(cluster=self.chosen_cluster, image__in=seen.values("pk"))
-        found = rows.filter(**fits) | StagedImage.objects.filter(pk=self.instance.staged_image_id)
-        return found.select_related("image").defer("image__packages")
+        startable_rows = rows.filter(**ready_and_startable) | StagedImage.objects.filter(
+            pk=self.instance.staged_image_id
+        )
+        return startable_rows.select_related("image").defer("image__packages")
 
-    def _modes(self) -> None:
+    def _set_modes(self) -> None:
         """The runtime's modes; of a form that belongs to one, that one."""
         kind = RUNTIMES[self.chosen_runtime.kind if self.chosen_runtime else "bare_metal"]
         fixed = self.chosen_image.mode if self.chosen_image else ""
         self.modes = {fixed: kind.modes.get(fixed, "")} if fixed else dict(kind.modes)
-        choices = [(mode, f"{mode}: {words}") for mode, words in self.modes.items()]
+        choices = [(mode, f"{mode}: {description}") for mode, description in self.modes.items()]
         if not fixed:
             choices.insert(0, ("", "the runtime’s own"))
         self._choose("mode").choices = choices
@@ -197,8 +211,10 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
     def interpreters(self) -> list[tuple[str, str]]:
         """Paths and versions of the Pythons that were found in the image."""
         facts = self.chosen_image.image.facts if self.chosen_image else {}
-        found = facts.get("pythons") or []
-        return [(f"/{one['path'].lstrip('/')}", str(one.get("version", ""))) for one in found]
+        pythons = facts.get("pythons") or []
+        return [
+            (f"/{python['path'].lstrip('/')}", str(python.get("version", ""))) for python in pythons
+        ]
 
     def _suggest(self) -> None:
         """Fill in what the choices make obvious; what was typed stays."""
@@ -217,7 +233,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
 
     def _suggestions(self) -> dict[str, str]:
         if self.chosen_runtime is None:
-            return {"name": self._free("bare metal"), "python": PYTHON}
+            return {"name": self._free_name("bare metal"), "python": PYTHON}
         label = self.chosen_runtime.get_kind_display()
         if self.chosen_image is None:
             return {"name": "", "python": PYTHON}
@@ -225,19 +241,25 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         form = self.chosen_image.form.removeprefix(self.chosen_runtime.kind).strip()
         short = image.reference.rpartition("/")[2].partition("@")[0]
         name = " ".join(part for part in (label, form, f"({short})") if part)
-        return {"name": self._free(name[:90]), "python": interpreter(image.facts)}
+        return {"name": self._free_name(name[:90]), "python": interpreter(image.facts)}
 
-    def _free(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         """The name, or the first with a number that is still free on the cluster."""
-        there = Environment.objects.filter(cluster=self.chosen_cluster, name__startswith=name)
-        taken = set(there.values_list("name", flat=True))
+        environments = Environment.objects.filter(
+            cluster=self.chosen_cluster, name__startswith=name
+        )
+        taken = set(environments.values_list("name", flat=True))
         numbered = (f"{name} {number}" for number in range(2, len(taken) + 3))
-        return name if name not in taken else next(one for one in numbered if one not in taken)
+        return (
+            name
+            if name not in taken
+            else next(free_name for free_name in numbered if free_name not in taken)
+        )
 
     def clean_name(self) -> str:
         name = str(self.cleaned_data["name"])
-        there = Environment.objects.filter(cluster=self.chosen_cluster, name=name)
-        if there.exclude(pk=self.instance.pk).exists():
+        environments = Environment.objects.filter(cluster=self.chosen_cluster, name=name)
+        if environments.exclude(pk=self.instance.pk).exists():
             raise ValidationError(f"{self.chosen_cluster} has an environment of this name already.")
         return name
 
@@ -245,16 +267,16 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         cleaned = super().clean() or {}
         if "runtime" in self.errors or "staged_image" in self.errors:
             return cleaned
-        found = environments.refusals(
+        refusals = environments.refusals(
             cluster=self.chosen_cluster,
             runtime=cleaned.get("runtime"),
             staged=cleaned.get("staged_image"),
             mode=cleaned.get("mode", ""),
             binds=cleaned.get("binds") or [],
         )
-        for name, words in found.items():
+        for name, message in refusals.items():
             if name not in self.errors:
-                self.add_error(name, words)
+                self.add_error(name, message)
         return cleaned
 
 

@@ -32,12 +32,12 @@ def software(request: OpenRequest, pk: int) -> HttpResponse:
 
 def known(row: Experiment) -> dict[str, Any]:
     """Return what the passport's template shows of a draft; nothing of what has been launched."""
-    found = parity_reports.passports(row) if row.is_draft else []
-    unknown = [sight for passport in found for sight in passport.unknown]
+    passports = parity_reports.passports(row) if row.is_draft else []
+    unknown = [sight for passport in passports for sight in passport.unknown]
     looking = any(sight.under_way for sight in unknown)
     return {
-        "passports": found,
-        "own_programs": parity_reports.own_programs(row) if found else [],
+        "passports": passports,
+        "own_programs": parity_reports.own_programs(row) if passports else [],
         "looking": looking,
         "may_look": any(not sight.under_way for sight in unknown),
     }

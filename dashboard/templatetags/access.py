@@ -8,7 +8,7 @@ from django import template
 from django.apps import apps
 from django.db.models import Model
 
-from dashboard.access.field_changes import KINDS, Told, told_of
+from dashboard.access.field_changes import KINDS, FieldChange, describe_changes
 from experiments.access import permissions
 from experiments.models import AuditEntry
 
@@ -38,9 +38,9 @@ def may_see_audit(user: Any) -> bool:
 
 
 @register.filter
-def told(entry: AuditEntry) -> list[Told]:
+def field_changes(entry: AuditEntry) -> list[FieldChange]:
     """What an entry of the audit log says was changed."""
-    return told_of(entry)
+    return describe_changes(entry)
 
 
 @register.filter
@@ -50,6 +50,6 @@ def kind(name: str) -> str:
 
 
 @register.filter
-def of(found: dict[int, str], key: int) -> str:
+def of(mapping: dict[int, str], key: int) -> str:
     """`{{ pages|of:entry.pk }}`: a dictionary's value, "" where there is none."""
-    return found.get(key, "")
+    return mapping.get(key, "")

@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.planning.pattern_matches import tried
+from dashboard.planning.pattern_matches import try_patterns
 from experiments.models import SentFile, Workload
 from experiments.presets import COMMANDS
 from runners.workloads.command import Command
@@ -229,7 +229,7 @@ def test_tf_cnn_benchmarks_is_ready_and_reads_what_it_prints(key: str, as_owner:
     assert "/benchmarks/tf_cnn_benchmarks.py" in page.content.decode()
     parameters = Command.clean(form.instance.parameters)
     log = output(rates=(56.9, 57.1, 57.3, 57.2), total=56.5, loss="7.912")
-    found = {one.name: (one.number, one.problem) for one in tried(parameters, log)}
+    found = {one.name: (one.number, one.problem) for one in try_patterns(parameters, log)}
     assert found == {
         "wall_images_per_second": ("56.5", ""),
         "step_images_per_second": ("57.2", ""),
