@@ -1,4 +1,4 @@
-"""Lists: what the address asks for, turned into one page of rows."""
+"""Lists: filters and order from the address, turned into one page of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_PAGE = 50
 
 @dataclass(frozen=True)
 class Listing:
-    """One page of rows and the order they are in."""
+    """One page of rows and their order."""
 
     page: Page[Any]
     sort: str
@@ -52,7 +52,7 @@ def listing(
 
 
 def _may_be_null(model: Any, path: str) -> bool:
-    """Whether a column that rows of `model` are sorted by may be empty; an annotation may."""
+    """Return whether a column by which rows of `model` are sorted may be null."""
     for name in path.split("__"):
         try:
             field = model._meta.get_field(name)
@@ -65,7 +65,7 @@ def _may_be_null(model: Any, path: str) -> bool:
 
 
 class Filter(forms.Form):
-    """Fields from the address; a value that makes no sense filters nothing."""
+    """Filter fields from the address; a value that makes no sense is ignored."""
 
     use_required_attribute = False
 
@@ -86,7 +86,7 @@ class Filter(forms.Form):
         self.is_valid()
 
     def furnish(self) -> None:
-        """Give fields the choices that only rows can tell, before the address is judged."""
+        """Give fields the choices that depend on rows, before the address is validated."""
 
     @property
     def is_active(self) -> bool:

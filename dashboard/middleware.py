@@ -1,4 +1,4 @@
-"""Rules for every request and every answer: what none of our own views has to think of."""
+"""Rules for every request and every answer, so that no view has to repeat them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ QUEUES = "/admin/django_rq/"
 
 
 def refuse_charsets(get_response: Answer) -> Answer:
-    """Answer 400 to a request that says its text is not UTF-8, in which every page of ours sends.
+    """Answer 400 to a request that says its text is not UTF-8: every page here sends UTF-8.
 
-    Some of the names that Python knows decode no text at all, others to what no text can hold.
+    Some encodings that Python knows decode no text at all, others characters that no text may hold.
     """
 
     def checked(request: HttpRequest) -> HttpResponseBase:
@@ -31,9 +31,9 @@ def refuse_charsets(get_response: Answer) -> Answer:
 
 
 def refuse_nul(get_response: Answer) -> Answer:
-    """Answer 400 to a NUL in an address or a cookie: PostgreSQL takes none in any text.
+    """Answer 400 to a NUL in an address or a cookie: PostgreSQL accepts none in text.
 
-    Forms refuse one in what is typed, with the field beside the words.
+    Forms refuse a NUL in typed text, with a message at the field.
     """
 
     def checked(request: HttpRequest) -> HttpResponseBase:
@@ -47,7 +47,7 @@ def refuse_nul(get_response: Answer) -> Answer:
 
 
 def widen_policy_for_queues(get_response: Answer) -> Answer:
-    """Let django-rq's pages run their own inline scripts, which bear no nonce; and nothing else."""
+    """Let django-rq's pages run their own inline scripts, which have no nonce."""
     inline = {name: [SELF, UNSAFE_INLINE] for name in ("script-src", "style-src-elem")}
 
     def answered(request: HttpRequest) -> HttpResponseBase:
@@ -60,10 +60,10 @@ def widen_policy_for_queues(get_response: Answer) -> Answer:
 
 
 def forbid_storing(get_response: Answer) -> Answer:
-    """Let no browser or proxy keep a page: the next person at the machine is another reader.
-    Nor is any for search engines, should they find a link.
+    """Forbid browsers and proxies to store a page, and search engines to list it.
 
-    Static files are answered before this and stay in caches.
+    The next person at the machine may be another reader. Static files are answered before this
+    and stay in caches.
     """
 
     def answered(request: HttpRequest) -> HttpResponseBase:

@@ -23,7 +23,7 @@ FOUND = 20
 
 @require_GET
 def overview(request: Request) -> HttpResponse:
-    """What the last experiments said, what runs now, and how the clusters are."""
+    """Show the results of the last experiments, what runs now, and the state of clusters."""
     visible = Experiment.objects.visible_to(request.user)
     enabled = Cluster.objects.visible_to(request.user).filter(enabled=True)
     clusters = list(enabled.prefetch_related("pauses__partition"))
@@ -48,7 +48,7 @@ def overview(request: Request) -> HttpResponse:
 
 @require_GET
 def search(request: Request) -> HttpResponse:
-    """Experiments and tables by question, runs by the beginning of their uid."""
+    """Find experiments and tables by question, and runs by the beginning of their uid."""
     search_text = request.GET.get("q", "").strip()
     visible = Experiment.objects.visible_to(request.user)
     context: dict[str, Any] = {

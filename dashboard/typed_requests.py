@@ -1,4 +1,4 @@
-"""Requests as our middleware hands them on, for the type checker."""
+"""Requests with the attributes that the middleware adds, for the type checker."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def posted_text(request: HttpRequest, name: str) -> str:
 
 
 class OpenRequest(HttpRequest):
-    """From anybody: a page that a referee without an account may read."""
+    """A request from anybody: visitors without an account may read such a page."""
 
     htmx: HtmxDetails
 
 
 class Request(OpenRequest):
-    """From somebody who has logged in; LoginRequiredMiddleware saw to it."""
+    """A request from somebody who has logged in, which LoginRequiredMiddleware ensures."""
 
     user: User

@@ -23,7 +23,7 @@ WHY = "TARE_UPLOAD_REFUSED_BECAUSE"
 
 
 class Quota(FileUploadHandler):
-    """Passes a file on as long as it is not too large; the rest of it touches no disk."""
+    """An upload handler that passes a file on until it is too large; the rest is dropped."""
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
         if start + len(raw_data) > LIMITS.archive_bytes:
@@ -38,12 +38,12 @@ class Quota(FileUploadHandler):
 
 
 def was_too_large(request: HttpRequest) -> bool:
-    """Whether a file of this request was refused for its size."""
+    """Return whether a file of this request was refused for its size."""
     return REFUSED in request.META
 
 
 class InStore(TemporaryUploadedFile):
-    """An uploaded file on the image store's own file system. It goes when the request ends."""
+    """An uploaded file on the image store's own file system; it is deleted after the request."""
 
     def __init__(self, name: str, content_type: str | None) -> None:
         file = tempfile.NamedTemporaryFile(dir=store.incoming().parent, prefix="upload-")  # noqa: SIM115
@@ -51,7 +51,7 @@ class InStore(TemporaryUploadedFile):
 
 
 class ImageUpload(FileUploadHandler):
-    """Writes a file as it comes, in constant memory; what cannot be kept is refused in words."""
+    """An upload handler that writes a file as it comes, in constant memory, or refuses it."""
 
     chunk_size = 1 << 20
     file: InStore  # by this name Django closes it, whatever happens
@@ -75,7 +75,7 @@ class ImageUpload(FileUploadHandler):
         return self.file
 
     def _refuse(self, why: str) -> None:
-        """Throw away what came, and what is still to come."""
+        """Drop what has come, and what is still to come."""
         self.file.close()
         if self.request is not None:
             self.request.META[WHY] = why
@@ -83,7 +83,7 @@ class ImageUpload(FileUploadHandler):
 
 
 def image_refusal(request: HttpRequest) -> str:
-    """Why an uploaded image was not kept; empty if it was."""
+    """Return why an uploaded image was not stored; "" if it was."""
     return str(request.META.get(WHY, ""))
 
 
@@ -96,7 +96,7 @@ def too_large() -> str:
 
 
 def no_room_for(size: int) -> str:
-    """Why the store cannot take a request of `size` bytes; empty if it can."""
+    """Return why the store cannot take a request of `size` bytes; "" if it can."""
     if size > settings.IMAGE_UPLOAD_BYTES + FORM_BYTES:
         return too_large()
     free = store.free_bytes()

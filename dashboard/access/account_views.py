@@ -1,4 +1,4 @@
-"""What people change about themselves: their password."""
+"""The page on which people change their own password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from experiments.models import User
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
 def password(request: Request) -> HttpResponse:
-    """Change one's own password. This session goes on, all others of the person end."""
+    """Change one's own password; all other sessions of the person end."""
     person = User.objects.get(pk=request.user.pk)
     form = PasswordForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():

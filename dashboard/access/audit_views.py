@@ -17,7 +17,7 @@ from experiments.models import AuditEntry
 
 
 class AuditFilter(Filter):
-    """`object` and `on`, a cluster, are keys: pages of objects link here with them."""
+    """The filter of the audit log; pages of objects link here with the keys `object` and `on`."""
 
     q = forms.CharField(label="Name, change or reason", max_length=300)
     kind = forms.ChoiceField(choices=[("", "any"), *sorted(KINDS.items())])

@@ -1,4 +1,4 @@
-"""The audit log in words: what was changed, from what to what, and where its object is."""
+"""Audit entries as readable field changes, and the pages of the objects that they are about."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class FieldChange:
-    """One field. Of a secret no value is known: only that there is one now."""
+    """One changed field; of a secret no value is known, only that there is one now."""
 
     field: str
     old: str
@@ -39,7 +39,7 @@ FIELDS = {"setup_lines": "set-up lines", "visibility": "readers"}
 
 
 def describe_changes(entry: AuditEntry) -> list[FieldChange]:
-    """Return what an entry says, the name first."""
+    """Return the changed fields of an entry, the name first."""
     field_changes = []
     verb = "set" if entry.what == "added" else "changed"
     for name, change in sorted(entry.changes.items(), key=lambda item: (item[0] != "name", item)):

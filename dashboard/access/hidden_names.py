@@ -1,4 +1,4 @@
-"""Answers to visitors whose link hides names: none says who it was, or in which directory."""
+"""Middleware that hides people's names and directories from visitors with an anonymous link."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "i
 
 
 def hide_names(get_response: Answer) -> Answer:
-    """Hide names and directories in all that a visitor with such a link is sent.
+    """Hide names and directories in every answer to a visitor with such a link.
 
-    What is no text is not sent: nobody can say what stands in it.
+    Answers that are not text are not sent: names in them could not be found.
     """
 
     def answered(request: HttpRequest) -> HttpResponseBase:

@@ -1,4 +1,4 @@
-"""Links for people without an account: opened, made, withdrawn."""
+"""Links for people without an account: to create, open and withdraw them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LinkForm(Styled, forms.Form):
 @login_not_required
 @require_GET
 def open_link(request: OpenRequest, token: str) -> HttpResponse:
-    """Let a browser read what the link opens, and lead there: the token stays in no address.
+    """Let a browser read what the link opens, and redirect there without the token.
 
     A wrong token, one that was withdrawn and one that has ended look alike.
     """
@@ -59,7 +59,7 @@ def open_link(request: OpenRequest, token: str) -> HttpResponse:
 
 @require_POST
 def make(request: Request, kind: str, pk: int) -> HttpResponse:
-    """Make one more link; what it opens is for everybody with a link from now on."""
+    """Create another link; everybody with a link can read the row from now on."""
     row = _shared(request, kind, pk)
     form = LinkForm(request.POST)
     if not form.is_valid():

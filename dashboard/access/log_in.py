@@ -1,4 +1,4 @@
-"""Logging in: from which address somebody comes, and how often an address may be wrong.
+"""Logging in: the address of a visitor, and limits on wrong passwords from one address.
 
 django-axes counts wrong passwords, and closes a name to an address after ten. Beside that an
 address that is wrong for many names has to wait between two tries: a little, so that others behind
@@ -89,7 +89,7 @@ def seconds_to_wait(request: HttpRequest, now: datetime | None = None) -> int:
 
 
 class Careful(AuthenticationForm):
-    """Asks for nobody's password while the address has to wait, and for no name that cannot be."""
+    """A log-in form that checks no password while the visitor's address has to wait."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -106,12 +106,12 @@ class Careful(AuthenticationForm):
 
 
 class LoginForm(Styled, Careful):
-    """Django's own, in our dress."""
+    """Django's own form, in the style of these pages."""
 
 
 class AdminLoginForm(Careful, AdminAuthenticationForm):
-    """Of the administration pages."""
+    """The log-in form of the administration pages."""
 
 
 class PasswordForm(Styled, PasswordChangeForm):
-    """One's own password: the old one, and the new one twice."""
+    """The form of one's own password: the old one, and the new one twice."""

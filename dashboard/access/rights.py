@@ -1,4 +1,4 @@
-"""Permissions at the door of the pages: each refusal says why, and which role is needed."""
+"""Permission checks for views: each refusal says why, and which role is needed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ View = Callable[..., HttpResponseBase]
 
 
 def require(why_not: str) -> None:
-    """Refuse, in the words that `experiments.access.permissions` has for it; "" lets pass."""
+    """Raise PermissionDenied with the given reason; "" lets the request pass."""
     if why_not:
         raise PermissionDenied(why_not)
 
 
 def for_makers_of(model: type[Model]) -> Callable[[View], View]:
-    """Let a view be seen by those alone whose role makes such rows."""
+    """Return a decorator that admits only readers whose role may create such rows."""
 
     def decorated(view: View) -> View:
         @wraps(view)
@@ -41,9 +41,9 @@ def for_makers_of(model: type[Model]) -> Callable[[View], View]:
 
 
 def by_link(view: View) -> View:
-    """Let a referee without an account read what a link has opened to them.
+    """Let visitors without an account read what a link has opened to them.
 
-    To somebody who is not logged in, what is private and what does not exist look alike.
+    For a visitor who is not logged in, a private row and a missing one look alike.
     """
 
     @wraps(view)

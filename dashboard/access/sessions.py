@@ -1,4 +1,4 @@
-"""How long somebody stays logged in: until nothing was done for a while, and never for ever."""
+"""The lifetime of sessions: they end after a while without activity, and at a fixed age."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def note_log_in(request: HttpRequest, **kwargs: Any) -> None:
 
 
 def end_old_sessions(get_response: Answer) -> Answer:
-    """Log out whoever did nothing for too long, or logged in too long ago.
+    """Log out sessions that were idle for too long, or are too old.
 
-    A page that asks for itself again is not somebody who does something: requests of htmx that only
-    read prolong nothing.
+    A page that reloads itself is no activity: requests of htmx that only read prolong nothing.
     """
 
     def checked(request: HttpRequest) -> HttpResponseBase:

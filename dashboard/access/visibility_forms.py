@@ -1,4 +1,4 @@
-"""The form that says who may read a row, and nothing else."""
+"""The form that decides who may read a row."""
 
 from __future__ import annotations
 

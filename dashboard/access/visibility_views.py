@@ -1,4 +1,4 @@
-"""Who may read what somebody made: one page for everything that can be shared."""
+"""The page that decides who may read a row, for everything that can be shared."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ KINDS: dict[str, Any] = {
 
 @require_http_methods(["GET", "POST"])
 def readers(request: Request, kind: str, pk: int) -> HttpResponse:
-    """Decide who may read it; of an experiment also after its launch, by a referee's link.
+    """Show and save who may read a row; experiments can be shared after their launch, too.
 
-    "Everybody with the link" leads back here, where the link stands.
+    After "everybody with the link" was chosen, this page shows the link.
     """
     if kind not in KINDS:
         raise Http404
@@ -74,7 +74,7 @@ def _save(request: Request, form: Any) -> None:
 
 
 def _home(kind: str, row: Any) -> str:
-    """Where the row is looked at."""
+    """Return the address of the page that shows the row."""
     if kind in ("cluster", "image", "experiment", "table", "workload"):
         return reverse(kind, args=[row.pk])
     return f"{reverse('catalogue')}?tab={kind}s"

@@ -1,4 +1,4 @@
-"""People without an account, who have opened links: their sessions hold which."""
+"""Visitors without an account: their sessions hold the links that they have opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 20
 
 
 class Visitor(AnonymousUser):
-    """Somebody with links. What these open is looked up at every request."""
+    """A visitor with links; what these open is read again at every request."""
 
     def __init__(self, links: list[int]) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Visitor(AnonymousUser):
 
 
 def remember(request: HttpRequest, link: ShareLink) -> None:
-    """Let this browser read what the link opens, as long as it does."""
+    """Let this browser read what the link opens, as long as the link lasts."""
     others = [key for key in request.session.get(OPENED, []) if key != link.pk]
     request.session[OPENED] = [*others, link.pk][-MOST:]
 

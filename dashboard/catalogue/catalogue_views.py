@@ -26,7 +26,7 @@ NOT_LISTED = ("packages", "facts", "recipe")
 
 @require_GET
 def catalogue(request: Request) -> HttpResponse:
-    """One part of the catalogue; its fragment is what is on its way there."""
+    """Show one tab of the catalogue; its fragment shows the image imports in progress."""
     tab = request.GET.get("tab", TABS[0])
     context: dict[str, Any] = {"tab": tab if tab in TABS else TABS[0]}
     context["preparing"] = Cluster.objects.visible_to(request.user).exclude(preparing="")

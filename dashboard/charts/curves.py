@@ -1,4 +1,4 @@
-"""How a number went on inside the runs: losses step by step, accuracies against seconds."""
+"""Plots of numbers inside runs: losses step by step, accuracies against seconds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def loss_curves(
     marks: Marks,
     log: bool = True,
 ) -> Figure:
-    """A thin line a run, and each environment's median as a thick one; `log`: if the axis can.
+    """Draw a thin line for each run and a thick one for each environment's median.
 
     The unit's prefix is that of most steps, as on the run's own page: a slow first one is rare.
     """
@@ -88,7 +88,7 @@ def _scaled(curves: Sequence[Curve], factor: float) -> list[Curve]:
 def accuracy_curves(
     curves: Sequence[Curve], *, metric: str, marks: Marks, target: float | None = None
 ) -> Figure:
-    """The accuracy (%) at each evaluation against the seconds of training until then.
+    """Draw the accuracy (%) at each evaluation against the seconds of training until then.
 
     A thin line joins the evaluations of a run. `target`, a share, is a line across.
     """
@@ -144,7 +144,7 @@ def accuracy_curves(
 def _runs(
     curves: Sequence[Curve], marks: Marks, *, mode: str, showlegend: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """One trace an environment: a null lifts the pen between two runs."""
+    """Yield one trace for each environment; a null separates two runs."""
     for name in sorted({curve.environment for curve in curves}, key=lambda name: marks[name]):
         mine = [curve for curve in curves if curve.environment == name]
         yield {

@@ -1,4 +1,4 @@
-"""Every choice of margin answered at once: the p of equivalence against the margin."""
+"""The plot of p of equivalence against every choice of margin."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
 def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
-    """One line per environment, from 1 towards 0 as the margin grows.
+    """Draw one line for each environment, from 1 towards 0 as the margin grows.
 
-    It crosses the level (5 %, unless several looks were planned) at the smallest margin that the
-    data prove, where its symbol is.
+    The line crosses the level (5 %, unless interim analyses were planned) at the smallest margin
+    that the data prove; its symbol is there.
     """
     level = next((pair.alpha for pair in pairs), ALPHA)
     drawn = [pair for pair in pairs if pair.smallest_margin is not None]
@@ -96,7 +96,7 @@ def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure
 
 
 def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict[str, Any]]:
-    """The curve, and the symbol where it crosses the level."""
+    """Yield the curve, and the symbol where it crosses the level."""
     index = marks[pair.environment]
     proves = f"smallest provable margin {numbers.provable(pair.smallest_margin, decimals=2)}"
     shared = {
@@ -136,7 +136,7 @@ def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict
 
 
 def _digits(value: float) -> float:
-    """What can be seen of a value: the rest would only make the page heavy."""
+    """Return a value without digits that cannot be seen: they would only make the page larger."""
     return float(f"{value:.5g}")
 
 

@@ -1,4 +1,4 @@
-"""The headline of a comparison: each ratio with its intervals, the margin and the verdict."""
+"""The forest plot of a comparison: each ratio with its intervals, the margin and the verdict."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Row:
-    """A pair under the heading of its group, such as "cnn · 1x2"."""
+    """A pair with the heading of its group, such as "cnn · 1x2"."""
 
     group: str
     pair: Pair
 
 
 def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
-    """Ratios to the baseline on a log axis, in the order given; neighbours share a heading.
+    """Draw ratios to the baseline on a log axis, in the order of rows, with group headings.
 
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.
-    Where several looks were planned, the wider intervals of their level.
+    Where interim analyses were planned, intervals are wider: those of their level.
     A hollow symbol has no interval.
     """
     places, headings, end = _places(rows)
@@ -127,7 +127,7 @@ def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
 
 
 def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]], int]:
-    """The middle of each row, of each heading, and the end of all, in pixels from the top."""
+    """Return the middle of each row and heading, and the total height, in pixels from the top."""
     places: list[int] = []
     headings: list[tuple[int, str]] = []
     end = 0
@@ -142,14 +142,14 @@ def _places(rows: Sequence[Row]) -> tuple[list[int], list[tuple[int, str]], int]
 
 
 def _heading(group: str) -> str:
-    """The group's name in bold, on two lines where it is long."""
+    """Return the group's name in bold, on two lines where it is long."""
     first, *rest = wrap(group, HEADING) or [""]
     second = f"<br>{label(' '.join(rest), longest=HEADING)}" if rest else ""
     return f"<b>{label(first)}{second}</b>"
 
 
 def _cut(y: int, pair: Pair, low: float, high: float) -> Iterator[dict[str, Any]]:
-    """An arrow at the side where an interval goes on beyond the plot."""
+    """Yield an arrow at the side where an interval continues beyond the plot."""
     start, end = pair.ci_difference or (low, high)
     for is_cut, x, side, text in ((start < low, 0, "right", "◂"), (end > high, 1, "left", "▸")):
         if is_cut:
@@ -167,7 +167,7 @@ def _stamp_lines(pair: Pair) -> list[str]:
 
 
 def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Iterator[dict[str, Any]]:
-    """For each environment its thin lines, its thick lines, its symbols."""
+    """Yield the thin lines, the thick lines and the symbols of each environment."""
     for index in sorted({marks[pair.environment] for pair in pairs}):
         mine = [
             (y, pair)
@@ -205,7 +205,7 @@ def _traces(places: Sequence[int], pairs: Sequence[Pair], marks: Marks) -> Itera
 
 
 def _segments(intervals: Sequence[tuple[int, Interval | None]]) -> dict[str, list[float | None]]:
-    """Many lines in one trace: a null lifts the pen."""
+    """Return many lines as one trace; a null separates two of them."""
     known = [(y, interval) for y, interval in intervals if interval is not None]
     return {
         "x": [x for _, (low, high) in known for x in (low, high, None)],
@@ -227,7 +227,7 @@ def _hover(pair: Pair) -> str:
 
 
 def _words(y: int, pair: Pair) -> Iterator[dict[str, Any]]:
-    """The numbers and the verdict beside a row."""
+    """Yield the numbers and the verdict beside a row."""
     mono = {"family": MONOSPACE, "size": 12}
     yield _beside(numbers.ratio(pair.ratio, pair.ci_difference), "ratio", y, font=mono)
     yield _beside(pair.size, "data", y, name="muted")
@@ -239,7 +239,7 @@ def _words(y: int, pair: Pair) -> Iterator[dict[str, Any]]:
 
 
 def _beside(text: str, column: str, y: int | None = None, **options: Any) -> dict[str, Any]:
-    """Text in a column to the right of the plot; without a row it is the column's heading."""
+    """Return a note in a column right of the plot; without a row it is the column's heading."""
     place = {"y": y} if y is not None else {"yref": "paper", "y": 1, "yanchor": "bottom"}
     return note(
         text,
@@ -254,18 +254,18 @@ def _beside(text: str, column: str, y: int | None = None, **options: Any) -> dic
 
 
 def _headings(pairs: Sequence[Pair]) -> dict[str, str]:
-    """What stands above each column of text."""
+    """Return the headings of the columns of text."""
     return {name: name for name in COLUMNS} | {"ratio": f"ratio [{_level(pairs, 1)} CI]"}
 
 
 def _level(pairs: Sequence[Pair], sides: int) -> str:
-    """Of the interval that decides about a difference (1), or about equivalence (2)."""
+    """Return the level of the interval for difference (1) or for equivalence (2)."""
     alpha = next((pair.alpha for pair in pairs), ALPHA)
     return numbers.level(1 - sides * alpha)
 
 
 def _title(pairs: Sequence[Pair]) -> str:
-    """The axis in words; the sides are named where all rows agree about them."""
+    """Return the title of the axis; it names the sides where all rows have one direction."""
     title = f"{_ratio_to(pairs)} (log scale)"
     directions = {pair.better for pair in pairs}
     if len(directions) != 1 or None in directions:
@@ -280,7 +280,7 @@ def _ratio_to(pairs: Sequence[Pair]) -> str:
 
 
 def _range(pairs: Sequence[Pair], margin: float) -> Interval:
-    """From the smallest to the largest ratio: all points, the margin, intervals within reason."""
+    """Return the range of the axis: all points, the margin, and intervals up to a limit."""
     points = [pair.ratio for pair in pairs if pair.ratio is not None]
     ends = [min(max(end, 1 / WIDEST), WIDEST) for pair in pairs for end in pair.ci_difference or ()]
     values = [1 / (1 + margin), 1 + margin, *points, *ends]
@@ -290,7 +290,7 @@ def _range(pairs: Sequence[Pair], margin: float) -> Interval:
 
 
 def _ticks(low: float, high: float) -> dict[str, Any]:
-    """Round ratios, at most about eight: plotly's own log ticks are made for decades."""
+    """Return at most about eight round ratios: plotly's own log ticks are made for decades."""
     step = next((step for step in STEPS if (high - low) / step <= 8), None)
     if step is None or low < step:
         values = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]

@@ -1,4 +1,4 @@
-"""What a run logged every few steps."""
+"""The plot of values that a run logged every few steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def interval_trace(
     metric: str = "step time",
     mark: int = 0,
 ) -> Figure:
-    """One point for every step in `steps`: the value there, or the mean since the step before.
+    """Draw one point for every step in `steps`: its value, or the mean since the step before.
 
     `mark` is the index of the run's environment, whose colour the line takes.
     """

@@ -1,4 +1,4 @@
-"""The phases of a run: their order, and the colour that each keeps on every page and plot."""
+"""The phases of a run: their order, and their colours on every page and plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every run a point: by environment, and in the order in which they ran."""
+"""Plots with a point for every run: by environment, and in the order in which they ran."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NODE_FILLS = ("", "-open", "-dot", "-open-dot")
 
 
 def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
-    """Values by environment; within one row the blocks lie from top to bottom in their order.
+    """Draw values by environment; within one row the blocks lie from top to bottom in their order.
 
-    So the runs of one block stand at the same height in each row. The tick is the median.
+    The runs of one block are at the same height in each row. The tick is the median.
     """
     factor, unit = numbers.si([sample.value for sample in samples], unit)
     names = sorted({sample.environment for sample in samples}, key=lambda name: marks[name])
@@ -80,9 +80,9 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
 
 
 def run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
-    """Value against start: drift and confounding at a glance. Runs without a start are left out.
+    """Draw values against their start, to show drift; runs without a start are left out.
 
-    Points are never joined. Where several nodes ran, the filling of the symbol tells which.
+    Points are never joined. Where several nodes ran, the filling of the symbol shows the node.
     """
     timed = [(sample, sample.started) for sample in samples if sample.started is not None]
     first = min((started for _, started in timed), default=0.0)
@@ -129,7 +129,7 @@ def run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks
 def _points(
     samples: Sequence[Sample], marks: Marks, unit: str, values: Sequence[float]
 ) -> dict[str, Any]:
-    """The runs of one environment as symbols; the caller places them."""
+    """Return the runs of one environment as symbols; the caller places them."""
     index = marks[samples[0].environment]
     return {
         "type": "scatter",
@@ -152,7 +152,7 @@ def _points(
 
 
 def _block(sample: Sample) -> str:
-    """A run of a published table may have none; then it is a block of its own."""
+    """Return a run's block; a run of a published table without one is a block of its own."""
     return sample.block or sample.run
 
 
@@ -165,7 +165,7 @@ def _where(sample: Sample) -> str:
 
 
 def _node_in_legend(node: str, index: int) -> dict[str, Any]:
-    """An empty trace that explains a filling."""
+    """Return an empty trace that explains a filling in the legend."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -183,7 +183,7 @@ def _node_in_legend(node: str, index: int) -> dict[str, Any]:
 
 
 def _block_order(samples: Sequence[Sample]) -> dict[str, int]:
-    """Blocks by their first start, else by name."""
+    """Return the blocks by their first start, else by name."""
     starts: dict[str, tuple[float, str]] = {}
     for sample in samples:
         block = _block(sample)

@@ -1,4 +1,4 @@
-"""What more GPUs bring: the value itself beside the ideal, and the efficiency with its interval."""
+"""Plots of scaling: the value beside the ideal, and the efficiency with its interval."""
 
 from __future__ import annotations
 

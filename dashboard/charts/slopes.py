@@ -1,4 +1,4 @@
-"""Each block a line from the baseline to the environment: a common slope is an effect."""
+"""The slope plot: each block is a line from the baseline to the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PANEL = 2.0
 
 
 def slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
-    """A panel per environment, all on one scale; blocks in which either side is missing are out.
+    """Draw a panel for each environment, all on one scale; incomplete blocks are left out.
 
     Several runs of an environment in one block are its geometric mean, as in the comparison.
     """

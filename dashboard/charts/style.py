@@ -1,4 +1,4 @@
-"""What all figures share: symbols and colours of environments, an empty layout, safe labels."""
+"""Shared parts of all figures: symbols and colours of environments, layout, safe labels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TICKS = (
 
 
 def meta(index: int) -> dict[str, Any]:
-    """By which the page finds the traces of one environment, to colour them for its theme."""
+    """Return the data by which the page finds an environment's traces, to colour them."""
     return {"environment": index} | ({"role": "baseline"} if index == 0 else {})
 
 
@@ -70,7 +70,7 @@ def dash(index: int) -> str:
 
 
 def label(text: str, *, longest: int = 40) -> str:
-    """A name as text, not as plotly's pseudo-HTML; cut where it would push the plot aside."""
+    """Return a name as text without plotly's pseudo-HTML, cut where it would be too long."""
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     return html.escape(short, quote=False)
 
@@ -92,7 +92,7 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
 
 
 def log_range(low: float, high: float) -> dict[str, Any]:
-    """A log axis that holds both, with at least three round numbers where there is room."""
+    """Return a log axis that holds both ends, with at least three round numbers if possible."""
     low, high = low / 1.12, high * 1.12
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in TICKS:
@@ -108,7 +108,7 @@ def log_range(low: float, high: float) -> dict[str, Any]:
 
 
 def close_log_range(low: float, high: float) -> dict[str, Any]:
-    """A log axis for values that may lie close together: little room, and ticks as on a linear one.
+    """Return a log axis for values close together, with ticks as on a linear one.
 
     Where they span more than a factor of 3 it is that of `log_range`.
     """
@@ -128,7 +128,7 @@ def close_log_range(low: float, high: float) -> dict[str, Any]:
 
 
 def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[str, Any]:
-    """A transparent ground; the width is the page's."""
+    """Return a layout with a transparent background; the width is the page's."""
     return {
         "height": height,
         "margin": {"t": 36, "r": 16, "b": 56, "l": 16, **margin},
@@ -154,18 +154,18 @@ def layout(*, height: int, margin: Mapping[str, int], **options: Any) -> dict[st
 
 
 def legend_room(names: int) -> int:
-    """Pixels that a plot grows by, so that a legend of many names leaves it some on a phone."""
+    """Return the pixels that a plot grows by for its legend, so that phones can show both."""
     return 16 * max(names - 3, 0)
 
 
 def note(text: str, **options: Any) -> dict[str, Any]:
-    """An annotation without an arrow; named "muted" it takes the page's quiet colour."""
+    """Return an annotation without an arrow; one named "muted" has the page's muted colour."""
     quiet = {"font": {"color": MUTED, "size": 12}} if options.get("name") == "muted" else {}
     return {"text": text, "showarrow": False, **quiet, **options}
 
 
 def band(**place: Any) -> dict[str, Any]:
-    """A shaded region behind the data."""
+    """Return a shaded region behind the data."""
     return {
         "type": "rect",
         "name": "band",

@@ -1,4 +1,4 @@
-"""Clusters: whether they are reachable, what they have, and what of ours runs there."""
+"""Pages on clusters: whether they are reachable, what they have, and which jobs run there."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clusters(request: Request) -> HttpResponse:
 
 @require_GET
 def cluster(request: Request, pk: int) -> HttpResponse:
-    """One cluster; jobs of experiments that the reader may not see are only counted."""
+    """Show one cluster; jobs of experiments that the reader may not see are only counted."""
     clusters = Cluster.objects.visible_to(request.user)
     row = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
     visible = Experiment.objects.visible_to(request.user)
@@ -82,7 +82,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def check(request: Request, pk: int) -> HttpResponse:
-    """Ask for a check. A worker makes it; the page shows it when it is there."""
+    """Request a check; a worker does it, and the page shows the result when it is there."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     require(preflights.why_not_check(row, request.user))
     enqueue_visit(preflights.ask_for_check(row, request.user))
@@ -91,7 +91,7 @@ def check(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def take_limits(request: Request, pk: int) -> HttpResponse:
-    """Take over the limits that the last check suggests."""
+    """Save the limits that the last check suggests."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     require(why_not_change(request.user, row))
     if limits := preflights.take_suggested_limits(row, request.user):
@@ -102,7 +102,7 @@ def take_limits(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def try_pause(request: Request, pk: int) -> HttpResponse:
-    """Have the next visit try what a site has not taken, without waiting any longer."""
+    """Have the next visit try again what a site refused, without waiting any longer."""
     seen = Pause.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
     row = seen.select_related("cluster").filter(pk=pk).first()
     if row is None:  # it has ended meanwhile
@@ -125,7 +125,7 @@ def _back_from_pause(request: Request, row: Pause | None) -> HttpResponse:
 
 @require_POST
 def test_connection(request: Request, pk: int) -> HttpResponse:
-    """Ask for a log-in over every jump host, and nothing else."""
+    """Request a log-in over every jump host, and nothing else."""
     row = get_object_or_404(
         Cluster.objects.visible_to(request.user).exclude(credential=None), pk=pk, transport="ssh"
     )
@@ -137,7 +137,7 @@ def test_connection(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def fetch_host_key(request: Request, pk: int) -> HttpResponse:
-    """Ask for the key that the host shows, for a person to compare."""
+    """Request the key that the host shows, for a person to compare."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
     require(why_not_change(request.user, row))
     enqueue_visit(preflights.ask_for_host_key(row, request.user))
@@ -146,7 +146,7 @@ def fetch_host_key(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def pin_host_key(request: Request, pk: int) -> HttpResponse:
-    """Trust a key that was shown by its fingerprint, and compared."""
+    """Trust a host key that a person has compared by its fingerprint."""
     seen = HostKey.objects.filter(cluster__in=Cluster.objects.visible_to(request.user))
     row = get_object_or_404(seen.select_related("cluster"), pk=pk)
     require(why_not_write_setup_lines(request.user, row.cluster))

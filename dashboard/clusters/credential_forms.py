@@ -1,4 +1,4 @@
-"""Forms for keys. Secrets are write-only: no input ever shows one, not even after an error."""
+"""Forms for keys. Secrets are write-only: no input ever shows one, even after an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BYTES = 64 * 1024  # of a key file; real ones have some hundred
 
 
 class WriteOnly(forms.Textarea):
-    """An input that shows nothing: neither what is stored nor what was typed before an error."""
+    """An input that shows neither what is stored nor what was typed before an error."""
 
     def format_value(self, value: Any) -> str:
         return ""
@@ -52,7 +52,7 @@ def text_of(upload: UploadedFile[Any] | None, what: str) -> str:
 
 
 class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """What is known of a credential besides its key."""
+    """The form of a credential's name, account and limits: all but its key."""
 
     class Meta:
         model = Credential
@@ -85,7 +85,7 @@ class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
 
 class ImportForm(CredentialForm):
-    """A key that somebody has already."""
+    """The form that imports an existing key."""
 
     key_file = forms.FileField(
         label="Private key, as a file", required=False, help_text="Such as id_ed25519."
@@ -132,7 +132,7 @@ class ImportForm(CredentialForm):
 
 
 class CertificateForm(Styled, forms.Form):
-    """A certificate that somebody's authority has made of the public half."""
+    """The form of a certificate that an authority has made of the public key."""
 
     certificate_file = forms.FileField(
         label="Certificate, as a file", required=False, help_text="Its name ends in -cert.pub."
@@ -144,13 +144,13 @@ class CertificateForm(Styled, forms.Form):
     )
 
     def text(self) -> str:
-        """What was handed in. ValidationError if that is no text."""
+        """Return the text that was sent; ValidationError if it is not text."""
         upload = self.cleaned_data.get("certificate_file")
         return text_of(upload, "a certificate") or str(self.cleaned_data.get("certificate") or "")
 
 
 class ShareForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """Who may send jobs with it, besides its owner."""
+    """The form that decides who may use a credential, besides its owner."""
 
     class Meta:
         model = Credential

@@ -1,4 +1,4 @@
-"""Credentials: made here or handed in, shared, tried, rotated and taken away. Never shown."""
+"""Pages on credentials: generate, import, share, test, rotate and delete them. Never shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENTRIES = 20  # of its history
 
 @require_GET
 def credentials(request: Request) -> HttpResponse:
-    """Those that the reader may use."""
+    """List the credentials that the reader may use."""
     _only_for_makers(request)
     filters = WordFilter(request)
     by_name_or_account = Q(name__icontains=filters.words) | Q(user_name__icontains=filters.words)
@@ -51,7 +51,7 @@ def credentials(request: Request) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """A pair that is made here: the private half never travels."""
+    """Generate a key pair here: the private key never travels."""
     _only_for_makers(request)
     form = CredentialForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -64,7 +64,7 @@ def new(request: Request) -> HttpResponse:
 @sensitive_post_parameters("private_key", "passphrase")
 @require_http_methods(["GET", "POST"])
 def hand_in(request: Request) -> HttpResponse:
-    """A key that somebody has already."""
+    """Import an existing key."""
     _only_for_makers(request)
     form = ImportForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid() and form.pair:
@@ -76,13 +76,13 @@ def hand_in(request: Request) -> HttpResponse:
 
 @require_GET
 def credential(request: Request, pk: int) -> HttpResponse:
-    """One credential: what may be known of it."""
+    """Show one credential, without its secrets."""
     return _page(request, _readable(request, pk))
 
 
 @require_http_methods(["GET", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
-    """Its name and account. A key is not edited: it is rotated."""
+    """Change a credential's name and account; its key can only be rotated."""
     row = _changeable(request, pk)
     before = audit.state(row)
     form = CredentialForm(request.POST or None, instance=row)
@@ -95,7 +95,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 
 @require_GET
 def gate_script(request: Request) -> HttpResponse:
-    """The script of the forced command: no secret, and the same for every key."""
+    """Send the script of the forced command: no secret, and the same for every key."""
     answer = HttpResponse(
         authorized_keys.gate_script(), content_type="text/x-python; charset=utf-8"
     )
@@ -116,7 +116,7 @@ def share(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def certificate(request: Request, pk: int) -> HttpResponse:
-    """Add or renew a certificate: it must belong to the key, or to the one that is to follow."""
+    """Add or renew a certificate: it must belong to the key, or to the next one."""
     row = _changeable(request, pk)
     form = CertificateForm(request.POST, request.FILES)
     form.is_valid()  # nothing in it is required
@@ -134,7 +134,7 @@ def certificate(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def test(request: Request, pk: int) -> HttpResponse:
-    """Log in, on every cluster that uses it, with its key or with the one that is to follow."""
+    """Log in on every cluster that uses the credential, with its key or with the next one."""
     row = _readable(request, pk)
     new_key = "new" in request.POST
     if new_key:

@@ -1,4 +1,4 @@
-"""Rows as files that a spreadsheet or a script can read, and nothing else can misread."""
+"""Exports of rows as files for spreadsheets and scripts, safe against formulas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CELL = re.compile(r"""(^|[,;\t])(\s*"?\s*)([=+\-@\uff1d\uff0b\uff0d\uff20][^,;\t
 
 
 class Echo:
-    """A file that hands back what is written, so that rows can be streamed."""
+    """A file that returns what is written to it, so that rows can be streamed."""
 
     def write(self, text: str) -> str:
         return text
@@ -39,7 +39,7 @@ def file_name(subject: Experiment | PublishedTable | Comparison, what: str, endi
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would run a cell of this text. Negative numbers are numbers."""
+    """Return whether a spreadsheet would run a cell of this text; negative numbers are numbers."""
     bare = text.strip()
     if HARMLESS.fullmatch(bare):
         return False

@@ -1,4 +1,4 @@
-"""The form that imports logs: what was found in the file decides what else can be chosen."""
+"""The form that imports logs: what the archive contains decides what can be chosen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUFFIXES = (".gz", ".tgz", ".tar", ".zip")
 
 @dataclass(frozen=True)
 class Row:
-    """One workload at one scale."""
+    """One workload at one scale, with its number of runs by environment."""
 
     workload: str
     scale: str
@@ -44,7 +44,7 @@ class Row:
 
 
 class ImportForm(Styled, forms.Form):
-    """An archive, and how to read it; `found` is None until one could be read."""
+    """The form of an archive and of how to read it; `logs` is None until one could be read."""
 
     archive = forms.FileField(
         label="Logs",
@@ -126,7 +126,7 @@ class ImportForm(Styled, forms.Form):
         return cleaned
 
     def forgive_what_is_missing(self) -> None:
-        """Keep only the problems of what has been filled in: the rest is being typed."""
+        """Keep only the problems of fields that are filled in: the rest is being typed."""
         for name in [name for name in self.errors if name != "archive"]:
             del self.errors[name]
 
@@ -136,7 +136,7 @@ class ImportForm(Styled, forms.Form):
 
     @property
     def cells(self) -> list[Row]:
-        """What was found, a row for each workload and scale: counts, for values come later."""
+        """Return a row for each workload and scale of the archive, with counts of runs."""
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for placed_run in self.placed:
             counts[placed_run.workload, placed_run.scale][placed_run.environment] += 1
@@ -157,7 +157,7 @@ class ImportForm(Styled, forms.Form):
 
     @property
     def notes(self) -> list[str]:
-        """What to know before it is stored."""
+        """Return what to know before the import is stored."""
         rows = self.cells
         alone = sum(sum(count > 0 for count in row.runs) < 2 for row in rows)
         few = min((count for row in rows for count in row.runs if count), default=0)
@@ -180,14 +180,14 @@ class ImportForm(Styled, forms.Form):
         return notes
 
     def _file_name(self) -> str:
-        """The file's name without what says how it is packed."""
+        """Return the file's name without the suffixes of archives."""
         name = PurePosixPath(self.cleaned_data["archive"].name).name
         for suffix in SUFFIXES:
             name = name.removesuffix(suffix)
         return name[: LONGEST_NAME - 10]
 
     def store(self, owner: User) -> Experiment:
-        """Raises AlreadyImported and ImportProblem."""
+        """Store the import and return its experiment; raises AlreadyImported and ImportProblem."""
         if self.logs is None or self.place is None:
             raise ImportProblem("There is nothing to import.")
         cleaned = self.cleaned_data

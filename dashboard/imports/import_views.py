@@ -1,4 +1,4 @@
-"""Logs of runs that others have made become an experiment."""
+"""The page that makes an experiment from logs of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of `command`: a program, its files, and its numbers, tried on a pasted log."""
+"""The form of `command`: a program, its files, and its metrics, tried on a pasted log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ManyFiles(forms.FileInput):
 
 
 class FilesField(forms.FileField):
-    """Files, by name; what cannot travel is refused by its name."""
+    """Uploaded files by name; ValidationError names a file that cannot be sent."""
 
     def clean(self, data: Any, initial: Any = None) -> dict[str, bytes]:
         return {str(file.name): _content(file) for file in data or () if file}
@@ -67,7 +67,7 @@ def _content(file: UploadedFile[Any]) -> bytes:
 
 
 class MetricForm(Styled, forms.Form):
-    """One metric, as a row."""
+    """One metric, as a row of the form."""
 
     name = forms.CharField(required=False)
     unit = forms.CharField(required=False)
@@ -91,7 +91,7 @@ class MetricForm(Styled, forms.Form):
 
     @property
     def row(self) -> dict[str, str] | None:
-        """The metric; None where the row was left empty."""
+        """Return the metric; None where the row was left empty."""
         return _row(self.cleaned_data)
 
     def clean(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _row(typed: Mapping[str, Any]) -> dict[str, str] | None:
 
 @dataclass(frozen=True)
 class Sending:
-    """A file that goes with every job."""
+    """A file that is sent with every job."""
 
     name: str
     size: int
@@ -130,7 +130,7 @@ class Sending:
 
 
 class CommandForm(WorkloadForm):
-    """The program, what is sent with it, and the numbers it leaves."""
+    """The form of the user's own program, its files and its metrics."""
 
     body = "planning/command_fields.html"
 
@@ -165,7 +165,7 @@ class CommandForm(WorkloadForm):
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
-        """As it was sent; or, while somebody is still typing, with what was typed and no words."""
+        """Return the form with what was sent; while somebody is typing, without error messages."""
         if request.POST.get("action") not in STILL_TYPING:
             return super().begin(request, row, kind)
         row.parameters = typed(request.POST)
@@ -188,7 +188,7 @@ class CommandForm(WorkloadForm):
         self.fields["argv"].widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
 
     def send(self, new: Mapping[str, bytes]) -> None:
-        """Keep new files, so that nobody has to choose them again. Raises ValidationError."""
+        """Store new files, so that nobody has to choose them again; raises ValidationError."""
         sending = {one.name: one for one in self.sending}
         sizes = {name: one.size for name, one in sending.items()}
         sizes |= {name: len(content) for name, content in new.items()}
@@ -225,7 +225,7 @@ class CommandForm(WorkloadForm):
 
     @property
     def problems(self) -> list[Problem]:
-        """Those of the fields, then those of each metric's row."""
+        """Return the problems of the fields, then those of each metric's row."""
         rows = enumerate(self.metrics, start=1) if self.is_bound else ()
         return super().problems + [
             replace(problem, label=f"Metric {number}{problem.label and f', {problem.label}'}")
@@ -249,7 +249,7 @@ class CommandForm(WorkloadForm):
 
 
 def typed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters as far as they have been typed, right or wrong."""
+    """Return the parameters as far as they have been typed, valid or not."""
     total = data.get("metric-TOTAL_FORMS", "0")
     count = min(int(total), MOST_METRICS) if total.isdecimal() and len(total) < 5 else 0
     rows = [
@@ -268,7 +268,7 @@ def typed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _files_sent_before(data: Any) -> list[Sending]:
-    """The files that the form names as sent before, without those that are to go."""
+    """Return the files that the form lists as sent before, without those to be dropped."""
     pairs = [text.partition(" ") for text in data.getlist("kept")[: 2 * MOST_FILES]]
     dropped = set(data.getlist("drop"))
     files = {name: sha256 for sha256, _, name in pairs if name not in dropped}

@@ -1,4 +1,4 @@
-"""From a question to a launched experiment."""
+"""The pages from a question to a launched experiment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 
 
 def _form(request: Request, experiment: Experiment) -> HttpResponse:
-    """Show, preview, save or launch, as the button pressed says; no button is a preview.
+    """Show, preview, save or launch a draft, by the pressed button; no button is a preview.
 
     A preview keeps quiet about what is missing, until somebody has tried to save or launch.
     """
@@ -85,7 +85,7 @@ def _page(
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    """Throw a draft or an import away; what was launched in the meantime stays."""
+    """Delete a draft or an import; what was launched in the meantime stays."""
     draft = editable(request, pk)
     if draft.imported_at:
         forget(draft, request.user)
@@ -105,7 +105,7 @@ def launch(request: Request, pk: int) -> HttpResponse:
 
 
 def _launch(request: Request, experiment: Experiment) -> HttpResponse:
-    """Freeze and start; whatever stands against it is said, and the draft stays."""
+    """Freeze and start the experiment; on refusal show the reasons and keep the draft."""
     try:
         lifecycle.launch(experiment, request.user)
     except lifecycle.NotLaunchable as refusal:
@@ -126,7 +126,7 @@ def _draft(request: Request, pk: int) -> Experiment:
 @for_makers_of(Experiment)
 @require_POST
 def clone(request: Request, pk: int) -> HttpResponse:
-    """Make a draft of one's own with the same definition."""
+    """Create a draft of one's own with the same definition."""
     source = readable(request, pk)
     if source.imported_at:
         raise PermissionDenied("Runs that others have made cannot be launched again.")

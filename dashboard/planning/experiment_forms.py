@@ -1,4 +1,4 @@
-"""The form of an experiment: what a cluster cannot run is refused at its field."""
+"""The form of an experiment; what its cluster cannot run is refused at the field."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from runners.workloads.results import Metric
 
 
 class ScalesField(forms.CharField):
-    """Scales as text, `1x1, 1x2`, and as the list that the model keeps."""
+    """Scales as text, `1x1, 1x2`, and as the list that the model stores."""
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -70,7 +70,7 @@ Choices = list[tuple[str, Any]]
 
 
 def metric_choices(workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()) -> Choices:
-    """What each kind reports, and what users' own programs among `workloads` do beside that.
+    """Return the metrics of each kind, and those of users' programs among `workloads`.
 
     What the `chosen` ones report comes first, in a group of its own.
     """
@@ -107,7 +107,7 @@ UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
 class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """An experiment's definition. The cluster decides which partitions and environments show."""
+    """The form of an experiment; the cluster decides which partitions and environments show."""
 
     scales = ScalesField(
         help_text="Nodes x GPUs on each node, with commas between: 1x1, 1x2. No GPU: 1x0. Several "
@@ -211,11 +211,11 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
 
     @property
     def red(self) -> CheckReport | None:
-        """The chosen cluster's last check, if something was red in it."""
+        """Return the chosen cluster's last check if anything failed in it."""
         return preflights.last_if_red(self.chosen_cluster) if self.chosen_cluster else None
 
     def _suggest(self) -> None:
-        """Fill in what the cluster makes obvious; what was typed for it already stays."""
+        """Fill in what follows from the cluster; what was typed for it already stays."""
         environments = list(self._choose("environments").queryset)
         bare = [row for row in environments if row.is_bare_metal] or environments
         known = {str(row.pk) for row in environments}
@@ -269,7 +269,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
 
     @cached_property
     def outlooks(self) -> list[Outlook]:
-        """What the repeats asked for can show; nothing while any part of that is amiss."""
+        """Return what the requested repeats can show; nothing while any part of that is invalid."""
         asked = getattr(self, "cleaned_data", {})
         needed = ("cluster", "workloads", "environments", "scales", "repeats", "margin", "design")
         if not all(asked.get(name) for name in needed):
@@ -292,7 +292,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         )
 
     def forgive_what_is_missing(self) -> None:
-        """Keep only the problems of what has been filled in: the rest is being typed."""
+        """Keep only the problems of fields that are filled in: the rest is being typed."""
         for errors in self.errors.values():
             data = errors.as_data()
             errors.data = [error for error in data if error.code != "required"]

@@ -1,4 +1,4 @@
-"""Metrics of a user's program tried on a log that was pasted: what each of them would read."""
+"""Pattern matches: the metrics of a user's program, tried on a pasted log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASTED = "the pasted text"
 
 @dataclass(frozen=True)
 class Line:
-    """A line in which a pattern has matched, cut to what stands around the number."""
+    """A line in which a pattern has matched, cut to the surroundings of the number."""
 
     number: int
     before: str
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class PatternMatches:
-    """One metric: its value in the pasted text, or why it has none."""
+    """The matches of one metric: its value in the pasted text, or why it has none."""
 
     name: str
     unit: str
@@ -54,7 +54,7 @@ class PatternMatches:
 
     @property
     def said(self) -> str:
-        """What the value is of how many matches."""
+        """Return how the value comes from its matches: "the mean of 5"."""
         if self.count < 2:
             return "the only match" if self.count else ""
         taken = {"last": "the last", "mean": "the mean", "series": "the mean, each a step,"}
@@ -67,7 +67,7 @@ class PatternMatches:
 
 
 def try_patterns(parameters: Mapping[str, Any], log: str) -> list[PatternMatches]:
-    """What each row of `parameters["metrics"]` reads in `log`, as if a run had left that."""
+    """Return what each row of `parameters["metrics"]` reads in `log`, as if a run had left it."""
     text = normalize_lines(log[:LONGEST_LOG].encode(errors="replace"))
     return (
         [_try_pattern(row, parameters, text) for row in parameters["metrics"]]
@@ -110,7 +110,7 @@ def _try_pattern(
 
 
 def _lines_of_hits(hits: Iterable[Hit], text: str) -> list[Line]:
-    """The lines of these matches, in order."""
+    """Return the lines of these matches, in order."""
     lines, number, position = [], 1, 0
     for hit in hits:
         number += text.count("\n", position, hit.number_start)

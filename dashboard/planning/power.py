@@ -1,4 +1,4 @@
-"""What an experiment's repeats can show, in words, before it is launched."""
+"""Statistical power: what an experiment's repeats can show, as text before its launch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
 
 
 def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
-    """What looks save, beside the fixed number of repeats; the sentence before is about those."""
+    """Return a sentence on what interim analyses save, beside the fixed number of repeats."""
     *first, last = schedule(repeats, looks)
     plan = course(truth, margin, repeats=repeats, looks=looks)
     once = equivalence_power(truth, margin)
@@ -128,7 +128,7 @@ def _of_100(share: float) -> str:
 
 
 def _provable(cv: float, repeats: int, paired: bool) -> str:
-    """Rounded up: what is printed can be proved."""
+    """Return the provable margin, rounded up so that the printed margin can be proved."""
     if repeats < FEWEST_TO_INFER:
         return "nothing"
     margin = provable_margin(cv, repeats, paired=paired)

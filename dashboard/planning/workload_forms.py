@@ -1,4 +1,4 @@
-"""The form of a workload: its fields are those that the workload's own schema declares."""
+"""The form of a workload, with a field for each parameter of its kind."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REST = "Parameters"
 
 @dataclass(frozen=True)
 class Group:
-    """Fields of parameters that stand under one heading."""
+    """Fields of parameters under one heading."""
 
     title: str
     fields: list[BoundField]
 
 
 class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """A workload of one kind: its fields are the kind's own parameters.
+    """The form of a workload of one kind, with a field for each of the kind's parameters.
 
     A kind whose parameters need more than a field each has a subclass of this in `FORMS`, with a
     `body` of its own.
@@ -55,26 +55,26 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
-        """The form for a request: as it is, or with what was sent."""
+        """Return the form for a request: as it is, or with what was sent."""
         sent = (request.POST, request.FILES) if request.method == "POST" else ()
         return cls(*sent, instance=row, kind=kind, user=request.user)
 
     def furnish(self, given: dict[str, Any]) -> None:
-        """Add a field for each parameter, filled in with what the workload is set to."""
+        """Add a field for each parameter, filled in with the workload's value."""
         for parameter in self.kind.parameters:
             value = given.get(parameter.name, parameter.default)
             self.fields[parameter.name] = parameter_field(parameter, value)
 
     @property
     def parameter_groups(self) -> list[Group]:
-        """The fields of the parameters, in the order of the schema, by heading."""
+        """Return the fields of the parameters, in the order of the schema, by heading."""
         fields_by_title: dict[str, list[BoundField]] = {}
         for parameter in self.kind.parameters:
             fields_by_title.setdefault(parameter.group or REST, []).append(self[parameter.name])
         return [Group(title, fields) for title, fields in fields_by_title.items()]
 
     def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
-        """What the workload's schema is to judge; what was left empty is its default."""
+        """Return the parameters for the schema to validate, without those left empty."""
         names = [parameter.name for parameter in self.kind.parameters]
         return {name: cleaned[name] for name in names if cleaned.get(name) not in (None, "")}
 
@@ -107,7 +107,7 @@ def form_of(kind: str) -> type[WorkloadForm]:
 
 
 def parameter_field(parameter: Parameter, value: Any) -> forms.Field:
-    """A text field, so that what is wrong is said by the workload and not by the browser."""
+    """Return a text field, so that the workload and not the browser reports what is wrong."""
     field = _field(parameter, value)
     field.unit = parameter.unit  # type: ignore[attr-defined]
     if parameter.when:
@@ -141,12 +141,12 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
 
 
 def _if_empty(parameter: Parameter) -> str:
-    """What an empty field means, where that is not simply nothing."""
+    """Return what an empty field means, where that is not simply nothing."""
     return f"If left empty: {format_value(parameter.default)}." if parameter.default else ""
 
 
 class KindForm(Styled, forms.Form):
-    """The first step of a new workload."""
+    """The first step of a new workload: its kind."""
 
     kind = forms.ChoiceField(
         choices=lambda: [(name, f"{name}: {kind.label}") for name, kind in WORKLOADS.items()]

@@ -1,4 +1,4 @@
-"""Workloads: their kinds, and the rows of the catalogue, made, looked at, changed, deleted."""
+"""Pages on workloads: their kinds, and the rows of the catalogue."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LIST = "?tab=workloads"
 
 @require_GET
 def kinds(request: Request) -> HttpResponse:
-    """What can be measured: the metrics and the parameters of each kind."""
+    """Show each kind of workload with its metrics and parameters."""
     return render(request, "planning/workload_kinds.html", {"kinds": WORKLOADS.values()})
 
 
 @for_makers_of(Workload)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """Choose a kind, then fill in that kind's own parameters; or begin with those of another."""
+    """Choose a kind, then fill in its parameters; or begin with those of another workload."""
     copied = _copied(request)
     kind = copied.kind if copied else request.GET.get("kind", "")
     kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
@@ -56,7 +56,7 @@ def new(request: Request) -> HttpResponse:
 
 @require_GET
 def workload(request: Request, pk: int) -> HttpResponse:
-    """What it is, what it reports, and which experiments use it."""
+    """Show a workload, its metrics, and the experiments that use it."""
     row = _readable(request, pk)
     kind = KNOWN_WORKLOADS[row.kind]
     context = {
@@ -89,7 +89,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 @for_makers_of(Workload)
 @require_POST
 def try_numbers(request: Request) -> HttpResponse:
-    """What the metrics that are being typed would read in a pasted log."""
+    """Show what the metrics that are being typed would read in a pasted log."""
     matches = try_patterns(typed(request.POST), request.POST.get("log", ""))
     return render(request, "planning/pattern_matches.html", {"tried": matches})
 
@@ -113,7 +113,7 @@ def _readable(request: Request, pk: int) -> Workload:
 
 
 def _copied(request: Request) -> Workload | None:
-    """The workload to begin with, if the address names one."""
+    """Return the workload to begin with, if the address names one."""
     asked = whole_number(request.GET.get("copy"))
     return None if asked is None else _readable(request, asked)
 

@@ -1,4 +1,4 @@
-"""What a preset asks: which cluster, at which size, in which environments."""
+"""The form of a preset: which cluster, at which size, in which environments."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class PresetForm(Styled, forms.Form):
 
     @property
     def ticked(self) -> set[int]:
-        """The environments whose boxes are ticked."""
+        """Return the keys of the environments whose boxes are ticked."""
         return {key for pk in self["environments"].value() or () if (key := whole_number(pk))}
 
     @property
     def sizes(self) -> list[dict[str, Any]]:
-        """Each size with what it runs, and what of it the chosen cluster refuses."""
+        """Return each size with what it runs, and why the chosen cluster refuses any of it."""
         chosen = self["size"].value()
         return [
             {
@@ -114,7 +114,7 @@ class PresetForm(Styled, forms.Form):
         return cleaned
 
     def save(self) -> Experiment | None:
-        """Make the draft; None, with an error at the form, where a kind refuses its parameters."""
+        """Create the draft; None, with an error at the form, if a kind refuses its parameters."""
         asked = self.cleaned_data
         size = self.preset.sizes[asked["size"]]
         try:

@@ -1,4 +1,4 @@
-"""Presets: the experiments of those who asked first, and a draft made of one of them."""
+"""Presets: known experiments of others, and drafts made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def presets(request: Request) -> HttpResponse:
 @for_makers_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def preset(request: Request, key: str) -> HttpResponse:
-    """Choose cluster, size and environments; the draft opens in the usual form."""
+    """Choose cluster, size and environments of a preset; the draft opens in the usual form."""
     chosen = PRESETS.get(key)
     if chosen is None:
         raise Http404

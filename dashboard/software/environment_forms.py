@@ -1,4 +1,4 @@
-"""The form of an environment: the cluster decides what runtimes there are, they what they start."""
+"""The form of an environment: the cluster decides its runtimes, and these what they can start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFRESH_PARTS = {
 
 
 class Lines(forms.CharField):
-    """A list of texts, one a line."""
+    """A list of texts, one on each line."""
 
     widget = forms.Textarea(attrs={"rows": 3, "class": "form-control text", "spellcheck": "false"})
 
@@ -45,7 +45,7 @@ class Lines(forms.CharField):
 
 
 class Variables(Lines):
-    """Names and values, NAME=value, one a line."""
+    """Names and values, NAME=value, one on each line."""
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -71,7 +71,7 @@ class Variables(Lines):
 
 
 class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
-    """An environment on one cluster; of an existing one the cluster stays."""
+    """The form of an environment on one cluster; an existing one keeps its cluster."""
 
     mode = forms.ChoiceField(required=False)
     binds = Lines(
@@ -153,7 +153,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         return self.fields[name]
 
     def _chosen_row(self, name: str, rows: QuerySet[Any]) -> Any:
-        """The row that was chosen so far, if it is one of `rows`."""
+        """Return the row that was chosen so far, if it is one of `rows`."""
         if self.is_bound:
             chosen = self.data.get(name)
         else:
@@ -169,7 +169,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         return requested_cluster or self.clusters.first()
 
     def _first_startable_runtime(self) -> Runtime | None:
-        """The first runtime that starts the image asked for, where none was asked for."""
+        """Return the first runtime that starts the chosen image, where none is chosen."""
         if self.is_bound or "runtime" in self.initial or self.instance.pk:
             return None
         staged = self._chosen_row(
@@ -182,7 +182,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         )
 
     def _startable_forms(self) -> QuerySet[StagedImage]:
-        """The forms there that the chosen runtime starts; the one that is chosen stays."""
+        """Return the staged forms that the chosen runtime starts; the chosen one stays."""
         if self.chosen_runtime is None:
             return StagedImage.objects.none()
         formats = RUNTIMES[self.chosen_runtime.kind].formats
@@ -195,7 +195,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         return startable_rows.select_related("image").defer("image__packages")
 
     def _set_modes(self) -> None:
-        """The runtime's modes; of a form that belongs to one, that one."""
+        """Offer the runtime's modes; a form that belongs to one mode offers only that."""
         kind = RUNTIMES[self.chosen_runtime.kind if self.chosen_runtime else "bare_metal"]
         fixed = self.chosen_image.mode if self.chosen_image else ""
         self.modes = {fixed: kind.modes.get(fixed, "")} if fixed else dict(kind.modes)
@@ -209,7 +209,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
 
     @property
     def interpreters(self) -> list[tuple[str, str]]:
-        """Paths and versions of the Pythons that were found in the image."""
+        """Return paths and versions of the Pythons that were found in the image."""
         facts = self.chosen_image.image.facts if self.chosen_image else {}
         pythons = facts.get("pythons") or []
         return [
@@ -217,7 +217,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         ]
 
     def _suggest(self) -> None:
-        """Fill in what the choices make obvious; what was typed stays."""
+        """Fill in what follows from the choices; what was typed stays."""
         self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
         self.initial["runtime"] = self.chosen_runtime and self.chosen_runtime.pk
         self.initial["staged_image"] = self.chosen_image and self.chosen_image.pk
@@ -244,7 +244,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         return {"name": self._free_name(name[:90]), "python": interpreter(image.facts)}
 
     def _free_name(self, name: str) -> str:
-        """The name, or the first with a number that is still free on the cluster."""
+        """Return the name, or the first one with a number that is still free on the cluster."""
         environments = Environment.objects.filter(
             cluster=self.chosen_cluster, name__startswith=name
         )
@@ -285,6 +285,6 @@ def _form_of(staged: StagedImage) -> str:
 
 
 def typed(data: QueryDict) -> dict[str, Any]:
-    """What was typed so far as initial values, for a form that does not judge it yet."""
+    """Return what was typed so far as initial values, for a form that is not validated yet."""
     names = (*EnvironmentForm.base_fields, "suggested_name", "suggested_python")
     return {name: data[name] for name in names if name in data}

@@ -1,4 +1,4 @@
-"""Environments: made, looked at, changed, deleted."""
+"""Pages on environments: create, show, change and delete them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIST = "?tab=environments"
 @for_makers_of(Environment)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """Choose what it is made of; each choice narrows the next ones."""
+    """Choose the parts of an environment; each choice narrows the next ones."""
     if request.method == "GET" or _is_choosing(request):
         initial = typed(request.POST or request.GET)
         return _page(request, EnvironmentForm(initial=initial, user=request.user))
@@ -36,7 +36,7 @@ def new(request: Request) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def environment(request: Request, pk: int) -> HttpResponse:
-    """What it is, and the form for whoever may change it."""
+    """Show an environment, and its form to those who may change it."""
     row = _readable(request, pk)
     problem = permissions.why_not_change(request.user, row)
     problem = problem or permissions.why_not_use_key_of(request.user, row.cluster)
@@ -75,7 +75,7 @@ def _readable(request: Request, pk: int) -> Environment:
 
 
 def _is_choosing(request: Request) -> bool:
-    """Whether a choice was made that others depend on; nothing is judged or kept yet."""
+    """Return whether only a choice was made that others depend on: nothing is validated yet."""
     return request.POST.get("action") == "look" or request.htmx.trigger_name in DECIDING
 
 

@@ -1,4 +1,4 @@
-"""The parity passport on a draft's page: look into environments, waive differences."""
+"""The parity report on a draft's page: inspect environments, waive differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from experiments.software.parity import libraries
 @by_link
 @require_GET
 def software(request: OpenRequest, pk: int) -> HttpResponse:
-    """The passport alone, which asks for itself again while somebody looks; else the whole page."""
+    """Show the parity report alone, which reloads during an inspection; else the whole page."""
     row = readable(request, pk)
     if not request.htmx:
         return redirect(_there(row))
@@ -45,7 +45,7 @@ def known(row: Experiment) -> dict[str, Any]:
 
 @require_POST
 def look(request: Request, pk: int) -> HttpResponse:
-    """Have the cluster look into every environment whose software is not known."""
+    """Have the cluster inspect every environment whose software is not known."""
     row = editable(request, pk)
     unknown = {
         sight.environment.pk: sight.environment
@@ -63,7 +63,7 @@ def look(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def look_into(request: Request, pk: int) -> HttpResponse:
-    """Have the cluster look into one environment, from its own page."""
+    """Have the cluster inspect one environment, from its own page."""
     row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
     require(why_not_use(request.user, row))
     try:
@@ -88,7 +88,7 @@ def inside(row: Environment, reader: User) -> dict[str, Any]:
 
 @require_POST
 def waive(request: Request, pk: int) -> HttpResponse:
-    """Let the chosen differences of one environment pass, with a reason; or take that back."""
+    """Waive the chosen differences of one environment with a reason; or undo that."""
     row = editable(request, pk)
     environment = get_object_or_404(
         row.environments, pk=whole_number(request.POST.get("environment"))

@@ -1,4 +1,4 @@
-"""The form of a recipe: a base, a lock, and the cluster that builds."""
+"""The form of a recipe: a base image, a lock file, and the cluster that builds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.software.lock_files import MOST_CHARACTERS, LockError, read_loc
 
 
 class RecipeForm(Styled, forms.Form):
-    """What to build, of what, and where."""
+    """The form of what to build, from what, and where."""
 
     title = forms.CharField(
         label="Name", max_length=300, help_text="What to call the image in the catalogue."
@@ -86,7 +86,7 @@ class RecipeForm(Styled, forms.Form):
         return cleaned
 
     def asked(self) -> Arrival | None:
-        """Ask for the build; what was refused is said at its field."""
+        """Request the build; a refusal is shown at its field."""
         if not self.is_valid():
             return None
         cleaned = self.cleaned_data

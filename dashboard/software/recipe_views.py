@@ -1,4 +1,4 @@
-"""Images by a recipe, and the bare-metal environments that match them."""
+"""Images built from a recipe, and the bare-metal environments that match them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from experiments.software import building
 
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """Ask a cluster to build an image; the catalogue shows how far it is."""
+    """Request an image build; the catalogue shows its progress."""
     require(why_not_add(request.user, Image))
     initial = {"base": request.GET.get("base")}
     posted = (request.POST, request.FILES) if request.method == "POST" else ()
@@ -35,7 +35,7 @@ def new(request: Request) -> HttpResponse:
 
 @require_POST
 def match(request: Request, pk: int) -> HttpResponse:
-    """Ask a cluster for the bare-metal environment of an image's lock."""
+    """Request the bare-metal environment that matches an image's lock file."""
     require(why_not_add(request.user, Environment))
     image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
     clusters = Cluster.objects.usable_by(request.user)

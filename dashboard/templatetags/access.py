@@ -1,4 +1,4 @@
-"""What the reader of a page may do: a button that they may not press is not shown."""
+"""Template tags on permissions: a button that the reader may not press is not shown."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def may_see_audit(user: Any) -> bool:
 
 @register.filter
 def field_changes(entry: AuditEntry) -> list[FieldChange]:
-    """What an entry of the audit log says was changed."""
+    """Return the field changes of an entry of the audit log."""
     return describe_changes(entry)
 
 
 @register.filter
 def kind(name: str) -> str:
-    """What people call a kind of the audit log; a model that is gone keeps its own name."""
+    """Return the name of a kind of the audit log; a model that is gone keeps its own name."""
     return KINDS.get(name, name)
 
 

@@ -1,4 +1,4 @@
-"""How a run, a job or a chore ended, and what it printed, as pages show it."""
+"""Template tags for how a run, a job or an operation ended, and what it printed."""
 
 from __future__ import annotations
 
