@@ -100,7 +100,7 @@ class WordFilter(Filter):
     q = forms.CharField(label="Name", max_length=300)
 
     @property
-    def words(self) -> str:
+    def search_text(self) -> str:
         return self.asked("q") or ""
 
 

@@ -33,7 +33,7 @@ class Quota(FileUploadHandler):
         return raw_data
 
     def file_complete(self, file_size: int) -> Any:
-        """The handlers after this one keep it."""
+        """Return nothing: the handlers after this one keep the file."""
         return None
 
 

@@ -88,7 +88,7 @@ def seconds_to_wait(request: HttpRequest, now: datetime | None = None) -> int:
     return max(0, math.ceil(wait - passed.total_seconds()))
 
 
-class Careful(AuthenticationForm):
+class RateLimitedLoginForm(AuthenticationForm):
     """A log-in form that checks no password while the visitor's address has to wait."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,11 +105,11 @@ class Careful(AuthenticationForm):
         return super().clean()
 
 
-class LoginForm(Styled, Careful):
+class LoginForm(Styled, RateLimitedLoginForm):
     """Django's own form, in the style of these pages."""
 
 
-class AdminLoginForm(Careful, AdminAuthenticationForm):
+class AdminLoginForm(RateLimitedLoginForm, AdminAuthenticationForm):
     """The log-in form of the administration pages."""
 
 

@@ -73,7 +73,7 @@ def readable(request: OpenRequest, pk: int) -> Experiment:
 
 
 def editable(request: OpenRequest, pk: int) -> Experiment:
-    """Raises Http404 for what the reader may not see, PermissionDenied for what is not theirs."""
+    """Return the experiment; Http404 if hidden from the reader, PermissionDenied if not theirs."""
     experiment = readable(request, pk)
     require(why_not_change(request.user, experiment))
     return experiment
@@ -85,7 +85,7 @@ def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
 
 
 def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
-    """Raises as `editable` does."""
+    """Return the published table; raises as `editable` does."""
     row = readable_table(request, pk)
     require(why_not_change(request.user, row))
     return row

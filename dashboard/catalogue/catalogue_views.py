@@ -62,14 +62,16 @@ def _images(request: Request) -> dict[str, Any]:
         "created": "created_at",
     }
     images_listing = listing(request, rows, sorts=sorts, default="reference")
-    packages = packages_found(images_listing.page, filters.words) if filters.words else {}
+    packages = (
+        packages_found(images_listing.page, filters.search_text) if filters.search_text else {}
+    )
     return {"listing": images_listing, "filter": filters, "packages_found": packages}
 
 
 def _workloads(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
     visible = Workload.objects.visible_to(request.user)
-    rows = visible.filter(name__icontains=filters.words).select_related("owner")
+    rows = visible.filter(name__icontains=filters.search_text).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {row.pk: describe_settings(row).differing for row in workloads_listing.page}
@@ -83,7 +85,7 @@ def _workloads(request: Request) -> dict[str, Any]:
 
 def _environments(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
-    rows = Environment.objects.visible_to(request.user).filter(name__icontains=filters.words)
+    rows = Environment.objects.visible_to(request.user).filter(name__icontains=filters.search_text)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
     environments_listing = listing(
         request,

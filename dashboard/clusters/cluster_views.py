@@ -34,7 +34,7 @@ def clusters(request: Request) -> HttpResponse:
     waiting = Count("jobs", filter=Q(jobs__state=Job.State.PLANNED))
     rows = (
         Cluster.objects.visible_to(request.user)
-        .filter(Q(name__icontains=filters.words) | Q(host__icontains=filters.words))
+        .filter(Q(name__icontains=filters.search_text) | Q(host__icontains=filters.search_text))
         .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )

@@ -38,7 +38,9 @@ def credentials(request: Request) -> HttpResponse:
     """List the credentials that the reader may use."""
     _only_for_makers(request)
     filters = WordFilter(request)
-    by_name_or_account = Q(name__icontains=filters.words) | Q(user_name__icontains=filters.words)
+    by_name_or_account = Q(name__icontains=filters.search_text) | Q(
+        user_name__icontains=filters.search_text
+    )
     rows = Credential.objects.usable_by(request.user).filter(by_name_or_account)
     rows = rows.select_related("owner").prefetch_related("clusters", "users", "groups")
     credentials_listing = listing(request, rows, sorts=SORTS, default="name")

@@ -147,7 +147,9 @@ def run_file(request: Request, uid: str, pk: int) -> FileResponse:
     copy = store.copy_of(str(file.pk))
     if not file.has_copy or not copy.is_file():
         raise Http404(f"There is no copy of {file} here any more: fetch it again.")
-    name = "".join(one if one.isprintable() else "_" for one in file.path.rpartition("/")[2])
+    name = "".join(
+        character if character.isprintable() else "_" for character in file.path.rpartition("/")[2]
+    )
     return FileResponse(
         copy.open("rb"), as_attachment=True, filename=name, content_type="application/octet-stream"
     )

@@ -65,7 +65,7 @@ class ImageFilter(Filter):
         field.choices = [("", "any"), *choices]
 
     def apply(self) -> QuerySet[Image]:
-        rows = search(self.rows, self.words)
+        rows = search(self.rows, self.search_text)
         for name, column in self.COLUMNS.items():
             if self.asked(name):
                 rows = rows.filter(_is(column, self.asked(name)))
@@ -78,7 +78,7 @@ class ImageFilter(Filter):
         return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
 
     @property
-    def words(self) -> str:
+    def search_text(self) -> str:
         return self.asked("q") or ""
 
 

@@ -1,4 +1,4 @@
-"""The forms of images: three ways into the catalogue, staging, labels."""
+"""The forms of images: three ways to import one, staging, and labels."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LONGEST_LABEL = 1000
 TITLE = "What to call it in the catalogue; left empty, as it is called where it comes from."
 
 
-class WayIn(Styled, forms.Form):
-    """One way into the catalogue; `way` is its name in the address and in the form."""
+class ImageImportForm(Styled, forms.Form):
+    """A form that imports an image in one way; `way` is its name in the address and the form."""
 
     way = ""
     heading = ""
     button = "Add it"
     is_useless = ""
-    """Why nobody can fill it in, if so."""
+    """Why nobody can fill the form in; "" if they can."""
     refused_at = "title"
 
     title = forms.CharField(label="Name", max_length=300, required=False, help_text=TITLE)
@@ -37,22 +37,22 @@ class WayIn(Styled, forms.Form):
         super().__init__(*args, **{"auto_id": f"id_{self.way}_%s", **kwargs})
         self.user = user
 
-    def ask(self) -> Arrival:
-        """Write down that the image is wanted. Raises NotDone."""
+    def request_import(self) -> Arrival:
+        """Store a request for the import and return it; raises NotDone."""
         raise NotImplementedError
 
-    def asked(self) -> Arrival | None:
-        """Ask, if the form is filled in as it should be; what was refused is said at its field."""
+    def request_import_if_valid(self) -> Arrival | None:
+        """Request the import if the form is valid; a refusal is shown at its field."""
         if not self.is_valid():
             return None
         try:
-            return self.ask()
+            return self.request_import()
         except staging.NotDone as refusal:
             self.add_error(self.refused_at, str(refusal))
             return None
 
 
-class ReferenceForm(WayIn):
+class ReferenceForm(ImageImportForm):
     way = "reference"
     heading = "From a registry"
     refused_at = "reference"
@@ -92,7 +92,7 @@ class ReferenceForm(WayIn):
             self.add_error(missing, "A user name and a password go together.")
         return cleaned
 
-    def ask(self) -> Arrival:
+    def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
         return image_imports.ask_registry(
             cleaned["reference"],
@@ -103,7 +103,7 @@ class ReferenceForm(WayIn):
         )
 
 
-class UploadForm(WayIn):
+class UploadForm(ImageImportForm):
     way = "upload"
     heading = "Upload a file"
     button = "Upload it"
@@ -131,12 +131,12 @@ class UploadForm(WayIn):
         upload: UploadedFile[Any] | None = self.cleaned_data["file"]
         return upload
 
-    def ask(self) -> Arrival:
+    def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
         return image_imports.ask_upload(cleaned["file"], self.user, title=cleaned["title"])
 
 
-class FileForm(WayIn):
+class FileForm(ImageImportForm):
     way = "file"
     heading = "A file on a cluster"
     refused_at = "path"
@@ -160,14 +160,16 @@ class FileForm(WayIn):
         if not clusters.queryset:
             self.is_useless = "There is no cluster yet whose key you may use."
 
-    def ask(self) -> Arrival:
+    def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
         return image_imports.ask_file(
             cleaned["cluster"], cleaned["path"], self.user, title=cleaned["title"]
         )
 
 
-WAYS: dict[str, type[WayIn]] = {form.way: form for form in (ReferenceForm, UploadForm, FileForm)}
+IMPORT_FORMS: dict[str, type[ImageImportForm]] = {
+    form.way: form for form in (ReferenceForm, UploadForm, FileForm)
+}
 
 
 class StageForm(Styled, forms.Form):

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from dashboard.access.rights import for_makers_of
-from dashboard.images.image_forms import WAYS, UploadForm
+from dashboard.images.image_forms import IMPORT_FORMS, UploadForm
 from dashboard.typed_requests import Request, whole_number
 from dashboard.uploads import ImageUpload, image_refusal, no_room_for, too_large
 from experiments.images import image_imports
@@ -41,12 +41,12 @@ def new(request: Request) -> HttpResponse:
 
 @csrf_protect
 def _ask(request: Request) -> HttpResponse:
-    way = WAYS.get(request.POST.get("way", ""))
+    way = IMPORT_FORMS.get(request.POST.get("way", ""))
     if way is None:
         return _page(request)
     upload_options = {"refused": image_refusal(request)} if way is UploadForm else {}
     form = way(request.POST, request.FILES, user=request.user, **upload_options)
-    arrival = form.asked()
+    arrival = form.request_import_if_valid()
     if arrival is None:
         return _page(request, form)
     messages.success(request, f"{arrival} is on its way into the catalogue.")
@@ -76,7 +76,7 @@ def _page(request: Request, form: Any = None) -> HttpResponse:
     """All ways, one of them with what was wrong; to htmx that one alone."""
     if request.htmx and form is not None:
         return render(request, "images/add_form.html", _of(form))
-    ways = {name: kind(user=request.user) for name, kind in WAYS.items()}
+    ways = {name: kind(user=request.user) for name, kind in IMPORT_FORMS.items()}
     if form is not None:
         ways[form.way] = form
     context = {"ways": [_of(each) for each in ways.values()]}

@@ -77,7 +77,7 @@ class ImportForm(Styled, forms.Form):
     )
     visibility = forms.ChoiceField(
         label="Readers",
-        choices=[one for one in Experiment.Visibility.choices if one[0] != "groups"],
+        choices=[choice for choice in Experiment.Visibility.choices if choice[0] != "groups"],
         initial=Experiment.Visibility.PRIVATE,
     )
     environment = forms.IntegerField(required=False, widget=forms.HiddenInput)

@@ -71,7 +71,9 @@ class MetricForm(Styled, forms.Form):
 
     name = forms.CharField(required=False)
     unit = forms.CharField(required=False)
-    better = forms.ChoiceField(choices=[(one, one) for one in ("lower", "higher")], required=False)
+    better = forms.ChoiceField(
+        choices=[(direction, direction) for direction in ("lower", "higher")], required=False
+    )
     find = forms.CharField(label="Where it is", required=False, strip=False)
     take = forms.ChoiceField(
         label="What is taken",
@@ -189,8 +191,8 @@ class CommandForm(WorkloadForm):
 
     def send(self, new: Mapping[str, bytes]) -> None:
         """Store new files, so that nobody has to choose them again; raises ValidationError."""
-        sending = {one.name: one for one in self.sending}
-        sizes = {name: one.size for name, one in sending.items()}
+        sending = {file.name: file for file in self.sending}
+        sizes = {name: file.size for name, file in sending.items()}
         sizes |= {name: len(content) for name, content in new.items()}
         if len(sizes) > MOST_FILES:
             raise ValidationError(f"{len(sizes)} files; at most {MOST_FILES} travel with a job.")
@@ -213,7 +215,7 @@ class CommandForm(WorkloadForm):
         return {
             **super().given(cleaned),
             "argv": cleaned.get("argv", "").replace("\r\n", " ").replace("\n", " "),
-            "files": {one.name: one.sha256 for one in self.sending},
+            "files": {file.name: file.sha256 for file in self.sending},
             "metrics": [row for row in rows if row],
         }
 

@@ -180,8 +180,8 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         self._choose("cluster").queryset = Cluster.objects.usable_by(user)
         self.share_as(user)
         self.chosen_cluster = self._chosen_cluster(user)
-        there = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
-        environments = there.select_related("runtime", "staged_image__image")
+        visible = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
+        environments = visible.select_related("runtime", "staged_image__image")
         self._choose("environments").queryset = environments
         self._choose("baseline").queryset = environments
         self._choose("baseline").empty_label = None
