@@ -1,4 +1,4 @@
-"""What is wrong with a form, in one list, each with the field where it is mended."""
+"""The problems of a form, in one list, each with the field where it can be solved."""
 
 from __future__ import annotations
 

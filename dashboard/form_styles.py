@@ -1,4 +1,4 @@
-"""What all forms share: how their fields are rendered, and a field for percentages."""
+"""Shared parts of all forms: how their fields are rendered, and a field for percentages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Styled(forms.BaseForm):
 
     @property
     def problems(self) -> list[Problem]:
-        """What stands in the summary above the form."""
+        """Return the problems for the summary above the form."""
         return list_problems(self)
 
     def dress(self) -> None:

@@ -1,4 +1,4 @@
-"""What is sent to us as a file: no more of it is kept than anything here reads.
+"""Uploaded files: no more of a request is kept than Tare can use.
 
 Images are larger than anything else and go straight into the image store, under a limit of their
 own: a view sets `request.upload_handlers` to `[ImageUpload(request)]` before it reads the request.

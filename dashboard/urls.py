@@ -1,4 +1,4 @@
-"""Every address of Tare. Actions are POST; everything else can be linked to."""
+"""All addresses of Tare. Actions are POST; everything else can be linked to."""
 
 from django.contrib import admin
 from django.contrib.auth import views as auth

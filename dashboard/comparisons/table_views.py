@@ -69,7 +69,7 @@ def _page(request: Request, form: TableForm, fragment: str = "", refused: str = 
 
 
 def _too_large(request: HttpRequest) -> bool:
-    """Whether the request is larger than any table that is taken; it is thrown away, not kept.
+    """Return whether the request is larger than any table; if so, its body is dropped.
 
     It is still received, up to a limit: a browser that is interrupted shows no answer.
     """
@@ -84,7 +84,7 @@ def _too_large(request: HttpRequest) -> bool:
 def _refused(request: Request) -> HttpResponse:
     form = TableForm(instance=PublishedTable(owner=request.user), user=request.user)
     form.unreadable = TOO_LARGE
-    # htmx shows nothing of an answer that says 413.
+    # htmx shows nothing of an answer with status 413.
     answer = _page(request, form, "#preview" if request.htmx else "")
     answer.status_code = 200 if request.htmx else 413
     return answer

@@ -71,7 +71,7 @@ def experiments(request: Request) -> HttpResponse:
 @by_link
 @require_GET
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
-    """One experiment; as a fragment it asks for itself again until all its runs have ended."""
+    """Show one experiment; its fragment reloads until all runs have ended."""
     row = readable(request, pk)
     cells = matrix(row)
     progress = progress_of([row])[row.pk]

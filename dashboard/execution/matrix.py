@@ -1,4 +1,4 @@
-"""How far an experiment is: its cells, with their counts and values, and what is left."""
+"""Progress by configuration: counts, values and remaining time of an experiment's runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRIP_MARGIN = 6
 
 @dataclass(frozen=True)
 class Cell:
-    """One workload, one environment, one scale."""
+    """One workload in one environment at one scale."""
 
     environment: Environment
     mark: int
@@ -32,7 +32,7 @@ class Cell:
 
     @property
     def points(self) -> list[float]:
-        """Where the values stand on the strip; all cells of a row share one scale."""
+        """Return the positions of the values on the strip; all cells of a row share one scale."""
         return [self._place(value) for value in self.values]
 
     @property
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long the runs of one cell have taken together, how many those were, and are left."""
+    """The time that the runs of one cell have taken together, their number, and those left."""
 
     seconds: float
     ended: int
@@ -130,7 +130,7 @@ def _states(
         states.setdefault(key, Counter())[state] += count
         pace = paces.get(key, Pace(0.0, 0, 0))
         seconds = took.total_seconds() if took else 0.0
-        # A run that its journal says has ended is not left, though its job is under way.
+        # A run that has ended by its journal is not left, although its job is still running.
         left = 0 if state in Run.FINAL else count - ended
         paces[key] = Pace(pace.seconds + seconds, pace.ended + ended, pace.left + left)
     return states, list(paces.values())

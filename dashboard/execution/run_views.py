@@ -56,7 +56,7 @@ MOST_OF_CAUSE = 1000
 @by_link
 @require_GET
 def run(request: OpenRequest, uid: str) -> HttpResponse:
-    """One run; as a fragment, either what changes while it lives or what its snapshot holds."""
+    """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
     row = _visible(request, uid)
     search_text = request.GET.get("facts", "").strip()
     mark = marks(row.experiment)[row.environment.name]
@@ -89,7 +89,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
 
 
 def _files(request: OpenRequest, row: Run) -> dict[str, Any]:
-    """The files that the run has left, a page of them, and whether one is being copied."""
+    """Return a page of the files that the run has left, and whether one is being copied."""
     return {
         "files": listing(request, row.files.all(), sorts=FILE_SORTS, default="-size"),
         "copying": row.files.to_be_copied().exists(),
@@ -113,7 +113,7 @@ def exclude(request: Request, uid: str) -> HttpResponse:
     """Take a run out of the comparison, with a written cause."""
     row = _visible(request, uid)
     editable(request, row.experiment_id)
-    # The cause stands in stamps and papers.
+    # Stamps and papers print the reason.
     why = " ".join(posted_text(request, "why").split())[:MOST_OF_CAUSE]
     if lifecycle.exclude(row, request.user, why):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
@@ -140,7 +140,7 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
 
 @require_GET
 def run_file(request: Request, uid: str, pk: int) -> FileResponse:
-    """The copy of a file that the run has left, to be saved."""
+    """Send the copy of a file that the run has left, to be saved."""
     row = _visible(request, uid)
     editable(request, row.experiment_id)
     file = get_object_or_404(RunFile, run=row, pk=pk)

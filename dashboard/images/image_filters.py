@@ -17,7 +17,7 @@ NOWHERE = "nowhere"
 
 
 class ImageFilter(Filter):
-    """Each choice is an answer that one of `rows`, the images that the reader sees, would give."""
+    """The filter of images; its choices are the values that `rows`, the visible images, have."""
 
     q = forms.CharField(
         label="Name, digest, label or package",

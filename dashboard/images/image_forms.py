@@ -33,7 +33,7 @@ class ImageImportForm(Styled, forms.Form):
     title = forms.CharField(label="Name", max_length=300, required=False, help_text=TITLE)
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
-        # The forms share a page: each field's id says which one it belongs to.
+        # The forms share a page, so each field's id begins with its form's name.
         super().__init__(*args, **{"auto_id": f"id_{self.way}_%s", **kwargs})
         self.user = user
 
@@ -173,7 +173,7 @@ IMPORT_FORMS: dict[str, type[ImageImportForm]] = {
 
 
 class StageForm(Styled, forms.Form):
-    """Where to stage an image, and as what: what each cluster's runtimes start."""
+    """The form that stages an image on a cluster, in a form that its runtimes can start."""
 
     where = forms.ChoiceField(label="Cluster and form")
     partition = forms.ChoiceField(
@@ -304,7 +304,7 @@ class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether a label can be written as a line and read back."""
+    """Return whether a label can be written as a line and read back."""
     return (
         isinstance(value, str)
         and "=" not in name

@@ -1,4 +1,4 @@
-"""What is on its way into the catalogue: asked for, given up, put away."""
+"""Pages on image imports: request, cancel and dismiss them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from experiments.models import Arrival, Image
 @for_makers_of(Image)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
-    """The ways into the catalogue, on one page."""
+    """Show the ways to import an image, on one page."""
     if request.method == "GET":
         return _page(request)
     if problem := no_room_for(_length(request)):

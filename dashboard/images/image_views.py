@@ -22,7 +22,7 @@ from experiments.software.building import twins
 
 @require_GET
 def image(request: Request, pk: int) -> HttpResponse:
-    """An image's passport; its fragments are the staged forms and the packages."""
+    """Show an image's software inventory; its fragments are the staged forms and the packages."""
     row = _seen(request, pk)
     if request.htmx and "packages" in request.GET:
         return render(request, "images/detail.html#packages", _packages(request, row))

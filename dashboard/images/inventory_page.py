@@ -1,4 +1,4 @@
-"""An image's passport: what a survey has found inside, in the order in which its page tells it."""
+"""The software inventory of an image, in the order of its page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Same:
-    """Whether a staged form holds the image's files."""
+    """The result of comparing a staged form's files with the image's."""
 
     state: str
     words: str
@@ -42,7 +42,7 @@ def packages(image: Image, search_text: str = "") -> list[Package]:
 
 
 def describe_image(image: Image) -> Iterator[tuple[str, str]]:
-    """Yield what the survey found, beside what the catalogue's own columns say."""
+    """Yield the names and values of an image's software, from inspection and catalogue."""
     facts = image.facts
     system = facts.get("system") or {}
     yield "Operating system", image.operating_system

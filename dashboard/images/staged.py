@@ -1,4 +1,4 @@
-"""The staged forms of one image, as its page tells them."""
+"""The staged forms of one image, as its page shows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGE = ("script", "output_tail", "result")
 
 @dataclass(frozen=True)
 class Form:
-    """One staged form, who uses it, and what its reader may do with it."""
+    """A staged form with its users and with what its reader may do with it."""
 
     row: StagedImage
     same: Same

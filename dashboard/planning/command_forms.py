@@ -67,7 +67,7 @@ def _content(file: UploadedFile[Any]) -> bytes:
 
 
 class MetricForm(Styled, forms.Form):
-    """One metric, as a row of the form."""
+    """The form of one metric, as a row."""
 
     name = forms.CharField(required=False)
     unit = forms.CharField(required=False)
@@ -210,7 +210,7 @@ class CommandForm(WorkloadForm):
         self.send(self.cleaned_data["uploads"])
 
     def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
-        # What is wrong with a row stands beside it.
+        # The problems of a row are shown beside it.
         rows = [form.row if form.is_valid() else WRONG for form in self.metrics]
         return {
             **super().given(cleaned),
