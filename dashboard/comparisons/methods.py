@@ -316,7 +316,7 @@ def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
     if not exclusions:
         return
     late = sum(exclusion.after_verdict for exclusion in exclusions)
-    named = "; ".join(exclusion.words for exclusion in exclusions[:NAMED])
+    named = "; ".join(exclusion.description for exclusion in exclusions[:NAMED])
     more = f"; and {len(exclusions) - NAMED} more" if len(exclusions) > NAMED else ""
     count = _count(len(exclusions), "run was", "runs were")
     sentences = [f"{count} excluded by a person: {named}{more}."]

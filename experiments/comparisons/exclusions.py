@@ -49,8 +49,8 @@ class Exclusion:
         }
 
     @property
-    def words(self) -> str:
-        """Return who excluded the run, when and why, as part of a sentence."""
+    def description(self) -> str:
+        """Return who excluded the run, when and why, as a part of a sentence."""
         when = f" on {self.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.at else ""
         by = f" by {self.by}" if self.by else ""
         where = f"{self.environment}, block {self.block}"
@@ -165,5 +165,5 @@ def _after_holm(pair: Pair) -> bool:
 
 def _list_runs(late: Sequence[Exclusion]) -> str:
     more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
-    names = "; ".join(exclusion.words for exclusion in late[:NAMED])
+    names = "; ".join(exclusion.description for exclusion in late[:NAMED])
     return f"{names[0].upper()}{names[1:]}{more}."

@@ -432,7 +432,7 @@ def _read_samples(
         )
         samples_by_group.setdefault((workload, scale), []).append(sample)
     return samples_by_group | {
-        place: group.applied(samples_by_group[place])
+        place: group.apply_to(samples_by_group[place])
         for place, group in starts.items()
         if place in samples_by_group
     }

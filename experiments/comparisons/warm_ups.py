@@ -103,7 +103,7 @@ class WarmUps:
     burn_in: int
     is_time: bool
     """Whether the metric is a time; False for a rate, which is the inverse."""
-    left: Mapping[str, float]
+    means_after_cut: Mapping[str, float]
     """With a common cut, the mean of all steps after it, by the uid of each run."""
     common_cut: int | None = None
     """In steps; None where the shapes do not agree, or the fixed burn-in is cut off."""
@@ -119,11 +119,11 @@ class WarmUps:
         start = self.starts.get(run)
         if not self.decides or start is None:
             return reported
-        mean = self.left.get(run) if self.common_cut is not None else start.settled
+        mean = self.means_after_cut.get(run) if self.common_cut is not None else start.settled
         ratio = 1.0 if mean is None else mean / start.measured
         return reported * ratio if self.is_time else reported / ratio
 
-    def applied(self, samples: Iterable[Sample]) -> list[Sample]:
+    def apply_to(self, samples: Iterable[Sample]) -> list[Sample]:
         """Return the samples with the values that are compared, marked if they never settle."""
         return [
             replace(
@@ -309,7 +309,7 @@ def warm_ups(
             decides=decides,
             burn_in=burn_ins.get(place, _frozen_burn_in(experiment, by_pk[place[0]])),
             is_time=metrics[place[0]].unit == "s",
-            left={uid: means_after_cut[uid] for uid in starts if uid in means_after_cut},
+            means_after_cut={uid: means_after_cut[uid] for uid in starts if uid in means_after_cut},
             common_cut=cuts[place],
             is_judged_early=is_judged_early,
         )
