@@ -74,7 +74,9 @@ def _workloads(request: Request) -> dict[str, Any]:
     rows = visible.filter(name__icontains=filters.search_text).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
     workloads_listing = listing(request, rows, sorts=sorts, default="name")
-    changed_parameters = {row.pk: describe_settings(row).differing for row in workloads_listing.page}
+    changed_parameters = {
+        row.pk: describe_settings(row).differing for row in workloads_listing.page
+    }
     return {
         "listing": workloads_listing,
         "filter": filters,
