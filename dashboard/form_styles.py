@@ -41,14 +41,14 @@ class Styled(forms.BaseForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
-        self.dress()
+        self.style_fields()
 
     @property
     def problems(self) -> list[Problem]:
         """Return the problems for the summary above the form."""
         return list_problems(self)
 
-    def dress(self) -> None:
+    def style_fields(self) -> None:
         for field in self.fields.values():
             kind = getattr(field.widget, "input_type", "text")
             field.widget.attrs.setdefault("class", self.CLASSES.get(kind, "form-control"))

@@ -77,7 +77,7 @@ class Filter(forms.Form):
         if "cluster" in self.fields and request.user.is_authenticated:
             clusters = Cluster.objects.visible_to(request.user)
             self.fields["cluster"].queryset = clusters  # type: ignore[attr-defined]
-        self.furnish()
+        self.set_choices()
         for field in self.fields.values():
             field.required = False
             field.widget.attrs["class"] = (
@@ -85,14 +85,14 @@ class Filter(forms.Form):
             )
         self.is_valid()
 
-    def furnish(self) -> None:
+    def set_choices(self) -> None:
         """Give fields the choices that depend on rows, before the address is validated."""
 
     @property
     def is_active(self) -> bool:
         return any(self.data.get(name) for name in self.fields)
 
-    def asked(self, name: str) -> Any:
+    def value_of(self, name: str) -> Any:
         return self.cleaned_data.get(name)
 
 
@@ -101,7 +101,7 @@ class WordFilter(Filter):
 
     @property
     def search_text(self) -> str:
-        return self.asked("q") or ""
+        return self.value_of("q") or ""
 
 
 class TableFilter(Filter):
@@ -109,9 +109,9 @@ class TableFilter(Filter):
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
 
     def apply(self, rows: QuerySet[PublishedTable]) -> QuerySet[PublishedTable]:
-        if text := self.asked("q"):
+        if text := self.value_of("q"):
             rows = rows.filter(Q(question__icontains=text) | Q(source__icontains=text))
-        return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
+        return rows.filter(owner=self.user.pk) if self.value_of("mine") else rows
 
 
 class ExperimentFilter(Filter):
@@ -136,13 +136,13 @@ class ExperimentFilter(Filter):
             "alive": Q(launched_at__isnull=False) & Q(alive),
             "ended": Q(launched_at__isnull=False) & ~Q(alive),
         }
-        if text := self.asked("q"):
+        if text := self.value_of("q"):
             rows = rows.filter(question__icontains=text)
-        if self.asked("cluster"):
-            rows = rows.filter(cluster=self.asked("cluster"))
-        if self.asked("mine"):
+        if self.value_of("cluster"):
+            rows = rows.filter(cluster=self.value_of("cluster"))
+        if self.value_of("mine"):
             rows = rows.filter(owner=self.user.pk)
-        return rows.filter(by_state.get(self.asked("state"), Q()))
+        return rows.filter(by_state.get(self.value_of("state"), Q()))
 
 
 class RunFilter(Filter):
@@ -153,7 +153,7 @@ class RunFilter(Filter):
     cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
 
     def apply(self, rows: QuerySet[Run]) -> QuerySet[Run]:
-        if text := self.asked("q"):
+        if text := self.value_of("q"):
             rows = rows.filter(
                 Q(uid__startswith=text.lower()) | Q(experiment__question__icontains=text)
             )
@@ -163,6 +163,6 @@ class RunFilter(Filter):
             ("environment", "environment__name__icontains"),
             ("cluster", "experiment__cluster"),
         ):
-            if self.asked(name):
-                rows = rows.filter(**{path: self.asked(name)})
+            if self.value_of(name):
+                rows = rows.filter(**{path: self.value_of(name)})
         return rows

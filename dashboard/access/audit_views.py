@@ -28,7 +28,7 @@ class AuditFilter(Filter):
     on = forms.IntegerField(widget=forms.HiddenInput)
 
     def apply(self, rows: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-        if text := self.asked("q"):
+        if text := self.value_of("q"):
             in_change_or_reason = Q(what__icontains=text) | Q(why__icontains=text)
             rows = rows.filter(Q(name__icontains=text) | in_change_or_reason)
         for name, path in (
@@ -38,10 +38,10 @@ class AuditFilter(Filter):
             ("until", "at__date__lte"),
             ("on", "cluster_pk"),
         ):
-            if self.asked(name):
-                rows = rows.filter(**{path: self.asked(name)})
-        if self.asked("object") is not None:
-            rows = rows.filter(object_pk=str(self.asked("object")))
+            if self.value_of(name):
+                rows = rows.filter(**{path: self.value_of(name)})
+        if self.value_of("object") is not None:
+            rows = rows.filter(object_pk=str(self.value_of("object")))
         return rows
 
 

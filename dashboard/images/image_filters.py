@@ -46,7 +46,7 @@ class ImageFilter(Filter):
         self.rows, self.clusters = rows, clusters
         super().__init__(request)
 
-    def furnish(self) -> None:
+    def set_choices(self) -> None:
         named = [name for name in self.COLUMNS if name != "kind"]
         columns = [self.COLUMNS[name] for name in named]
         known = list(self.rows.order_by().values_list(*columns).distinct())
@@ -55,31 +55,31 @@ class ImageFilter(Filter):
             if name == "framework":  # an image may have several
                 values = {framework for text in values for framework in text.split(", ")}
             ordered = sorted(values - {""}, key=_natural)
-            self._choose(name, [(value, value) for value in ordered])
+            self._set_choices(name, [(value, value) for value in ordered])
         places = self.clusters.filter(staged_images__in=_present()).distinct()
         on = [(str(cluster.pk), f"on {cluster}") for cluster in places]
-        self._choose("staged", [*on, (NOWHERE, "nowhere yet")])
+        self._set_choices("staged", [*on, (NOWHERE, "nowhere yet")])
 
-    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+    def _set_choices(self, name: str, choices: list[tuple[str, str]]) -> None:
         field: Any = self.fields[name]
         field.choices = [("", "any"), *choices]
 
     def apply(self) -> QuerySet[Image]:
         rows = search(self.rows, self.search_text)
         for name, column in self.COLUMNS.items():
-            if self.asked(name):
-                rows = rows.filter(_is(column, self.asked(name)))
-        if place := self.asked("staged"):
+            if self.value_of(name):
+                rows = rows.filter(_is(column, self.value_of(name)))
+        if place := self.value_of("staged"):
             staged = _present()
             if place == NOWHERE:
                 rows = rows.exclude(pk__in=staged.values("image"))
             else:
                 rows = rows.filter(pk__in=staged.filter(cluster=place).values("image"))
-        return rows.filter(owner=self.user.pk) if self.asked("mine") else rows
+        return rows.filter(owner=self.user.pk) if self.value_of("mine") else rows
 
     @property
     def search_text(self) -> str:
-        return self.asked("q") or ""
+        return self.value_of("q") or ""
 
 
 def _is(column: str, value: str) -> Q:

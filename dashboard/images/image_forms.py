@@ -208,13 +208,13 @@ class StageForm(Styled, forms.Form):
             for cluster in self.clusters.values()
             if cluster.partitions.all()
         ]
-        self._choose("where").choices = choices_by_cluster
-        self._choose("partition").choices = [
+        self._field("where").choices = choices_by_cluster
+        self._field("partition").choices = [
             ("", "the one with the longest time limit"),
             *partitions_by_cluster,
         ]
 
-    def _choose(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return self.fields[name]
 
     def clean(self) -> dict[str, Any]:
@@ -229,8 +229,8 @@ class StageForm(Styled, forms.Form):
                 cleaned["partition"] = row
         return cleaned
 
-    def staged(self) -> StagedImage | None:
-        """Ask for it; what was refused is said at its field."""
+    def request_staging_if_valid(self) -> StagedImage | None:
+        """Request the staging if the form is valid; a refusal is shown at its field."""
         if not self.is_valid():
             return None
         cleaned = self.cleaned_data

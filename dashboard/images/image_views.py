@@ -34,7 +34,7 @@ def stage(request: Request, pk: int) -> HttpResponse:
     row = _seen(request, pk)
     require(permissions.why_not_add(request.user, StagedImage))
     form = StageForm(request.POST, image=row, user=request.user)
-    staged = form.staged()
+    staged = form.request_staging_if_valid()
     if staged is None:
         return _page(request, row, stage_form=form)
     messages.success(request, f"Asked for {staged.form} on {staged.cluster}.")

@@ -153,17 +153,17 @@ class CommandForm(WorkloadForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        given = self.instance.parameters
+        parameters = self.instance.parameters
         reads = {"reads": self.data.get("read", "")}
         if self.is_bound:
             self.metrics = Metrics(self.data, prefix="metric", form_kwargs=reads)
             self.sending = _files_sent_before(self.data)
         else:
-            rows = given.get("metrics", [])
+            rows = parameters.get("metrics", [])
             spare = max(SPARE_ROWS, FEWEST_ROWS - len(rows))
             initial = [*rows, *([EMPTY] * spare)][:MOST_METRICS]
             self.metrics = Metrics(initial=initial, prefix="metric")
-            self.sending = _files_stored(given.get("files", {}))
+            self.sending = _files_stored(parameters.get("files", {}))
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
@@ -183,8 +183,8 @@ class CommandForm(WorkloadForm):
 
     problem_of_files = ""
 
-    def furnish(self, given: dict[str, Any]) -> None:
-        super().furnish(given)
+    def add_fields(self, parameters: dict[str, Any]) -> None:
+        super().add_fields(parameters)
         for name in ("files", "metrics"):
             del self.fields[name]
         self.fields["argv"].widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
@@ -209,11 +209,11 @@ class CommandForm(WorkloadForm):
     def clean_uploads(self) -> None:
         self.send(self.cleaned_data["uploads"])
 
-    def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+    def parameters_from(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         # The problems of a row are shown beside it.
         rows = [form.row if form.is_valid() else WRONG for form in self.metrics]
         return {
-            **super().given(cleaned),
+            **super().parameters_from(cleaned),
             "argv": cleaned.get("argv", "").replace("\r\n", " ").replace("\n", " "),
             "files": {file.name: file.sha256 for file in self.sending},
             "metrics": [row for row in rows if row],

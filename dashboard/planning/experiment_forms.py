@@ -177,18 +177,18 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         self.fields["cooldown_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
-        self._choose("cluster").queryset = Cluster.objects.usable_by(user)
+        self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self.share_as(user)
         self.chosen_cluster = self._chosen_cluster(user)
         visible = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
         environments = visible.select_related("runtime", "staged_image__image")
-        self._choose("environments").queryset = environments
-        self._choose("baseline").queryset = environments
-        self._choose("baseline").empty_label = None
-        self._choose("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
+        self._field("environments").queryset = environments
+        self._field("baseline").queryset = environments
+        self._field("baseline").empty_label = None
+        self._field("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
         workloads = Workload.objects.visible_to(user).launchable()
-        self._choose("workloads").queryset = workloads
-        self._choose("primary_metric").choices = metric_choices(
+        self._field("workloads").queryset = workloads
+        self._field("primary_metric").choices = metric_choices(
             workloads, self._chosen_workloads(workloads)
         )
         if not self.is_bound and not self.instance.pk:
@@ -202,7 +202,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         keys = {str(getattr(item, "pk", item)) for item in chosen}
         return [row for row in workloads if str(row.pk) in keys]
 
-    def _choose(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return self.fields[name]
 
     def _chosen_cluster(self, user: User) -> Cluster | None:
@@ -216,25 +216,25 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
 
     def _suggest(self) -> None:
         """Fill in what follows from the cluster; what was typed for it already stays."""
-        environments = list(self._choose("environments").queryset)
+        environments = list(self._field("environments").queryset)
         bare = [row for row in environments if row.is_bare_metal] or environments
         known = {str(row.pk) for row in environments}
         self.initial["cluster"] = self.chosen_cluster and self.chosen_cluster.pk
         if str(self.initial.get("baseline")) not in known and bare:
             self.initial["baseline"] = bare[0].pk
             self.initial["environments"] = [bare[0].pk]
-        partitions = list(self._choose("partition").queryset)
+        partitions = list(self._field("partition").queryset)
         if str(self.initial.get("partition")) not in {str(row.pk) for row in partitions}:
             # The one that allows the longest jobs: a debug partition is seldom what is meant.
             roomiest = max(partitions, key=lambda row: row.time_limit_minutes, default=None)
             self.initial["partition"] = roomiest and roomiest.pk
         chosen = {str(row.pk): row for row in partitions}.get(str(self.initial["partition"]))
-        if self._choose("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
+        if self._field("scales").to_python(self._text_of_scales()) in UNTOUCHED_SCALES:
             self.initial["scales"] = [suggest_scale(chosen)]
 
     def _text_of_scales(self) -> str:
         """Return the scales as text: a new draft has a list, what was typed is text already."""
-        return str(self._choose("scales").prepare_value(self.initial.get("scales")) or "")
+        return str(self._field("scales").prepare_value(self.initial.get("scales")) or "")
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -50,8 +50,8 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         self.share_as(user)
         self.kind = WORKLOADS[kind]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
-        self.furnish(self.instance.parameters)
-        self.dress()
+        self.add_fields(self.instance.parameters)
+        self.style_fields()
 
     @classmethod
     def begin(cls, request: Request, row: Workload, kind: str) -> WorkloadForm:
@@ -59,10 +59,10 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
         sent = (request.POST, request.FILES) if request.method == "POST" else ()
         return cls(*sent, instance=row, kind=kind, user=request.user)
 
-    def furnish(self, given: dict[str, Any]) -> None:
+    def add_fields(self, parameters: dict[str, Any]) -> None:
         """Add a field for each parameter, filled in with the workload's value."""
         for parameter in self.kind.parameters:
-            value = given.get(parameter.name, parameter.default)
+            value = parameters.get(parameter.name, parameter.default)
             self.fields[parameter.name] = parameter_field(parameter, value)
 
     @property
@@ -73,7 +73,7 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
             fields_by_title.setdefault(parameter.group or REST, []).append(self[parameter.name])
         return [Group(title, fields) for title, fields in fields_by_title.items()]
 
-    def given(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+    def parameters_from(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters for the schema to validate, without those left empty."""
         names = [parameter.name for parameter in self.kind.parameters]
         return {name: cleaned[name] for name in names if cleaned.get(name) not in (None, "")}
@@ -81,7 +81,7 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         try:
-            self.parameters = self.kind.clean(self.given(cleaned))
+            self.parameters = self.kind.clean(self.parameters_from(cleaned))
         except ParameterError as error:
             for name, message in error.messages.items():
                 field = name if name in self.fields else None

@@ -34,8 +34,8 @@ class PresetForm(Styled, forms.Form):
         super().__init__(data)
         self.preset, self.user = preset, user
         self.chosen_cluster = cluster_for(user, data.get("cluster") if data else cluster)
-        self._choose("cluster").queryset = Cluster.objects.usable_by(user)
-        self._choose("size").choices = [(name, WORDS[name]) for name in preset.sizes]
+        self._field("cluster").queryset = Cluster.objects.usable_by(user)
+        self._field("size").choices = [(name, WORDS[name]) for name in preset.sizes]
         self._ask_for_data()
         self.candidates = (
             candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
@@ -43,8 +43,8 @@ class PresetForm(Styled, forms.Form):
         known = Environment.objects.filter(
             pk__in=[candidate.environment.pk for candidate in self.candidates]
         )
-        self._choose("environments").queryset = known
-        self._choose("baseline").queryset = known
+        self._field("environments").queryset = known
+        self._field("baseline").queryset = known
         self.at_first, self.bare = select_ready(self.candidates)
         self.initial = {
             "cluster": self.chosen_cluster and self.chosen_cluster.pk,
@@ -53,7 +53,7 @@ class PresetForm(Styled, forms.Form):
             "baseline": self.bare and self.bare.pk,
         }
 
-    def _choose(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return self.fields[name]
 
     def _ask_for_data(self) -> None:

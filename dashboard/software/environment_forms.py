@@ -127,16 +127,16 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         if self.instance.pk:
             del self.fields["cluster"]
         else:
-            self._choose("cluster").queryset = self.clusters
+            self._field("cluster").queryset = self.clusters
         runtimes = Runtime.objects.filter(cluster=self.chosen_cluster)
-        self._choose("runtime").queryset = runtimes
-        self._choose("runtime").empty_label = "none: bare metal"
+        self._field("runtime").queryset = runtimes
+        self._field("runtime").empty_label = "none: bare metal"
         self.chosen_runtime: Runtime | None = (
             self._chosen_row("runtime", runtimes) or self._first_startable_runtime()
         )
-        self._choose("staged_image").queryset = self._startable_forms()
-        self._choose("staged_image").label_from_instance = _form_of
-        self._choose("staged_image").error_messages["invalid_choice"] = (
+        self._field("staged_image").queryset = self._startable_forms()
+        self._field("staged_image").label_from_instance = _form_of
+        self._field("staged_image").error_messages["invalid_choice"] = (
             "The runtime above does not start this, or it is not there yet: choose what is listed."
         )
         self.chosen_image: StagedImage | None = self._chosen_row(
@@ -149,7 +149,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         if not self.is_bound and not self.instance.pk:
             self._suggest()
 
-    def _choose(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return self.fields[name]
 
     def _chosen_row(self, name: str, rows: QuerySet[Any]) -> Any:
@@ -202,8 +202,8 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
         choices = [(mode, f"{mode}: {description}") for mode, description in self.modes.items()]
         if not fixed:
             choices.insert(0, ("", "the runtime’s own"))
-        self._choose("mode").choices = choices
-        self._choose("mode").error_messages["invalid_choice"] = (
+        self._field("mode").choices = choices
+        self._field("mode").error_messages["invalid_choice"] = (
             "This is no mode in which the runtime can start the image: choose one that is listed."
         )
 

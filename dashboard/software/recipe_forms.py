@@ -59,13 +59,13 @@ class RecipeForm(Styled, forms.Form):
         self.user = user
         clusters = Cluster.objects.usable_by(user)
         kinds = (Image.Kind.OCI, Image.Kind.ROOTFS)
-        self._choose("base").queryset = Image.objects.visible_to(user).filter(kind__in=kinds)
-        self._choose("cluster").queryset = clusters
-        self._choose("partition").queryset = Partition.objects.filter(
+        self._field("base").queryset = Image.objects.visible_to(user).filter(kind__in=kinds)
+        self._field("cluster").queryset = clusters
+        self._field("partition").queryset = Partition.objects.filter(
             cluster__in=clusters
         ).select_related("cluster")
 
-    def _choose(self, name: str) -> Any:
+    def _field(self, name: str) -> Any:
         return self.fields[name]
 
     def clean(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class RecipeForm(Styled, forms.Form):
             self.add_error("partition", f"This is a partition of {partition.cluster}.")
         return cleaned
 
-    def asked(self) -> Arrival | None:
+    def request_build_if_valid(self) -> Arrival | None:
         """Request the build; a refusal is shown at its field."""
         if not self.is_valid():
             return None

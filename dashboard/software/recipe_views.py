@@ -23,7 +23,7 @@ def new(request: Request) -> HttpResponse:
     initial = {"base": request.GET.get("base")}
     posted = (request.POST, request.FILES) if request.method == "POST" else ()
     form = RecipeForm(*posted, user=request.user, initial=initial)
-    arrival = form.asked() if posted else None
+    arrival = form.request_build_if_valid() if posted else None
     if arrival is None:
         return render(request, "software/recipe_form.html", {"form": form})
     messages.success(
