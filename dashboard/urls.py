@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import path
+from django.views.generic import RedirectView
 
 from dashboard import overview_views
 from dashboard.access import account_views, audit_views, link_views, visibility_views
@@ -43,7 +44,7 @@ urlpatterns = [
     path("experiments/<int:pk>/cancel/", experiment_views.cancel, name="experiment_cancel"),
     path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
-    path("experiments/<int:pk>/software/look/", parity_views.look, name="experiment_look"),
+    path("experiments/<int:pk>/software/inspect/", parity_views.look, name="experiment_look"),
     path("experiments/<int:pk>/software/waive/", parity_views.waive, name="experiment_waive"),
     path("experiments/<int:pk>/comparison/", comparison_views.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison/steps/", step_views.steps, name="comparison_steps"),
@@ -91,13 +92,15 @@ urlpatterns = [
     path("catalogue/images/<int:pk>/delete/", image_views.delete, name="image_delete"),
     path("staged/<int:pk>/verify/", image_views.verify, name="staged_verify"),
     path("staged/<int:pk>/remove/", image_views.unstage, name="staged_remove"),
-    path("arrivals/<int:pk>/cancel/", image_import_views.cancel, name="arrival_cancel"),
-    path("arrivals/<int:pk>/dismiss/", image_import_views.dismiss, name="arrival_dismiss"),
-    path("chores/<int:pk>/", operation_views.chore, name="chore"),
-    path("chores/<int:pk>/cancel/", operation_views.cancel, name="chore_cancel"),
+    path("image-imports/<int:pk>/cancel/", image_import_views.cancel, name="arrival_cancel"),
+    path("image-imports/<int:pk>/dismiss/", image_import_views.dismiss, name="arrival_dismiss"),
+    path("operations/<int:pk>/", operation_views.chore, name="chore"),
+    path("operations/<int:pk>/cancel/", operation_views.cancel, name="chore_cancel"),
     path("catalogue/environments/new/", environment_views.new, name="environment_new"),
     path("catalogue/environments/<int:pk>/", environment_views.environment, name="environment"),
-    path("catalogue/environments/<int:pk>/look/", parity_views.look_into, name="environment_look"),
+    path(
+        "catalogue/environments/<int:pk>/inspect/", parity_views.look_into, name="environment_look"
+    ),
     path(
         "catalogue/environments/<int:pk>/delete/",
         environment_views.delete,
@@ -133,12 +136,18 @@ urlpatterns = [
     path("host-keys/<int:pk>/pin/", cluster_views.pin_host_key, name="host_key_pin"),
     path("audit/", audit_views.audit, name="audit"),
     path("link/<str:token>/", link_views.open_link, name="link"),
-    path("readers/<slug:kind>/<int:pk>/links/", link_views.make, name="link_make"),
+    path("visibility/<slug:kind>/<int:pk>/links/", link_views.make, name="link_make"),
     path(
-        "readers/<slug:kind>/<int:pk>/links/<int:link_pk>/withdraw/",
+        "visibility/<slug:kind>/<int:pk>/links/<int:link_pk>/withdraw/",
         link_views.withdraw,
         name="link_withdraw",
     ),
-    path("readers/<slug:kind>/<int:pk>/", visibility_views.readers, name="readers"),
+    path("visibility/<slug:kind>/<int:pk>/", visibility_views.readers, name="readers"),
     path("admin/", admin.site.urls),
+    # Pages that somebody may have linked to under an older word.
+    path("chores/<int:pk>/", RedirectView.as_view(pattern_name="chore", permanent=True)),
+    path(
+        "readers/<slug:kind>/<int:pk>/",
+        RedirectView.as_view(pattern_name="readers", permanent=True),
+    ),
 ]

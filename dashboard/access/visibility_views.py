@@ -52,7 +52,7 @@ def readers(request: Request, kind: str, pk: int) -> HttpResponse:
     form = readers_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
         _save(request, form)
-        messages.success(request, f"Readers of {row}: {row.readers}.")
+        messages.success(request, f"Visibility of {row}: {row.readers}.")
         if row.visibility == Visibility.PUBLIC:
             if not ShareLink.objects.of(row).valid().exists():
                 link_views.make_link(request, row)

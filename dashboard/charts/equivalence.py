@@ -98,7 +98,7 @@ def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure
 def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict[str, Any]]:
     """Yield the curve, and the symbol where it crosses the level."""
     index = marks[pair.environment]
-    proves = f"smallest provable margin {numbers.provable(pair.smallest_margin, decimals=2)}"
+    proves = f"smallest margin for equivalence {numbers.provable(pair.smallest_margin, decimals=2)}"
     shared = {
         "type": "scatter",
         "meta": meta(index),

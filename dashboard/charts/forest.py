@@ -222,7 +222,7 @@ def _hover(pair: Pair) -> str:
         f"p of equivalence at {numbers.margin(pair.margin)} {numbers.p_value(pair.p_equivalence)}",
     ]
     if pair.smallest_margin is not None:
-        lines.append(f"smallest provable margin {numbers.provable(pair.smallest_margin)}")
+        lines.append(f"smallest margin for equivalence {numbers.provable(pair.smallest_margin)}")
     return "<br>".join(lines)
 
 

@@ -58,7 +58,7 @@ def new(request: Request) -> HttpResponse:
     form = CredentialForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         row = keys.add(form.instance, keys.new_pair(), Origin.GENERATED, request.user)
-        messages.success(request, f"{row} is made. Install its public half, then test it.")
+        messages.success(request, f"{row} is made. Install its public key, then test it.")
         return redirect(row)
     return render(request, "clusters/credentials/new.html", {"form": form})
 

@@ -42,7 +42,7 @@ def headings(comparison: Comparison) -> tuple[str, ...]:
         f"{narrow} CI",
         "p, difference",
         "p, equivalence",
-        "Provable margin",
+        "Smallest margin for equivalence",
         "Verdict",
     )
 
@@ -107,7 +107,7 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
         above = baseline
         mark = ""
         stamps = zip(pair.stamps, pair.reasons, strict=True)
-        reservations = [f"{stamp}: {reason}" for stamp, reason in stamps]
+        reservations = [f"{stamp.label}: {reason}" for stamp, reason in stamps]
         if pair.look:
             reservations = [
                 *filter(None, (at_the_look(pair, pair.look), pair.look.later)),

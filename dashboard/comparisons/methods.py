@@ -246,13 +246,14 @@ def _describe_analyses(stage: Stage) -> str:
     else:
         *first, last = map(str, stage.looks)
         text = (
-            f"The plan had {len(stage.looks)} looks at the data, after {', '.join(first)} and "
-            f"{last} repeats of every cell, each at the two-sided level {stage.level:g} (Pocock "
+            f"The plan had {len(stage.looks)} interim analyses of the data, after "
+            f"{', '.join(first)} and {last} repeats of every configuration, each at the two-sided "
+            f"level {stage.level:g} (Pocock "
             "1977), so that together they err no more often than one at 0.05; the first verdict "
             "of a comparison stands."
         )
     if stage.stopped_at:
-        text += f" A person ended the experiment at look {stage.stopped_at}."
+        text += f" A person ended the experiment at interim analysis {stage.stopped_at}."
     if stage.stopped_early:
         ended_part = _part_of(stage.ended, stage.planned, stage.unit)
         text += f" It was ended after {ended_part}, outside the plan."

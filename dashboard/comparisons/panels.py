@@ -141,7 +141,7 @@ class Configurations(Panel[Comparison]):
 
 class TrainingEquivalence(ExperimentPanel):
     name = "training"
-    heading = "Did they train alike?"
+    heading = "Training equivalence"
 
     def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[Group] | None:
         return comparison.trained or None
@@ -182,7 +182,7 @@ class Anatomy(ExperimentPanel):
 
 class FullResults(Panel[Comparison]):
     name = "full_results"
-    heading = "Every number"
+    heading = "Full results"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[Group] | None:
         return comparison.groups if comparison.pairs else None
@@ -204,7 +204,7 @@ class Exclusions(ExperimentPanel):
 
 class WarmUp(ExperimentPanel):
     name = "warm_up"
-    heading = "How the runs start"
+    heading = "Warm-up"
 
     def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> list[str] | None:
         return comparison.warm_up_rules or None
@@ -243,7 +243,7 @@ class TableText(TablePanel):
 
 class Export(Panel[Comparison]):
     name = "export"
-    heading = "Take it along"
+    heading = "Export"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
         files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS

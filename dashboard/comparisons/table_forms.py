@@ -42,14 +42,14 @@ ROLE_WORDS = {
     "direction": "lower or higher is better",
     "precision": "rounded to",
     "arm": "numbers of this environment",
-    "label": "label of the cell",
+    "label": "label of the configuration",
     "ignore": "ignored",
 }
 HINTS = {
     "better is not said": "It can be said above, under “What no column says”.",
     "the unit is hh:mm": "It can be said above, under “What no column says”.",
     "name it sd or se": "It can be chosen here, below the name of the column.",
-    "has the same labels": "Columns that tell no cells apart can be ignored here.",
+    "has the same labels": "Columns that tell no configurations apart can be ignored here.",
 }
 """A part of a problem's text -> where in the form to solve it."""
 TOO_LARGE = (

@@ -160,9 +160,11 @@ def stop(request: Request, pk: int) -> HttpResponse:
     look = whole_number(request.POST.get("look"))
     if look is not None and lifecycle.stop(row, look, request.user):
         enqueue_tick(row.cluster_id)
-        messages.success(request, f"Stopped at look {look}. Its verdicts stand, whatever ends now.")
+        words = f"Stopped at interim analysis {look}. Its verdicts stand, whatever ends now."
+        messages.success(request, words)
     else:
-        messages.error(request, "Not stopped: that look is not the last one, or decided nothing.")
+        words = "Not stopped: that interim analysis is not the last one, or decided nothing."
+        messages.error(request, words)
     return redirect(row)
 
 
@@ -213,7 +215,7 @@ def repair(request: Request, uid: str) -> HttpResponse:
     else:
         messages.error(
             request,
-            "Nothing of this job can be run: every run of it has begun, or a planned look has "
+            "Nothing of this job can be run: every run of it has begun, or a planned analysis has "
             "judged without it.",
         )
     return _back(request, job)
@@ -246,8 +248,8 @@ def retry(request: Request, uid: str) -> HttpResponse:
     else:
         messages.error(
             request,
-            "This job cannot be tried again: one of its runs has ended well, or a planned look has "
-            "judged without it.",
+            "This job cannot be tried again: one of its runs has ended well, or a planned analysis "
+            "has judged without it.",
         )
     return _back(request, job)
 

@@ -73,10 +73,10 @@ class ImportForm(Styled, forms.Form):
             if metric.name in DECIDING
         ],
         initial=KIND.primary,
-        help_text="The one that decides.",
+        help_text="The verdict is about it.",
     )
     visibility = forms.ChoiceField(
-        label="Readers",
+        label="Visibility",
         choices=[choice for choice in Experiment.Visibility.choices if choice[0] != "groups"],
         initial=Experiment.Visibility.PRIVATE,
     )
@@ -163,12 +163,12 @@ class ImportForm(Styled, forms.Form):
         few = min((count for row in rows for count in row.runs if count), default=0)
         notes = []
         if alone:
-            cells = "cell was" if alone == 1 else "cells were"
+            cells = "configuration was" if alone == 1 else "configurations were"
             notes.append(f"{alone} {cells} run in one environment only: nothing is compared there.")
         if few < 5:
             notes.append(
-                f"Some cells have {few} run{'s' * (few != 1)} only: verdicts on fewer than 5 are "
-                "provisional."
+                f"Some configurations have {few} run{'s' * (few != 1)} only: verdicts "
+                "on fewer than 5 are provisional."
             )
         if any(placed_run.run.began_at is None for placed_run in self.placed):
             notes.append(

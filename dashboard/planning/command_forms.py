@@ -76,7 +76,7 @@ class MetricForm(Styled, forms.Form):
     )
     find = forms.CharField(label="Where it is", required=False, strip=False)
     take = forms.ChoiceField(
-        label="What is taken",
+        label="Aggregate",
         choices=list(zip(TAKES, TAKE_LABELS, strict=True)),
         required=False,
     )

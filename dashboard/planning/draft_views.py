@@ -112,7 +112,7 @@ def _launch(request: Request, experiment: Experiment) -> HttpResponse:
         messages.error(request, f"Saved, but not launched. {refusal}")
         return redirect(experiment)
     enqueue_tick(experiment.cluster_id)
-    messages.success(request, "Launched. Its plan is frozen and hashed.")
+    messages.success(request, "Launched. The design can no longer be changed.")
     return redirect(experiment)
 
 

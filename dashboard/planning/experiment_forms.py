@@ -121,15 +121,19 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         initial=0.02,
     )
     looks = forms.TypedChoiceField(
+        label="Interim analyses",
         choices=look_choices,
         coerce=int,
         required=False,
         empty_value=1,  # type: ignore[arg-type]
-        help_text="When the data are judged. Between looks come at least five repeats; the more "
-        "looks, the stricter each of them.",
+        help_text="When the data are judged. Between interim analyses come at least five repeats; "
+        "the more analyses, the stricter each of them.",
     )
     primary_metric = forms.ChoiceField(
-        label="Metric", choices=metric_choices, required=False, help_text="The one that decides."
+        label="Primary metric",
+        choices=metric_choices,
+        required=False,
+        help_text="The verdict is about it.",
     )
 
     class Meta:
@@ -168,7 +172,8 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
             "question": "Such as: does Apptainer slow ResNet-50 down on our A100 nodes?",
             "warm_up": "The slow steps at a run’s start, which no mean counts. Every step after it "
             "does. A run that never settles still counts, and a stamp beside the verdict says so.",
-            "repeats": "Runs of each cell. With fewer than five, every verdict is provisional.",
+            "repeats": "Independent repetitions, n. With fewer than five, every verdict is "
+            "provisional.",
         }
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:

@@ -116,7 +116,7 @@ def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
     once = equivalence_power(truth, margin)
     after = f"{', '.join(map(str, first))} and {last}"
     return (
-        f"With looks after {after} repeats, each at {level(looks):g}, it ends after "
+        f"With interim analyses after {after} repeats, each at {level(looks):g}, it ends after "
         f"{plan.repeats:.1f} on average if there is truly no difference, and proves "
         f"{numbers.margin(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
         f"once it takes {last} and proves it in {_of_100(once)}."

@@ -126,7 +126,7 @@ def _field(parameter: Parameter, value: Any) -> forms.Field:
         return forms.BooleanField(initial=value, help_text=parameter.help, **named)
     if parameter.type in ("text", "words"):
         shown = join_arguments(value) if isinstance(value, list) else value
-        quoting_help = "Words as a shell takes them apart." if parameter.type == "words" else ""
+        quoting_help = "Arguments, quoted as in a shell." if parameter.type == "words" else ""
         help_text = " ".join(filter(None, (parameter.help, quoting_help, _if_empty(parameter))))
         return forms.CharField(initial=shown, strip=False, help_text=help_text, **named)
     limits_text = describe_limits(parameter)

@@ -188,7 +188,7 @@ def item(values: Any, index: int) -> Any:
 @register.filter
 def stamps(pair: Pair) -> list[tuple[str, str]]:
     """Return the stamps of a verdict, each with its reason."""
-    return [(str(stamp), why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]
+    return [(stamp.label, why) for stamp, why in zip(pair.stamps, pair.reasons, strict=True)]
 
 
 @register.simple_tag(takes_context=True)

@@ -68,7 +68,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field and db_field.name == "visibility":
-            field.label, field.required = "Readers", False  # the model knows the usual ones
+            field.label, field.required = "Visibility", False  # the model knows the usual ones
         return of_its_kind(field, db_field)
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:

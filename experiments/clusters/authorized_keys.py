@@ -33,7 +33,7 @@ class Line:
 
 
 def lines(credential: Credential, public_key: str) -> list[Line]:
-    """Return the lines that install a public half: with a forced command, one for each machine."""
+    """Return the lines that install a public key: with a forced command, one for each machine."""
     key = f"{public_key} {comment(credential)}"
     if not credential.forced_command:
         return [Line("", key)]

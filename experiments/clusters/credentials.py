@@ -37,7 +37,7 @@ class NotDone(Exception):
 
 @dataclass(frozen=True)
 class Pair:
-    """A key pair. Its repr shows the public half alone."""
+    """A key pair. Its repr shows the public key alone."""
 
     private_key: str = field(repr=False)
     public_key: str  # "ssh-ed25519 AAAA...", without a comment
@@ -73,7 +73,7 @@ def read_pair(private_key: str, passphrase: str = "") -> Pair:
 
 
 def fingerprint_of(private_key: str, passphrase: str = "") -> str:
-    """Return `SHA256:...` of the public half. ValueError as `read_pair`."""
+    """Return `SHA256:...` of the public key. ValueError as `read_pair`."""
     return read_pair(private_key, passphrase).fingerprint
 
 
@@ -106,7 +106,7 @@ def add(credential: Credential, pair: Pair, origin: Origin, by: User) -> Credent
 
 
 def public_of(credential: Credential) -> str:
-    """Return the public half; of keys that were handed in long ago it is made anew."""
+    """Return the public key; of keys that were handed in long ago it is made anew."""
     if not credential.public_key:
         try:
             pair = read_pair(credential.private_key.reveal(), credential.passphrase.reveal())

@@ -249,7 +249,7 @@ def _send(row: Job | Chore, runner: Runner) -> None:
     move(
         row,
         Job.State.QUEUED,
-        why=f"the scheduler calls it {scheduler_id}",
+        why=f"scheduler job {scheduler_id}",
         scheduler_id=scheduler_id,
         submitted_at=timezone.now(),
     )

@@ -134,7 +134,7 @@ def _left_the_queue(row: Job | Chore, runner: Runner) -> None:
             words = f"{owner} instead of {row.scheduler_id}"
             record(row.experiment, "adopted", job=row, why=words)
         return
-    move(row, Job.State.COLLECTING, why="has left the queue", gone_at=timezone.now())
+    move(row, Job.State.COLLECTING, why="left the queue", gone_at=timezone.now())
     row.cluster.pauses.filter(kind="limit").update(retry_at=timezone.now())  # there may be room
 
 

@@ -15,10 +15,7 @@ from experiments.models import Experiment, Run
 from experiments.statistics import numbers
 from experiments.statistics.interim_analyses import level, schedule
 
-WHY = (
-    "Whoever looks along the way and stops when the verdict pleases is wrong far more often than "
-    "5 times in 100."
-)
+WHY = "Deciding earlier inflates the error rate."
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,11 @@ class Stage:
         if self.cancelled:
             return "It is being cancelled: the verdict comes when the runs under way have ended."
         if len(self.looks) == 1:
-            return f"The verdict comes when {self._all_have} ended; {self.ended} have. {WHY}"
+            return f"The verdict appears when {self._all_have} ended; {self.ended} have. {WHY}"
         number = self.taken + 1
-        of_cells = f"the first {self.looks[self.taken]} repeats of every cell have"
+        of_cells = f"the first {self.looks[self.taken]} repeats of every configuration have"
         return (
-            f"Look {number} of {len(self.looks)} comes when "
+            f"Interim analysis {number} of {len(self.looks)} comes when "
             f"{of_cells if number < len(self.looks) else self._all_have} ended; "
             f"{self.ended_for_next} of their {self.planned_for_next} {self.unit}s have."
             + ("" if self.taken else f" {WHY}")
@@ -126,14 +123,15 @@ class Stage:
         if len(self.looks) == 1:
             return f"verdict after {self._count}; {self.ended} so far"
         return (
-            f"look {self.taken + 1} of {len(self.looks)} after {self.planned_for_next} "
+            f"interim analysis {self.taken + 1} of {len(self.looks)} after {self.planned_for_next} "
             f"{self.unit}s; {self.ended_for_next} so far"
         )
 
     @property
     def why_early(self) -> str:
         """Return the reason for the stamp STOPPED EARLY."""
-        return f"Stopped after {self.ended} of {self._count}, outside the planned looks. {WHY}"
+        ended = f"{self.ended} of {self._count}"
+        return f"Stopped after {ended}, outside the planned interim analyses. {WHY}"
 
     @property
     def _all_have(self) -> str:

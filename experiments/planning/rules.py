@@ -92,10 +92,11 @@ def refusals(
     _check_scales(messages, cluster, partition, workloads, environments, scales)
     _check_metric(messages, workloads, primary_metric)
     if looks > most_looks(repeats):
+        most = most_looks(repeats)
         messages["looks"].append(
-            f"{looks} looks need at least {looks * FEWEST} repeats: between one and the next come "
-            f"{FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
-            f"allow{'s' * (repeats == 1)} {_count(most_looks(repeats), 'look')}."
+            f"{looks} interim analyses need at least {looks * FEWEST} repeats: between one and "
+            f"the next come {FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
+            f"allow{'s' * (repeats == 1)} {most} interim analys{'i' if most == 1 else 'e'}s."
         )
     if find_warm_up:
         _check_steps(messages, workloads, scales)

@@ -154,13 +154,13 @@ def _sight(
 ) -> Sight:
     why_not = ""
     if survey is None:
-        why_not = "nobody has looked into it yet"
+        why_not = "not inspected yet"
     else:
         day = f"{survey.looked_at:%Y-%m-%d %H:%M} UTC"
         if survey.definition != fingerprint(environment):
-            why_not = f"it was looked at on {day}, and edited since"
+            why_not = f"inspected on {day}, and edited since"
         elif staging and staging.ended_at and staging.ended_at > survey.looked_at:
-            why_not = f"it was looked at on {day}, and its image was staged anew since"
+            why_not = f"inspected on {day}, and its image was staged anew since"
     done = chore is not None and chore.state == Chore.State.DONE
     return Sight(environment, survey, why_not, None if done else chore)
 

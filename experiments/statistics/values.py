@@ -42,6 +42,13 @@ class Stamp(StrEnum):
     WAIVED = "DIFFERENCES WAIVED"
     TRAINED_DIFFERENTLY = "TRAINED DIFFERENTLY"
 
+    @property
+    def label(self) -> str:
+        """What pages and papers print; data files keep the value, which others have stored."""
+        if self is Stamp.NOT_AFTER_HOLM:
+            return "NOT SIGNIFICANT AFTER HOLM CORRECTION"
+        return self.value
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -118,11 +118,11 @@ def _describe_other_text(text: str, label: str) -> str:
         if "-cert-v01@openssh.com" in text:
             return "This is an SSH certificate, not the private key that it belongs to."
         return (
-            "This is the public half of a key. The private key is the file of the same name "
+            "This is the public key of a pair. The private key is the file of the same name "
             "without .pub."
         )
     if "PUBLIC KEY" in label:
-        return f"This is the public half of a key, not the private key. {ACCEPTED_KEYS}."
+        return f"This is the public key of a pair, not the private key. {ACCEPTED_KEYS}."
     if "CERTIFICATE" in label:
         return (
             "This is a certificate as web servers have it (X.509), and no SSH key. "

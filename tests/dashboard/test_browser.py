@@ -362,7 +362,7 @@ def test_no_page_scrolls_sideways_on_a_phone(
         "/catalogue/",
         f"/catalogue/images/{image.pk}/",
         "/catalogue/images/new/",
-        f"/chores/{chore.pk}/",
+        f"/operations/{chore.pk}/",
         "/catalogue/environments/new/",
         f"/catalogue/environments/{results.baseline_id}/",
         "/catalogue/?tab=workloads",

@@ -57,7 +57,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "passphrase", "kind", "message"),
     [
-        ("plain.pub", "", "key refused", "the public half of a key"),
+        ("plain.pub", "", "key refused", "the public key of a pair"),
         ("plain-cert.pub", "", "key refused", "an SSH certificate, not the private key"),
         ("putty.ppk", "", "key refused", "PuTTYgen, Conversions, Export OpenSSH key"),
         ("web.pem", "", "key refused", "a certificate as web servers have it"),

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--unit", default="", help="Of the whole table: s, images/s, hh:mm.")
         parser.add_argument("--direction", choices=["lower", "higher"], help="Which is better.")
         parser.add_argument("--runs", type=int, help="Behind each mean, if no column says it.")
-        parser.add_argument("--json", action="store_true", help="Every number, as JSON.")
+        parser.add_argument("--json", action="store_true", help="Full results, as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -32,7 +32,7 @@ def test_an_owner_shares_with_a_group(
 ) -> None:
     sent = {"visibility": "groups", "groups": [group.pk]}
     answer = as_owner.post(address("experiment", results), sent, follow=True)
-    assert "Readers of What does it cost?: group neurophysics." in answer.content.decode()
+    assert "Visibility of What does it cost?: group neurophysics." in answer.content.decode()
     assert people.client("other").get(results.get_absolute_url()).status_code == 404
     group.user_set.add(people.other)
     assert people.client("other").get(results.get_absolute_url()).status_code == 200

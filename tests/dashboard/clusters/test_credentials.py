@@ -1,4 +1,4 @@
-"""The pages of credentials: secrets go in and never come out, and the public half is at hand."""
+"""The pages of credentials: secrets go in and never come out, and the public key is at hand."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_key_is_handed_in_and_never_shown(maker: Client, tmp_path: Path, as_fi
         ({"private_key": ""}, "key_file", "A credential is its key"),
         ({"passphrase": ""}, "passphrase", "needs a passphrase"),
         ({"passphrase": "wrong phrase"}, "passphrase", "does not open"),
-        ({"private_key": "ssh-ed25519 AAAAC3Nz me"}, "private_key", "the public half"),
+        ({"private_key": "ssh-ed25519 AAAAC3Nz me"}, "private_key", "the public key"),
         ({"private_key": "", "key_file": b"\xff\x00\x01"}, "key_file", "This file is no text"),
         ({"private_key": "", "key_file": b"x" * 70_000}, "key_file", "too large"),
         ({"key_file": b"both"}, "private_key", "not both"),

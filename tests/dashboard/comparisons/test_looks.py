@@ -58,7 +58,7 @@ def test_no_verdict_before_the_last_planned_run(
     if name == "comparison_tex":
         assert "So far 4 of 5 blocks have ended." in text
     else:
-        assert "The verdict comes when all 5 blocks have ended; 4 have." in text
+        assert "The verdict appears when all 5 blocks have ended; 4 have." in text
 
 
 def test_runs_are_points_long_before_that(site: Site, people: People, as_owner: Client) -> None:
@@ -79,7 +79,7 @@ def test_lists_and_the_overview_say_when_it_comes(
     brief = as_owner.get(address, headers=HTMX).content.decode()
     assert "verdict after 5 blocks; 4 so far" in brief
     page = as_owner.get("/").content.decode()
-    assert "The verdict comes when all 5 blocks have ended; 4 have." in page
+    assert "The verdict appears when all 5 blocks have ended; 4 have." in page
     for verdict in Verdict:
         assert verdict not in page + brief
 
@@ -100,16 +100,21 @@ def test_a_look_that_decided_offers_to_stop(site: Site, people: People, as_owner
     page = said(as_owner, "experiment", experiment)
     assert "SLOWER" in page
     assert "Decided at look 1 of 2." in page
-    assert "Look 2 of 2 comes when all 10 blocks have ended; 5 of their 10 blocks have." in page
+    assert (
+        "Interim analysis 2 of 2 comes when all 10 blocks have ended; 5 of their 10 blocks have."
+        in page
+    )
     address = reverse("experiment_stop", args=[experiment.pk])
     assert address in page
     other = people.client("other")
     assert address not in said(other, "experiment", experiment)
     assert other.post(address, {"look": "1"}).status_code == 403
     page = as_owner.post(address, {"look": "1"}, follow=True).content.decode()
-    assert "Stopped at look 1. Its verdicts stand" in page
+    assert "Stopped at interim analysis 1. Its verdicts stand" in page
     assert address not in page
-    assert "A person ended the experiment at look 1." in said(as_owner, "comparison", experiment)
+    assert "A person ended the experiment at interim analysis 1." in said(
+        as_owner, "comparison", experiment
+    )
     exported = json.loads(said(as_owner, "comparison_json", experiment))
     assert exported["experiment"]["stopped_at_look"] == 1
     assert exported["comparison"][0]["stamps"] == ""
@@ -138,7 +143,10 @@ def test_several_comparisons_are_counted_in_the_offer(
         values = {site.bare: 1.0, site.container: 1.1 + repeat / 1000, third: ratio}
         block(experiment, repeat, values)
     page = said(as_owner, "experiment", experiment)
-    assert "Look 1 has decided 1 of 2 comparisons; the others would stay as they are." in page
+    assert (
+        "Interim analysis 1 has decided 1 of 2 comparisons; the others would stay as they are."
+        in page
+    )
 
 
 def test_the_intervals_that_decide_are_the_ones_that_are_shown(
@@ -165,8 +173,8 @@ def test_looks_that_the_repeats_do_not_allow_are_refused_at_the_field(
     found = problems(as_owner, site, repeats="9", looks="2")
     assert found == {
         "looks": [
-            "2 looks need at least 10 repeats: between one and the next come 5, the fewest that a "
-            "verdict needs. 9 repeats allow 1 look."
+            "2 interim analyses need at least 10 repeats: between one and the "
+            "next come 5, the fewest that a verdict needs. 9 repeats allow 1 interim analysis."
         ]
     }
     assert "looks" in problems(as_owner, site, repeats="90", looks="6")
@@ -184,8 +192,8 @@ def test_the_form_says_what_looks_save(as_owner: Client, site: Site) -> None:
     page = as_owner.post(NEW, asked(site, repeats="15", looks="3"), headers=HTMX).content.decode()
     words = " ".join(page.split())
     assert (
-        "With looks after 5, 10 and 15 repeats, each at 0.0221, it ends after 8.2 on average"
-        in words
+        "With interim analyses after 5, 10 and 15 repeats, each at 0.0221, it ends after 8.2 on "
+        "average" in words
     )
     assert "judged once it takes 15 and proves it in more than 99." in words
     page = as_owner.post(NEW, asked(site, repeats="15"), headers=HTMX).content.decode()
@@ -203,4 +211,4 @@ def test_a_settled_job_has_no_button_to_try_it_again(
     address = reverse("job_retry", args=[failed.uid])
     assert address not in page
     page = as_owner.post(address, follow=True).content.decode()
-    assert "a planned look has judged without it" in page
+    assert "a planned analysis has judged without it" in page

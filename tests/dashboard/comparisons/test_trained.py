@@ -1,4 +1,4 @@
-"""Did they train alike? Said on the comparison page, stamped on verdicts, and in the files."""
+"""Training equivalence Said on the comparison page, stamped on verdicts, and in the files."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_equal_trainings_are_said_and_stamp_nothing(
     (pair,) = compare_experiment(made).pairs
     assert Stamp.TRAINED_DIFFERENTLY not in pair.stamps
     page = page_of(as_owner, made)
-    assert "<h2>Did they train alike?</h2>" in page
+    assert "<h2>Training equivalence</h2>" in page
     assert "equal to bare metal to the bit in all 5 runs." in page
     assert "The same accuracy as bare metal in all 5 runs." in page
     assert "one run of each of 5 seeds; the last loss varies by 6.2 %" in page

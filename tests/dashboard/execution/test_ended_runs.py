@@ -71,7 +71,10 @@ def test_what_a_journal_says_late_changes_no_run_that_is_final(job: Job) -> None
 
 @pytest.mark.parametrize(
     ("exit_code", "words"),
-    [(0, "waiting for its job"), (3, "with exit code 3, waiting for its job")],
+    [
+        (0, "waiting for the rest of its job"),
+        (3, "with exit code 3, waiting for the rest of its job"),
+    ],
 )
 def test_pages_say_that_it_waits_for_its_job(
     job: Job, admin_client: Client, exit_code: int, words: str
@@ -79,5 +82,8 @@ def test_pages_say_that_it_waits_for_its_job(
     first, second = follow(job, exit_code)
     for address in (first.get_absolute_url(), "/runs/", job.experiment.get_absolute_url()):
         shown = " ".join(admin_client.get(address).content.decode().split())
-        assert f'ended</span> <span class="muted">{words}</span>' in shown, address
-    assert "waiting for its job" not in admin_client.get(second.get_absolute_url()).content.decode()
+        assert f'finished</span> <span class="muted">{words}</span>' in shown, address
+    assert (
+        "waiting for the rest of its job"
+        not in admin_client.get(second.get_absolute_url()).content.decode()
+    )

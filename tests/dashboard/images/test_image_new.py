@@ -229,7 +229,7 @@ def test_what_is_under_way_can_be_given_up_by_whoever_asked(
     as_owner: Client, people: People
 ) -> None:
     row = ArrivalFactory(owner=people.owner)
-    address = f"/arrivals/{row.pk}/cancel/"
+    address = f"/image-imports/{row.pk}/cancel/"
     assert people.client("other").post(address).status_code == 404
     assert address in as_owner.get("/catalogue/").content.decode()
     as_owner.post(address)

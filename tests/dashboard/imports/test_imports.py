@@ -218,7 +218,7 @@ def test_a_run_s_page_shows_its_trace_and_its_log(experiment: Experiment, as_own
     assert "up to step" in page
     assert "gpus_visible" in page
     assert "Job script" not in page
-    assert "block 1, place 1" not in page
+    assert "block 1, run order 1" not in page
 
 
 def test_a_run_that_was_imported_can_be_excluded(experiment: Experiment, as_owner: Client) -> None:

@@ -102,7 +102,7 @@ def test_what_repeats_cannot_show_is_said(as_owner: Client, site: Site) -> None:
 def test_nothing_is_said_about_a_plan_that_is_none(
     changes: dict[str, Any], as_owner: Client, site: Site
 ) -> None:
-    assert "What it can show" not in said(as_owner, site, **changes)
+    assert "Statistical power" not in said(as_owner, site, **changes)
 
 
 def test_it_is_there_without_javascript(as_owner: Client, site: Site) -> None:

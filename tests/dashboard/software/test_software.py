@@ -57,12 +57,12 @@ def test_a_draft_says_that_nobody_has_looked_and_offers_to(
 ) -> None:
     page = said(as_owner, "experiment", draft)
     assert "not looked at yet" in page
-    assert "nobody has looked into it yet" in page
+    assert "not inspected yet" in page
     page = post(as_owner, "experiment_look", draft)
     chores = Chore.objects.filter(kind=Chore.Kind.SURVEY)
     assert {chore.environment for chore in chores} == set(draft.environments.all())
     assert {chore.partition for chore in chores} == {draft.partition}
-    assert "Look now" not in page, "it is under way"
+    assert ">Inspect<" not in page, "it is under way"
     address = reverse("experiment_software", args=[draft.pk])
     assert f'hx-get="{address}"' in page
     assert "data-live" in as_owner.get(address, headers=HTMX).content.decode()
@@ -74,7 +74,7 @@ def test_the_same_software_is_a_yes(draft: Experiment, site: Site, as_owner: Cli
     seen(site.container, OLD)
     page = said(as_owner, "experiment", draft)
     assert "yes</span>" in page
-    assert "Look now" not in page
+    assert ">Inspect<" not in page
     assert "Waive" not in page
 
 
@@ -99,7 +99,7 @@ def test_a_difference_is_shown_stops_the_launch_and_can_be_waived(
     page = post(as_owner, "experiment_waive", draft, environment=environment, action="withdraw")
     assert "as in" not in page
     post(as_owner, "experiment_waive", draft, **chosen, reason="as in <2017>")
-    assert "Its plan is frozen" in post(as_owner, "experiment_launch", draft)
+    assert "The design can no longer be changed" in post(as_owner, "experiment_launch", draft)
 
 
 @pytest.mark.parametrize("environment", ["", "x", "0", "999999", "9" * 40])
@@ -146,7 +146,7 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
 ) -> None:
     address = reverse("environment", args=[site.bare.pk])
     page = " ".join(as_owner.get(address).content.decode().split())
-    assert "Not known: nobody has looked into it yet." in page
+    assert "Not inspected yet." in page
     seen(site.bare, OLD | {"blas": {"openblas": "0.3.7"}})
     page = " ".join(as_owner.get(address).content.decode().split())
     assert "<dd>2.7.5" in page
@@ -157,4 +157,4 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
     assert answer.headers["Location"] == f"{address}#inside"
     assert Chore.objects.get().environment == site.bare
     page = as_owner.get(address).content.decode()
-    assert "Look now" not in page
+    assert ">Inspect<" not in page

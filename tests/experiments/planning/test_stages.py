@@ -71,7 +71,7 @@ class TestOneLook:
         found = read(experiment)
         assert (found.pairs, comparison_rows(found)) == ([], [])
         assert len(found.groups[0].samples) == 8
-        assert "comes when all 5 blocks have ended; 4 have." in found.stage.waiting
+        assert "appears when all 5 blocks have ended; 4 have." in found.stage.waiting
         assert found.stage.brief == "verdict after 5 blocks; 4 so far"
         end(experiment, 5, SLOW[4])
         found = read(experiment)
@@ -89,7 +89,7 @@ class TestOneLook:
     def test_runs_are_counted_where_each_is_a_job(self) -> None:
         experiment = launched(repeats=2, looks=1, design=Experiment.Design.INDEPENDENT)
         end(experiment, 1, 1.0)
-        assert "comes when all 4 runs have ended; 2 have." in read(experiment).stage.waiting
+        assert "appears when all 4 runs have ended; 2 have." in read(experiment).stage.waiting
 
 
 class TestCancelledEarly:
@@ -100,7 +100,9 @@ class TestCancelledEarly:
         (pair,) = read(experiment).pairs
         assert (pair.verdict, pair.n_blocks) == (Verdict.SLOWER, 4)
         reason = dict(zip(pair.stamps, pair.reasons, strict=True))[Stamp.STOPPED_EARLY]
-        assert reason.startswith("Stopped after 4 of 10 blocks, outside the planned looks.")
+        assert reason.startswith(
+            "Stopped after 4 of 10 blocks, outside the planned interim analyses."
+        )
 
     def test_it_waits_for_what_is_under_way(self) -> None:
         experiment = launched(repeats=10, looks=1)
@@ -149,7 +151,8 @@ class TestLooks:
         found = read(experiment)
         assert found.pairs == []
         assert found.stage.waiting.startswith(
-            "Look 1 of 2 comes when the first 5 repeats of every cell have ended; "
+            "Interim analysis 1 of 2 comes when the first 5 repeats of every configuration have "
+            "ended; "
             "4 of their 5 blocks have."
         )
         end(experiment, 3, SAME[2])
@@ -185,7 +188,7 @@ class TestLooks:
         end_all(experiment, WILD)
         found = read(experiment)
         assert [pair.verdict for pair in found.pairs] == [Verdict.INCONCLUSIVE]
-        assert "Look 2 of 2 comes when all 10 blocks have ended; 5 of their 10" in (
+        assert "Interim analysis 2 of 2 comes when all 10 blocks have ended; 5 of their 10" in (
             found.stage.waiting
         )
         end_all(experiment, WILD, first=6)
@@ -233,8 +236,8 @@ class TestLooks:
         with pytest.raises(lifecycle.NotLaunchable) as refusal:
             lifecycle.launch(experiment, experiment.owner)
         assert refusal.value.messages["looks"] == [
-            "3 looks need at least 15 repeats: between one and the next come 5, the fewest that a "
-            "verdict needs. 14 repeats allow 2 looks."
+            "3 interim analyses need at least 15 repeats: between one and the next come 5, the "
+            "fewest that a verdict needs. 14 repeats allow 2 interim analyses."
         ]
 
     @pytest.mark.parametrize("looks", [0, 6])
@@ -347,7 +350,7 @@ def test_a_job_that_was_cancelled_before_the_experiment_does_not_undo_a_look() -
 
 def test_a_single_block_is_spoken_of_as_one() -> None:
     waiting = stage_of(launched(repeats=1, looks=1)).waiting
-    assert waiting.startswith("The verdict comes when its one block has ended; 0 have.")
+    assert waiting.startswith("The verdict appears when its one block has ended; 0 have.")
 
 
 def test_an_experiment_without_runs_waits_for_nothing() -> None:

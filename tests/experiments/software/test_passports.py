@@ -104,8 +104,8 @@ def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(
     measured(draft, container)
     (pair,) = compare_experiment(draft).pairs
     assert pair.software == (
-        f"Software not compared before the launch: {draft.baseline}: nobody has looked into it "
-        f"yet; {container}: nobody has looked into it yet."
+        f"Software not compared before the launch: {draft.baseline}: not inspected "
+        f"yet; {container}: not inspected yet."
     )
     assert Stamp.WAIVED not in pair.stamps
 
