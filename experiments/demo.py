@@ -265,9 +265,9 @@ def launch_demo(
         )
         experiment.workloads.set(workloads)
         experiment.environments.set(rows)
-        for passport in parity_reports.passports(experiment):
+        for passport in parity_reports.make_reports(experiment):
             names = [row.what for row in passport.unwaived]
-            parity_reports.waive(experiment, passport.environment, names, WAIVED, owner)
+            parity_reports.waive_differences(experiment, passport.environment, names, WAIVED, owner)
         lifecycle.launch(experiment, owner)
     return experiment
 

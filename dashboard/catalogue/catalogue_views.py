@@ -14,7 +14,7 @@ from dashboard.images.image_filters import ImageFilter
 from dashboard.lists import WordFilter, listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import changeable_among, may_add
-from experiments.images.search import packages_found
+from experiments.images.search import find_packages
 from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
@@ -63,7 +63,7 @@ def _images(request: Request) -> dict[str, Any]:
     }
     images_listing = listing(request, rows, sorts=sorts, default="reference")
     packages = (
-        packages_found(images_listing.page, filters.search_text) if filters.search_text else {}
+        find_packages(images_listing.page, filters.search_text) if filters.search_text else {}
     )
     return {"listing": images_listing, "filter": filters, "packages_found": packages}
 

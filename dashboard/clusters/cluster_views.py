@@ -65,7 +65,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         .select_related("owner", "staged_image__image", "environment", "arrival", "image")
         .defer("script", "output_tail", "result")[:RECENT],
         "findings": preflights.findings(row),
-        "tests": connection_tests.seen(row.credential, row) if row.credential else None,
+        "tests": connection_tests.latest_tests(row.credential, row) if row.credential else None,
         "host_key": preflights.host_key(row),
         "pinned": fingerprint_of(row.host_key),
         "pauses": [
@@ -85,7 +85,7 @@ def check(request: Request, pk: int) -> HttpResponse:
     """Request a check; a worker does it, and the page shows the result when it is there."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
     require(preflights.why_not_check(row, request.user))
-    enqueue_visit(preflights.ask_for_check(row, request.user))
+    enqueue_visit(preflights.request_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
 
 
@@ -131,7 +131,7 @@ def test_connection(request: Request, pk: int) -> HttpResponse:
     )
     require(preflights.why_not_check(row, request.user))
     assert row.credential
-    enqueue_visit(connection_tests.ask(row.credential, request.user, cluster=row))
+    enqueue_visit(connection_tests.request_test(row.credential, request.user, cluster=row))
     return redirect(reverse("cluster", args=[pk]) + "#connection")
 
 
@@ -140,7 +140,7 @@ def fetch_host_key(request: Request, pk: int) -> HttpResponse:
     """Request the key that the host shows, for a person to compare."""
     row = get_object_or_404(Cluster.objects.visible_to(request.user).exclude(host=""), pk=pk)
     require(why_not_change(request.user, row))
-    enqueue_visit(preflights.ask_for_host_key(row, request.user))
+    enqueue_visit(preflights.request_host_key(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#host-key")
 
 

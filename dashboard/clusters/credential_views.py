@@ -141,7 +141,9 @@ def test(request: Request, pk: int) -> HttpResponse:
     new_key = "new" in request.POST
     if new_key:
         require(why_not_change(request.user, row))
-    enqueue_visit(connection_tests.ask(row, request.user, new_key=new_key and row.is_rotating))
+    enqueue_visit(
+        connection_tests.request_test(row, request.user, new_key=new_key and row.is_rotating)
+    )
     return redirect(f"{row.get_absolute_url()}#{'rotation' if new_key else 'tests'}")
 
 
@@ -189,13 +191,15 @@ def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
     context: dict[str, Any] = {
         "credential": row,
         "clusters": row.clusters.order_by("name"),
-        "lines": authorized_keys.lines(row, keys.public_of(row)),
-        "next_lines": authorized_keys.lines(row, row.next_public_key) if row.is_rotating else [],
+        "lines": authorized_keys.make_lines(row, keys.find_public_key(row)),
+        "next_lines": authorized_keys.make_lines(row, row.next_public_key)
+        if row.is_rotating
+        else [],
         "gate_version": authorized_keys.GATE_VERSION,
         "gate_digest": authorized_keys.gate_digest(),
         "certificate": keys.certificate_of(row.certificate),
         "next_certificate": keys.certificate_of(row.next_certificate),
-        "tests": connection_tests.seen(row),
+        "tests": connection_tests.latest_tests(row),
         "may_change": may_change(request.user, row),
         "entries": audit.entries_of(row)[:ENTRIES],
         "share": ShareForm(instance=row),

@@ -129,7 +129,7 @@ def _about(experiment: Experiment) -> dict[str, Any]:
     progress = progress_of([experiment])[experiment.pk]
     return {
         "question": experiment.question,
-        "state": progress.status.words,
+        "state": progress.status.text,
         "runs_by_state": dict(sorted(progress.tally.states.items())),
         "launched_at": experiment.launched_at,
         "plan_hash": experiment.plan_hash,

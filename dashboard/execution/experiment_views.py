@@ -21,12 +21,16 @@ from experiments.clusters.preflights import last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle, repairs, unsent
 from experiments.execution.further_attempts import attempts_of
-from experiments.execution.late_files import ask_to_collect_again
+from experiments.execution.late_files import request_collection
 from experiments.execution.progress import explain_waiting, progress_of
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
 from experiments.planning.interim import stage_of
-from experiments.software.parity_reports import kept, known_before, own_programs
+from experiments.software.parity_reports import (
+    describe_known_differences,
+    list_own_programs,
+    read_frozen,
+)
 
 TABS = ("runs", "jobs", "plan", "events")
 IMPORTED_TABS = ("runs", "plan", "events")
@@ -131,10 +135,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
         return {"listing": listing(request, jobs, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
-        own = bool(own_programs(row))
+        own = bool(list_own_programs(row))
         parity = [
-            (name, report | {"known": known_before(report, own_program=own)})
-            for name, report in kept(row).items()
+            (name, report | {"known": describe_known_differences(report, own_program=own)})
+            for name, report in read_frozen(row).items()
         ]
         planned = listing(request, jobs, sorts={"block": "block"}, default="block")
         return {"listing": planned, "parity": parity}
@@ -187,7 +191,7 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
     """Have the files of an ended job read once more."""
     job = get_object_or_404(Job, uid=uid)
     editable(request, job.experiment_id)
-    if ask_to_collect_again(job, request.user):
+    if request_collection(job, request.user):
         enqueue_tick(job.cluster_id)
         messages.success(
             request, f"The files of block {job.number} are read once more. Events say what is new."

@@ -17,7 +17,7 @@ from dashboard.lists import RunFilter, listing
 from dashboard.typed_requests import OpenRequest, Request, posted_text
 from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
-from experiments.execution.copy_requests import MOST_WANTED, ask_for_copy
+from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, attempts_of
 from experiments.images import store
 from experiments.models import Cluster, Experiment, Run, RunFile
@@ -130,7 +130,7 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
     row = _visible(request, uid)
     editable(request, row.experiment_id)
     file = get_object_or_404(RunFile, run=row, pk=pk)
-    if ask_for_copy(file, request.user):
+    if request_copy(file, request.user):
         messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
     else:
         why = f"it cannot be fetched, or is on its way, or you wait for {MOST_WANTED} others."

@@ -94,7 +94,7 @@ class ReferenceForm(ImageImportForm):
 
     def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
-        return image_imports.ask_registry(
+        return image_imports.request_from_registry(
             cleaned["reference"],
             self.user,
             title=cleaned["title"],
@@ -133,7 +133,7 @@ class UploadForm(ImageImportForm):
 
     def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
-        return image_imports.ask_upload(cleaned["file"], self.user, title=cleaned["title"])
+        return image_imports.request_upload(cleaned["file"], self.user, title=cleaned["title"])
 
 
 class FileForm(ImageImportForm):
@@ -162,7 +162,7 @@ class FileForm(ImageImportForm):
 
     def request_import(self) -> Arrival:
         cleaned = self.cleaned_data
-        return image_imports.ask_file(
+        return image_imports.request_from_cluster(
             cleaned["cluster"], cleaned["path"], self.user, title=cleaned["title"]
         )
 
@@ -192,7 +192,7 @@ class StageForm(Styled, forms.Form):
         for cluster in self.clusters.values():
             choices = [
                 (f"{cluster.pk} {form} {mode}", f"{label}, on {cluster}")
-                for form, mode, label in staging.forms_for(cluster)
+                for form, mode, label in staging.list_forms(cluster)
                 if (cluster.pk, form, mode) not in already_staged
             ]
             if choices:
@@ -201,7 +201,7 @@ class StageForm(Styled, forms.Form):
         self.impossible = [
             (cluster, checks)
             for cluster in self.clusters.values()
-            if (checks := staging.impossible_forms(cluster))
+            if (checks := staging.list_impossible_forms(cluster))
         ]
         partitions_by_cluster = [
             (str(cluster), [(str(row.pk), row.name) for row in cluster.partitions.all()])

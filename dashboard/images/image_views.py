@@ -17,7 +17,7 @@ from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.images import deleting, staging
 from experiments.models import Image, StagedImage
-from experiments.software.building import twins
+from experiments.software.building import list_twins
 
 
 @require_GET
@@ -104,7 +104,7 @@ def _staged(request: Request, pk: int) -> StagedImage:
 def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
     staged_forms = forms_of(row, request.user)
     context: dict[str, Any] = {"image": row, "forms": staged_forms, **history_of(row, request.user)}
-    context["matches"] = twins(row, request.user)
+    context["matches"] = list_twins(row, request.user)
     context["alive"] = any(form.is_alive for form in staged_forms) or bool(context["chores_alive"])
     if not fragment:
         context |= _packages(request, row)

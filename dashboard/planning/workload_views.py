@@ -65,7 +65,7 @@ def workload(request: Request, pk: int) -> HttpResponse:
         "settings": workloads.describe_settings(row),
         "metrics": kind.metrics_of(row.parameters),
         "primary": kind.primary_of(row.parameters),
-        "uses": environments.uses(row, request.user),
+        "uses": environments.find_uses(row, request.user),
         "can_change": permissions.may_change(request.user, row),
         "why_not_edit": workloads.why_not_edit(row),
         "launchable": row.kind in WORKLOADS,

@@ -89,7 +89,7 @@ def _saved(request: Request, form: EnvironmentForm) -> HttpResponse:
 
 def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> HttpResponse:
     row = context.get("environment")
-    context |= {"form": form, "uses": environments.uses(row, request.user) if row else None}
+    context |= {"form": form, "uses": environments.find_uses(row, request.user) if row else None}
     if row and not (row.recorded_tool or row.cluster.recorded):
         context |= inside(row, request.user)
     if row and row.staged_image:

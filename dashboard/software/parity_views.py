@@ -32,12 +32,12 @@ def software(request: OpenRequest, pk: int) -> HttpResponse:
 
 def known(row: Experiment) -> dict[str, Any]:
     """Return what the passport's template shows of a draft; nothing of what has been launched."""
-    passports = parity_reports.passports(row) if row.is_draft else []
+    passports = parity_reports.make_reports(row) if row.is_draft else []
     unknown = [sight for passport in passports for sight in passport.unknown]
     looking = any(sight.under_way for sight in unknown)
     return {
         "passports": passports,
-        "own_programs": parity_reports.own_programs(row) if passports else [],
+        "own_programs": parity_reports.list_own_programs(row) if passports else [],
         "looking": looking,
         "may_look": any(not sight.under_way for sight in unknown),
     }
@@ -49,13 +49,13 @@ def look(request: Request, pk: int) -> HttpResponse:
     row = editable(request, pk)
     unknown = {
         sight.environment.pk: sight.environment
-        for passport in parity_reports.passports(row)
+        for passport in parity_reports.make_reports(row)
         for sight in passport.unknown
     }
     try:
         for environment in unknown.values():
-            parity_reports.ask(environment, request.user, row.partition)
-    except parity_reports.NotAsked as refusal:
+            parity_reports.request_inspection(environment, request.user, row.partition)
+    except parity_reports.NotRequested as refusal:
         messages.error(request, f"Nobody looks. {refusal}")
     enqueue_tick(row.cluster_id)
     return redirect(_there(row))
@@ -67,8 +67,8 @@ def look_into(request: Request, pk: int) -> HttpResponse:
     row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
     require(why_not_use(request.user, row))
     try:
-        parity_reports.ask(row, request.user)
-    except parity_reports.NotAsked as refusal:
+        parity_reports.request_inspection(row, request.user)
+    except parity_reports.NotRequested as refusal:
         messages.error(request, f"Nobody looks. {refusal}")
     enqueue_tick(row.cluster_id)
     return redirect(f"{reverse('environment', args=[pk])}#inside")
@@ -76,7 +76,7 @@ def look_into(request: Request, pk: int) -> HttpResponse:
 
 def inside(row: Environment, reader: User) -> dict[str, Any]:
     """Return what an environment's page says of its software."""
-    sight = parity_reports.sights([row])[row.pk]
+    sight = parity_reports.known_software([row])[row.pk]
     facts = sight.survey.facts if sight.survey else {}
     return {
         "sight": sight,
@@ -94,10 +94,10 @@ def waive(request: Request, pk: int) -> HttpResponse:
         row.environments, pk=whole_number(request.POST.get("environment"))
     )
     if request.POST.get("action") == "withdraw":
-        parity_reports.withdraw(row, environment, request.user)
+        parity_reports.withdraw_waivers(row, environment, request.user)
         return redirect(_there(row))
     reason, chosen = posted_text(request, "reason"), request.POST.getlist("what")
-    if count := parity_reports.waive(row, environment, chosen, reason, request.user):
+    if count := parity_reports.waive_differences(row, environment, chosen, reason, request.user):
         plural = "" if count == 1 else "s"
         messages.success(request, f"{count} difference{plural} of {environment} waived.")
     elif not reason:

@@ -91,7 +91,7 @@ class RecipeForm(Styled, forms.Form):
             return None
         cleaned = self.cleaned_data
         try:
-            return building.ask_recipe(
+            return building.request_build(
                 cleaned["base"],
                 cleaned["lock"],
                 cleaned["cluster"],

@@ -41,7 +41,7 @@ def match(request: Request, pk: int) -> HttpResponse:
     clusters = Cluster.objects.usable_by(request.user)
     cluster = get_object_or_404(clusters, pk=whole_number(request.POST.get("cluster")))
     try:
-        building.ask_match(image, cluster, request.user)
+        building.request_match(image, cluster, request.user)
         messages.success(
             request,
             f"{cluster} was asked for the matching bare-metal environment. It can be chosen for an "

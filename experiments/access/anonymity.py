@@ -25,9 +25,9 @@ SHORT = 3
 NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
-NO_PLACE = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
+COMMON_DIRECTORIES = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
 # Where sites have directories of people: all that begins so, up to the person's own.
-PLACES = re.compile(
+PEOPLES_DIRECTORIES = re.compile(
     r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
 )
 
@@ -46,9 +46,9 @@ class Anonymity:
         for kind, texts in (("directory", paths), ("account", names)):
             longest_first = sorted(set(texts), key=lambda text: (-len(text), text))
             for number, text in enumerate(longest_first, start=1):
-                word = f"/{kind}-{number}" if kind == "directory" else f"{kind}-{number}"
+                replacement = f"/{kind}-{number}" if kind == "directory" else f"{kind}-{number}"
                 for spelling in _spellings(text):
-                    self._hidden.setdefault(spelling.casefold(), word)
+                    self._hidden.setdefault(spelling.casefold(), replacement)
         for text in sorted(machines or {}, key=lambda text: (-len(text), text)):
             for folded in (spelling.casefold() for spelling in _spellings(text)):
                 if folded not in self._hidden:
@@ -63,7 +63,7 @@ class Anonymity:
         pattern = self._pattern_for(page)
         parts = re.split(r"(<[^>]*>)", page)
         return "".join(
-            READ.sub(lambda found: found[1] + self._hide(found[2], pattern), part)
+            SHOWN_ATTRIBUTES.sub(lambda match: match[1] + self._hide(match[2], pattern), part)
             if part.startswith("<")
             else self._hide(part, pattern)
             for part in parts
@@ -81,24 +81,33 @@ class Anonymity:
 
     def _hide(self, text: str, pattern: re.Pattern[str] | None) -> str:
         if pattern:
-            text = pattern.sub(self._word_for, text)
-        return PLACES.sub("/directory", text)
+            text = pattern.sub(self._replacement, text)
+        return PEOPLES_DIRECTORIES.sub("/directory", text)
 
-    def _word_for(self, found: re.Match[str]) -> str:
+    def _replacement(self, match: re.Match[str]) -> str:
         # Some letters are equal to two others for `re`, and to one of them for `casefold`.
-        folded = found[0].casefold()
+        folded = match[0].casefold()
         name = folded if folded in self._hidden else folded.partition(".")[0]  # a node's domain
         return self._hidden.get(name, "account")
 
 
-READ = re.compile(r'(\s(?:title|value|alt|content|placeholder|aria-[a-z]+|data-[a-z-]+)=")([^"]*)')
+SHOWN_ATTRIBUTES = re.compile(
+    r'(\s(?:title|value|alt|content|placeholder|aria-[a-z]+|data-[a-z-]+)=")([^"]*)'
+)
 
 
 def _spellings(text: str) -> list[str]:
     """Return a text as it stands in plain text, HTML, JSON, addresses and LaTeX."""
     latex = text.replace("_", r"\_")
-    found = (text, html.escape(text), json.dumps(text)[1:-1], quote(text), quote(text, ""), latex)
-    return list(dict.fromkeys(found))
+    spellings = (
+        text,
+        html.escape(text),
+        json.dumps(text)[1:-1],
+        quote(text),
+        quote(text, ""),
+        latex,
+    )
+    return list(dict.fromkeys(spellings))
 
 
 def _pattern(spelling: str) -> str:
@@ -115,26 +124,28 @@ def anonymity_of(
     names, paths = set[str](), set[str]()
     machines: dict[str, str] = {}
     for experiment in experiments:
-        names |= _accounts(experiment)
+        names |= _list_accounts(experiment)
         paths |= set(
             experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
         )
         paths.add(experiment.cluster.work_directory)
         snapshots = experiment.runs.filter(snapshot__isnull=False)
         size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
-        told, there, hosts = _told_by_snapshots(experiment.pk, size["count"], size["newest"])
-        names, paths = names | told, paths | there
+        accounts, directories, hosts = _names_in_snapshots(
+            experiment.pk, size["count"], size["newest"]
+        )
+        names, paths = names | accounts, paths | directories
         machines = machines_of(experiment, sorted(hosts), known=machines)
-    people = _people(experiments, tables)
+    people = _list_people(experiments, tables)
     for person in people:
         names |= {person.username, person.get_full_name(), person.last_name, person.email}
         names.add(person.first_name)
-    kept = {name for name in names if name and len(name) > 1 and name not in NOBODY}
-    places = {path.rstrip("/") for path in paths} - NO_PLACE - {""}
-    return Anonymity(kept, places, machines)
+    names_to_hide = {name for name in names if name and len(name) > 1 and name not in NOBODY}
+    directories_to_hide = {path.rstrip("/") for path in paths} - COMMON_DIRECTORIES - {""}
+    return Anonymity(names_to_hide, directories_to_hide, machines)
 
 
-def _people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
+def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
     """Return whoever made, changed or lent something of these."""
     keys = {row.owner_id for row in experiments} | {row.owner_id for row in tables}
     for experiment in experiments:
@@ -147,7 +158,7 @@ def _people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable])
     return list(User.objects.filter(pk__in=keys - {None}))
 
 
-def _accounts(experiment: Experiment) -> set[str]:
+def _list_accounts(experiment: Experiment) -> set[str]:
     """Return the accounts on its clusters, and on the hosts before them."""
     clusters = {cluster.pk for cluster in experiment.cluster.way()}
     keys = Credential.objects.filter(Q(clusters__in=clusters) | Q(owner=experiment.owner_id))
@@ -155,7 +166,7 @@ def _accounts(experiment: Experiment) -> set[str]:
 
 
 @lru_cache(maxsize=64)
-def _told_by_snapshots(
+def _names_in_snapshots(
     pk: int, count: int, newest: int | None
 ) -> tuple[set[str], set[str], set[str]]:
     """Return accounts, directories and hosts from the snapshots of all runs of one experiment.

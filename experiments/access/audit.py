@@ -26,8 +26,13 @@ MOST_CHARACTERS = 2000  # of one value; of a longer one, its length and its hash
 MOST_OF_A_NAME = 500
 
 # Columns that Tare keeps for itself are not news, these two are.
-TOLD_ALL_THE_SAME = {"fingerprint", "recorded"}
-NO_NEWS = {"last_login", "date_joined", "is_staff", "is_superuser"}  # flags follow from the role
+LOGGED_ALTHOUGH_NOT_EDITABLE = {"fingerprint", "recorded"}
+NEVER_LOGGED = {
+    "last_login",
+    "date_joined",
+    "is_staff",
+    "is_superuser",
+}  # flags follow from the role
 
 State = dict[str, Any]
 Row = TypeVar("Row", bound=models.Model)
@@ -105,8 +110,8 @@ def kind_of(row: models.Model | type[models.Model]) -> str:
 
 
 def entries_of(row: models.Model) -> models.QuerySet[AuditEntry]:
-    found = AuditEntry.objects.filter(kind=kind_of(row), object_pk=str(row.pk))
-    return found.select_related("actor")
+    entries = AuditEntry.objects.filter(kind=kind_of(row), object_pk=str(row.pk))
+    return entries.select_related("actor")
 
 
 def state(row: models.Model | None) -> State:
@@ -116,17 +121,17 @@ def state(row: models.Model | None) -> State:
     """
     if row is None or row.pk is None or row._state.adding:
         return {}
-    found: State = {}
+    values: State = {}
     for field in row._meta.concrete_fields:
-        if field.primary_key or field.name in NO_NEWS:
+        if field.primary_key or field.name in NEVER_LOGGED:
             continue
-        if field.editable or field.name in TOLD_ALL_THE_SAME:
-            found[field.name] = _value(row, field)
+        if field.editable or field.name in LOGGED_ALTHOUGH_NOT_EDITABLE:
+            values[field.name] = _value(row, field)
     for many in row._meta.many_to_many:
-        found[many.name] = sorted(str(other) for other in getattr(row, many.name).all())
+        values[many.name] = sorted(str(other) for other in getattr(row, many.name).all())
     if isinstance(row, Group):
-        found["members"] = sorted(row.user_set.values_list("username", flat=True))
-    return found
+        values["members"] = sorted(row.user_set.values_list("username", flat=True))
+    return values
 
 
 def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
@@ -148,14 +153,14 @@ def changes(before: State, after: State) -> dict[str, Any]:
 
     What is empty on both sides, or empty in a row that was just added, is left out.
     """
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for name in before.keys() | after.keys():
         old, new = before.get(name), after.get(name)
         if old == new or (not before and _empty(new)) or (not after and _empty(old)):
             continue
         secret = isinstance(old, Secret) or isinstance(new, Secret)
-        found[name] = SECRET if secret else [_short(old), _short(new)]
-    return dict(sorted(found.items()))
+        differences[name] = SECRET if secret else [_short(old), _short(new)]
+    return dict(sorted(differences.items()))
 
 
 def _empty(value: Any) -> bool:

@@ -11,10 +11,10 @@ from experiments.models import Experiment
 
 NODE_KEYS: tuple[str, ...] = ("hostname", "HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_NODELIST")
 NODE_KEYS += ("SLURM_JOB_NODELIST", "SLURM_SUBMIT_HOST", "SLURM_TOPOLOGY_ADDR", "SGE_O_HOST")
-NO_HOST = {"localhost", "127.0.0.1", "::1", "ip6-localhost"}
+LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1", "ip6-localhost"}
 # What many sites call partitions and machines tells of none of them, and is a word besides.
-ANY_SITE = {"all", "batch", "cluster", "compute", "cpu", "cpus", "debug", "default", "express"}
-ANY_SITE |= {
+COMMON_NAMES = {"all", "batch", "cluster", "compute", "cpu", "cpus", "debug", "default", "express"}
+COMMON_NAMES |= {
     "dev",
     "fat",
     "gpu",
@@ -27,8 +27,8 @@ ANY_SITE |= {
     "local",
     "long",
 }
-ANY_SITE |= {"main", "medium", "name", "node", "normal", "parallel", "partition", "production"}
-ANY_SITE |= {"shared", "short", "single", "small", "standard", "test", "this machine"}
+COMMON_NAMES |= {"main", "medium", "name", "node", "normal", "parallel", "partition", "production"}
+COMMON_NAMES |= {"shared", "short", "single", "small", "standard", "test", "this machine"}
 
 
 def machines_of(
@@ -40,40 +40,46 @@ def machines_of(
     `hosts` are those that snapshots name.
     """
     machines = dict(known)
-    ran = experiment.runs.exclude(node="").order_by().values("node").annotate(first=Min("pk"))
-    nodes = [row["node"] for row in ran.order_by("first")]
+    nodes_by_first_run = (
+        experiment.runs.exclude(node="").order_by().values("node").annotate(first=Min("pk"))
+    )
+    nodes = [row["node"] for row in nodes_by_first_run.order_by("first")]
     nodes += experiment.jobs.exclude(node="").order_by("pk").values_list("node", flat=True)
-    way = experiment.cluster.way()
+    hops = experiment.cluster.way()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
-    _number(machines, "host", (cluster.host for cluster in way))
-    partitions = [row.name for cluster in way for row in cluster.partitions.order_by("pk")]
+    _number(machines, "host", (cluster.host for cluster in hops))
+    partitions = [row.name for cluster in hops for row in cluster.partitions.order_by("pk")]
     _number(machines, "partition", partitions)
-    _number(machines, "cluster", (cluster.name for cluster in way))
+    _number(machines, "cluster", (cluster.name for cluster in hops))
     return machines
 
 
-def machine_pattern(spelling: str, word: str) -> str:
+def machine_pattern(spelling: str, replacement: str) -> str:
     """Return what finds a machine's name where it stands alone, since many are short.
 
     With a node's name goes its domain. Partitions and clusters may be called like a key of the
     page's own JSON, which stays.
     """
-    is_a_word = word.startswith(("partition", "cluster"))
-    key = r"(?!\\?(?:\"|&quot;)\s*:)" if is_a_word else ""
-    domain = r"(?:\.[a-z0-9-]+)*" if word.startswith("node") else ""
+    may_be_a_key = replacement.startswith(("partition", "cluster"))
+    key = r"(?!\\?(?:\"|&quot;)\s*:)" if may_be_a_key else ""
+    domain = r"(?:\.[a-z0-9-]+)*" if replacement.startswith("node") else ""
     return rf"(?<![\w-]){re.escape(spelling)}{domain}(?![\w-]){key}"
 
 
 def _number(machines: dict[str, str], kind: str, names: Iterable[str]) -> None:
-    words = {text: word for text, word in machines.items() if word.startswith(f"{kind}-")}
+    replacements = {
+        text: replacement
+        for text, replacement in machines.items()
+        if replacement.startswith(f"{kind}-")
+    }
     for name in names:
-        if not name or name.casefold() in NO_HOST | ANY_SITE or name.isdecimal():
+        if not name or name.casefold() in LOCAL_HOSTS | COMMON_NAMES or name.isdecimal():
             continue
         short = name.partition(".")[0] if kind == "node" and not _is_address(name) else name
-        word = words.get(short) or f"{kind}-{len(set(words.values())) + 1}"
+        replacement = replacements.get(short) or f"{kind}-{len(set(replacements.values())) + 1}"
         for text in filter(None, (short, name)):
-            words[text] = word
-            machines.setdefault(text, word)
+            replacements[text] = replacement
+            machines.setdefault(text, replacement)
 
 
 def _nodes_in(text: str) -> list[str]:

@@ -92,13 +92,13 @@ def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
         return AuditEntry.objects.none()
     if is_at_least(user, Role.SITE_ADMINISTRATOR):
         return AuditEntry.objects.all()
-    mine = models.Q(actor=user.pk)
-    mine |= models.Q(cluster_pk__in=changeable(user, Cluster.objects.all()).values("pk"))
+    readable = models.Q(actor=user.pk)
+    readable |= models.Q(cluster_pk__in=changeable(user, Cluster.objects.all()).values("pk"))
     for model in (Credential, Image):
         keys = changeable(user, model._default_manager.all())
         texts = keys.annotate(text=Cast("pk", models.CharField())).values("text")
-        mine |= models.Q(kind=model._meta.model_name, object_pk__in=texts)
-    return AuditEntry.objects.filter(mine)
+        readable |= models.Q(kind=model._meta.model_name, object_pk__in=texts)
+    return AuditEntry.objects.filter(readable)
 
 
 def may_administer(user: Somebody) -> bool:
@@ -131,8 +131,8 @@ def clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
     usable = Cluster.objects.usable_by(user).values("pk")
     keys = Credential.objects.usable_by(user).values("pk")
     opened = models.Q(credential=None) | models.Q(credential__in=keys)
-    mine = changeable(user, Cluster.objects.filter(opened)).values("pk")
-    return Cluster.objects.filter(models.Q(pk__in=usable) | models.Q(pk__in=mine))
+    changeable_clusters = changeable(user, Cluster.objects.filter(opened)).values("pk")
+    return Cluster.objects.filter(models.Q(pk__in=usable) | models.Q(pk__in=changeable_clusters))
 
 
 def why_not_use_keys_of(user: Somebody, cluster: Cluster) -> str:
@@ -254,7 +254,11 @@ def changeable(user: Somebody, rows: models.QuerySet[Row]) -> models.QuerySet[Ro
     role = MAKERS.get(rows.model)
     if role is None or not is_at_least(user, role):
         return rows.none()
-    return rows if is_at_least(user, Role.SITE_ADMINISTRATOR) else rows.filter(_theirs(user, rows))
+    return (
+        rows
+        if is_at_least(user, Role.SITE_ADMINISTRATOR)
+        else rows.filter(_changeable_condition(user, rows))
+    )
 
 
 def changeable_among(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
@@ -262,11 +266,11 @@ def changeable_among(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
     shown = list(rows)
     if not shown:
         return set()
-    found = type(shown[0])._default_manager.filter(pk__in=[row.pk for row in shown])
-    return set(changeable(user, found).values_list("pk", flat=True))
+    stored = type(shown[0])._default_manager.filter(pk__in=[row.pk for row in shown])
+    return set(changeable(user, stored).values_list("pk", flat=True))
 
 
-def _theirs(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
+def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
     """Whose role is enough: which rows are theirs?"""
     model = rows.model
     if model in (User, Group):
@@ -278,13 +282,13 @@ def _theirs(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
         return away & (models.Q(owner=user.pk) | shared)
     if model is Credential:
         return models.Q(owner=user.pk) | shared_with_groups_of(user, model)
-    there = models.Q(cluster__in=changeable(user, Cluster.objects.all()).values("pk"))
+    on_own_clusters = models.Q(cluster__in=changeable(user, Cluster.objects.all()).values("pk"))
     if model in (Partition, Runtime):
-        return there
+        return on_own_clusters
     if model is StagedImage:
-        return models.Q(image__owner=user.pk) | there
+        return models.Q(image__owner=user.pk) | on_own_clusters
     if model in (Environment, Chore):
-        return models.Q(owner=user.pk) | there
+        return models.Q(owner=user.pk) | on_own_clusters
     return models.Q(owner=user.pk)
 
 

@@ -28,7 +28,9 @@ class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
         groups.queryset = groups_to_share_with(user, self.instance)
         if not groups.queryset.exists():
             del self.fields["groups"]
-            visibility.choices = [one for one in visibility.choices if one[0] != Visibility.GROUPS]
+            visibility.choices = [
+                choice for choice in visibility.choices if choice[0] != Visibility.GROUPS
+            ]
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}

@@ -86,8 +86,8 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
     def _row(self, request: HttpRequest) -> Any:
         """Return the row of this page; an empty one where it is being added."""
         pk = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
-        found = self.get_queryset(request).filter(pk=pk).first() if pk else None
-        return found or self.model()
+        row = self.get_queryset(request).filter(pk=pk).first() if pk else None
+        return row or self.model()
 
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
         stored = self.model._default_manager.filter(pk=obj.pk).first() if change else None
@@ -104,9 +104,9 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def save_formset(self, request: Any, form: Any, formset: Any, change: bool) -> None:
         before = {row.pk: audit.state(row) for row in _stored(formset)}
-        for one in formset.deleted_forms:
-            if one.instance.pk in before:
-                audit.deleted(request.user, one.instance)
+        for deleted_form in formset.deleted_forms:
+            if deleted_form.instance.pk in before:
+                audit.deleted(request.user, deleted_form.instance)
         super().save_formset(request, form, formset, change)
         for row in [*formset.new_objects, *(row for row, _ in formset.changed_objects)]:
             stored = type(row)._default_manager.get(pk=row.pk)
@@ -151,8 +151,8 @@ def offered(user: Any, field: Any) -> QuerySet[Any] | None:
     if model is Cluster:
         return clusters
     if model in (Runtime, StagedImage):
-        there: QuerySet[Any] = model._default_manager.filter(cluster__in=clusters)
-        return there
+        rows: QuerySet[Any] = model._default_manager.filter(cluster__in=clusters)
+        return rows
     return None
 
 
@@ -223,10 +223,10 @@ class Queues(QueueAdmin):
         return permissions.may_see_records(request.user)
 
     def get_urls(self) -> list[Any]:
-        found: list[Any] = super().get_urls()  # type: ignore[no-untyped-call]
-        for pattern in found:
+        urls: list[Any] = super().get_urls()  # type: ignore[no-untyped-call]
+        for pattern in urls:
             pattern.callback = _for_site_administrators(pattern.callback)
-        return found
+        return urls
 
 
 def _for_site_administrators(view: Callable[..., Any]) -> Callable[..., Any]:

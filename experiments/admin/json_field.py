@@ -33,7 +33,7 @@ class PlainJSON(forms.JSONField):
         if parsed is None or self.kind is None:
             return True
         if isinstance(parsed, list):
-            return self.kind is list and all(isinstance(one, str) for one in parsed)
+            return self.kind is list and all(isinstance(item, str) for item in parsed)
         return isinstance(parsed, self.kind)
 
     def _refusal(self, value: Any) -> ValidationError:

@@ -1,4 +1,4 @@
-"""What is to be installed on login nodes for a key: lines of authorized_keys, and the script."""
+"""What a key needs on login nodes: lines for authorized_keys, and the forced command's script."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def gate_script() -> str:
 
 
 def gate_digest() -> str:
-    """Return its SHA-256, in hexadecimal digits."""
+    """Return the SHA-256 of the script in hexadecimal digits."""
     return gate.hash_script()
 
 
 @dataclass(frozen=True)
 class Line:
-    """What to append to authorized_keys, and on which machine."""
+    """A line to append to authorized_keys on one machine."""
 
     where: str  # empty: wherever the key is to be used
     text: str
@@ -32,16 +32,18 @@ class Line:
     problem: str = ""  # why there is none
 
 
-def lines(credential: Credential, public_key: str) -> list[Line]:
+def make_lines(credential: Credential, public_key: str) -> list[Line]:
     """Return the lines that install a public key: with a forced command, one for each machine."""
     key = f"{public_key} {comment(credential)}"
     if not credential.forced_command:
         return [Line("", key)]
-    found = [_line(cluster, key) for cluster in _machines(credential)]
-    if not any(line.runs_jobs for line in found) and credential.work_directory:
-        where = "" if not found else "the next cluster"
-        found.append(_gated(where, key, credential.work_directory, credential.scheduler, []))
-    return found
+    authorized_lines = [_make_line(cluster, key) for cluster in _machines(credential)]
+    if not any(line.runs_jobs for line in authorized_lines) and credential.work_directory:
+        where = "" if not authorized_lines else "the next cluster"
+        authorized_lines.append(
+            _gated(where, key, credential.work_directory, credential.scheduler, [])
+        )
+    return authorized_lines
 
 
 def _machines(credential: Credential) -> models.QuerySet[Cluster]:
@@ -49,8 +51,8 @@ def _machines(credential: Credential) -> models.QuerySet[Cluster]:
     return used.prefetch_related("behind").order_by("name")
 
 
-def _line(cluster: Cluster, key: str) -> Line:
-    """A machine that is only a jump host runs nothing: it lets through to those behind it."""
+def _make_line(cluster: Cluster, key: str) -> Line:
+    """Return the line for one cluster. A mere jump host runs nothing, and only forwards."""
     forwards = [(inner.host, inner.port) for inner in cluster.behind.all()]
     if forwards and not cluster.enabled:
         return _only_forwards(str(cluster), key, forwards)
@@ -77,7 +79,7 @@ def _gated(
 
 
 def comment(credential: Credential) -> str:
-    """Return what tells its line in authorized_keys from others."""
+    """Return the comment by which the key's line in authorized_keys is recognised."""
     return "tare-" + "".join(
         character if character.isalnum() or character in "-_." else "-"
         for character in credential.name

@@ -1,4 +1,4 @@
-"""Asking whether a key opens what it should, and what pages show of the answer. No network here."""
+"""Requests for connection tests of a credential, and their results for pages. No network here."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from experiments.models import Cluster, ConnectionTest, Credential, User
 from runners.preflight.checks import Check, find_worst_outcome
 
 
-def ask(
+def request_test(
     credential: Credential, by: User, *, cluster: Cluster | None = None, new_key: bool = False
 ) -> ConnectionTest:
-    """Write down that a test is wanted: on one cluster, or on all that use the credential.
+    """Store a request for a test, of one cluster or of all that use the credential, and return it.
 
-    Returns the one under way, if there is one: one at a time is enough. `new_key`: of a rotation.
+    Return the test under way instead if there is one. `new_key`: try the next key of a rotation.
     """
     _end_the_dead(credential)
     row = ConnectionTest(
@@ -36,7 +36,7 @@ def ask(
 
 
 def _end_the_dead(credential: Credential) -> None:
-    """What has not ended by now has died with its worker."""
+    """End tests whose worker must have died: they began too long ago."""
     row = {"name": str(credential), "pk": None, "checks": [DIED.as_json()]}
     credential.connection_tests.filter(ended_at=None, asked_at__lt=timezone.now() - LONGEST).update(
         ended_at=timezone.now(), outcome=DIED.outcome, rows=[row]
@@ -44,8 +44,8 @@ def _end_the_dead(credential: Credential) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """What was found on the way to one cluster."""
+class ClusterResult:
+    """The checks of the connection to one cluster."""
 
     name: str
     pk: int | None
@@ -61,25 +61,27 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The last test, and the one under way."""
+class LatestTests:
+    """The last connection test of a credential, and the one under way."""
 
     under_way: ConnectionTest | None
     last: ConnectionTest | None
     cluster: int | None = None  # the only one that is shown
 
     @property
-    def places(self) -> list[Place]:
-        """What the last test found, by cluster."""
+    def places(self) -> list[ClusterResult]:
+        """Return the results of the last test, by cluster."""
         rows = self.last.rows if self.last else []
         return [
-            Place(row["name"], row["pk"], [Check.from_json(check) for check in row["checks"]])
+            ClusterResult(
+                row["name"], row["pk"], [Check.from_json(check) for check in row["checks"]]
+            )
             for row in rows
             if self.cluster in (None, row["pk"])
         ]
 
 
-def seen(credential: Credential, cluster: Cluster | None = None) -> Seen:
+def latest_tests(credential: Credential, cluster: Cluster | None = None) -> LatestTests:
     """Return the tests of a credential; with `cluster`, those that went there."""
     tests = credential.connection_tests.select_related("owner", "cluster")
     if cluster:
@@ -87,4 +89,4 @@ def seen(credential: Credential, cluster: Cluster | None = None) -> Seen:
     late = timezone.now() - LONGEST
     under_way = tests.filter(ended_at=None, asked_at__gte=late).first()
     last = tests.exclude(ended_at=None).order_by("-ended_at", "-pk").first()
-    return Seen(under_way, last, cluster.pk if cluster else None)
+    return LatestTests(under_way, last, cluster.pk if cluster else None)

@@ -1,6 +1,6 @@
-"""Keys as administrators make them, hand them in, share, rotate and take away.
+"""Credentials: how administrators generate, import, share, rotate and delete keys.
 
-Secrets go in and never come out: what is returned and what is said of them can be shown to anybody.
+Secrets go in and never come out: all values returned and all messages can be shown to anybody.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from runners.transports import (
     public_line,
 )
 
-# What a rotation fills in, and empties again.
+# The columns that a rotation fills in, and empties at its end.
 NEXT = ("next_private_key", "next_public_key", "next_fingerprint", "next_certificate")
 
 
@@ -49,7 +49,7 @@ class Pair:
 
 
 def new_pair() -> Pair:
-    """Make an ed25519 pair, the private half in OpenSSH's format."""
+    """Make an ed25519 pair, the private key in OpenSSH's format."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -64,27 +64,30 @@ def new_pair() -> Pair:
 
 @sensitive_variables()
 def read_pair(private_key: str, passphrase: str = "") -> Pair:
-    """Return the pair in the text of a key file. ValueError says, without secrets, what it is."""
+    """Return the pair in the text of a key file.
+
+    Raises ValueError, which says without secrets what is wrong with the text.
+    """
     try:
         key = load_private_key(private_key, passphrase)
     except TryAgain as problem:
         raise ValueError(str(problem)) from None
-    return Pair(normalised(private_key), public_line(key), passphrase)
+    return Pair(normalise_key(private_key), public_line(key), passphrase)
 
 
 def fingerprint_of(private_key: str, passphrase: str = "") -> str:
-    """Return `SHA256:...` of the public key. ValueError as `read_pair`."""
+    """Return `SHA256:...` of the public key. Raises ValueError as `read_pair` does."""
     return read_pair(private_key, passphrase).fingerprint
 
 
-def normalised(private_key: str) -> str:
-    """Return the text as a key file has it: browsers send CRLF, and lose the last line's end."""
+def normalise_key(private_key: str) -> str:
+    """Return a key's text as in a key file: browsers send CRLF and drop the last line's end."""
     lines = private_key.lstrip("\ufeff").strip().splitlines()
     return "\n".join(line.strip() for line in lines) + "\n"
 
 
-def keep(credential: Credential, pair: Pair, origin: Origin) -> None:
-    """Put a pair in its place; a certificate of the key before goes with it. Nothing is saved."""
+def set_pair(credential: Credential, pair: Pair, origin: Origin) -> None:
+    """Set the credential's pair without saving, and drop the certificate of another key."""
     if pair.fingerprint != credential.fingerprint:
         credential.certificate, credential.certificate_ends_at = "", None
     credential.private_key = pair.private_key
@@ -98,15 +101,18 @@ def keep(credential: Credential, pair: Pair, origin: Origin) -> None:
 def add(credential: Credential, pair: Pair, origin: Origin, by: User) -> Credential:
     """Store a new credential."""
     credential.owner = by
-    keep(credential, pair, origin)
+    set_pair(credential, pair, origin)
     with transaction.atomic():
         credential.save()
         audit.saved(by, credential, {}, why=f"{Origin(origin).label}: {pair.fingerprint}")
     return credential
 
 
-def public_of(credential: Credential) -> str:
-    """Return the public key; of keys that were handed in long ago it is made anew."""
+def find_public_key(credential: Credential) -> str:
+    """Return the public key; "" if it is not stored and cannot be derived.
+
+    Keys that were imported long ago have none stored: theirs is derived, and stored now.
+    """
     if not credential.public_key:
         try:
             pair = read_pair(credential.private_key.reveal(), credential.passphrase.reveal())
@@ -118,7 +124,7 @@ def public_of(credential: Credential) -> str:
 
 
 def certificate_of(text: str) -> Certificate | None:
-    """Return what a stored certificate says; None if there is none."""
+    """Return a stored certificate, parsed; None if there is none."""
     try:
         return parse_certificate(text) if text else None
     except ValueError:
@@ -126,31 +132,31 @@ def certificate_of(text: str) -> Certificate | None:
 
 
 def add_certificate(credential: Credential, text: str, by: User) -> Certificate:
-    """Store a certificate of the key, or of the one that is to follow. NotDone in words."""
+    """Store a certificate of the key in use, or of the next one. Raises NotDone."""
     try:
-        found = parse_certificate(text)
+        certificate = parse_certificate(text)
     except ValueError as problem:
         raise NotDone(str(problem)) from None
-    of_next = found.key_fingerprint == credential.next_fingerprint
-    if not of_next and found.key_fingerprint != credential.fingerprint:
+    of_next = certificate.key_fingerprint == credential.next_fingerprint
+    if not of_next and certificate.key_fingerprint != credential.fingerprint:
         raise NotDone(
-            f"The certificate belongs to another key: to {found.key_fingerprint}, and this one is "
-            f"{credential.fingerprint}."
+            f"The certificate belongs to another key: to {certificate.key_fingerprint}, and this "
+            f"one is {credential.fingerprint}."
         )
-    if words := found.expiry(timezone.now()):
-        raise NotDone(words)
+    if expiry_problem := certificate.expiry(timezone.now()):
+        raise NotDone(expiry_problem)
     before = audit.state(credential)
     if of_next:
         credential.next_certificate = text.strip()
     else:
-        credential.certificate, credential.certificate_ends_at = text.strip(), found.valid_to
+        credential.certificate, credential.certificate_ends_at = text.strip(), certificate.valid_to
     columns = ["certificate", "certificate_ends_at", "next_certificate"]
-    _save(credential, columns, before, by, f"certificate {found.key_id}, {found.dates}")
-    return found
+    _save(credential, columns, before, by, f"certificate {certificate.key_id}, {certificate.dates}")
+    return certificate
 
 
 def share(credential: Credential, users: Iterable[User], groups: Iterable[Group], by: User) -> None:
-    """Say who else may use it."""
+    """Set which other users and groups may use the credential."""
     before = audit.state(credential)
     with transaction.atomic():
         credential.users.set(users)
@@ -159,7 +165,7 @@ def share(credential: Credential, users: Iterable[User], groups: Iterable[Group]
 
 
 def begin_rotation(credential: Credential, by: User) -> None:
-    """Make the pair that is to follow, beside the one in use. NotDone if there is one already."""
+    """Make the next pair, beside the one in use. Raises NotDone if there is one already."""
     if credential.is_rotating:
         raise NotDone("A new key waits already: try it, or give it up first.")
     before, pair = audit.state(credential), new_pair()
@@ -172,7 +178,7 @@ def begin_rotation(credential: Credential, by: User) -> None:
 
 
 def give_up_rotation(credential: Credential, by: User) -> None:
-    """Erase the pair that was to follow; the one in use stays."""
+    """Erase the next pair; the one in use stays. Raises NotDone if there is none."""
     if not credential.is_rotating:
         raise NotDone("There is no new key to give up.")
     before, given_up = audit.state(credential), credential.next_fingerprint
@@ -181,9 +187,9 @@ def give_up_rotation(credential: Credential, by: User) -> None:
 
 
 def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
-    """Let the pair that was tried take the other's place, which is erased.
+    """Replace the pair in use, which is erased, by the next pair that a test has tried.
 
-    False if the pair that was tried no longer waits: nothing is changed then.
+    Return False, and change nothing, if the pair that was tried is not the next one any more.
     """
     with transaction.atomic():
         credential = Credential.objects.select_for_update().get(pk=pk)
@@ -192,10 +198,10 @@ def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
         before, old = audit.state(credential), credential.fingerprint
         certificate = credential.next_certificate
         pair = Pair(credential.next_private_key.reveal(), credential.next_public_key)
-        keep(credential, pair, Origin.GENERATED)
-        found = certificate_of(certificate)
+        set_pair(credential, pair, Origin.GENERATED)
+        parsed = certificate_of(certificate)
         credential.certificate = certificate
-        credential.certificate_ends_at = found.valid_to if found else None
+        credential.certificate_ends_at = parsed.valid_to if parsed else None
         _empty_next(credential)
         credential.save()
         audit.saved(by, credential, before, why=f"{tried} took the place of {old}")
@@ -203,7 +209,7 @@ def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
 
 
 def delete(credential: Credential, by: User) -> None:
-    """Erase it. NotDone, naming them, while clusters use it."""
+    """Delete a credential. Raises NotDone with the names of the clusters that use it."""
     with transaction.atomic():
         users = list(Cluster.objects.filter(credential=credential).values_list("name", flat=True))
         if users:

@@ -1,7 +1,7 @@
-"""Pauses: when nothing is sent because a site says no for now. Rows and rules, no network.
+"""Pauses: nothing is sent while a site refuses jobs for now. Rows and rules, no network.
 
-A pause holds back the jobs that the same answer would meet. When its time has come one of them is
-tried; once one is accepted, it is over.
+A pause holds back the jobs that the site would refuse for the same reason. When it is due, one of
+them is tried; once one is accepted, the pause ends.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from runners.errors import Kind, Scope
 
 
 def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope, details: str = "") -> Pause:
-    """Send nothing more that the same answer would meet, and wait longer each time."""
-    place = _place(row, scope)
+    """Store or prolong the pause of all that the site would refuse likewise, and return it."""
+    columns = _columns_of(row, scope)
     now = timezone.now()
-    pause = Pause.objects.filter(cluster=row.cluster, **place).first()
+    pause = Pause.objects.filter(cluster=row.cluster, **columns).first()
     if pause is None:
-        pause = Pause(cluster=row.cluster, since=now, failures=0, **place)
+        pause = Pause(cluster=row.cluster, since=now, failures=0, **columns)
     pause.failures += 1
     pause.kind = kind
     pause.message = message
@@ -33,7 +33,7 @@ def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope, details: s
     return pause
 
 
-def _place(row: Job | Chore, scope: Scope) -> dict[str, int | None]:
+def _columns_of(row: Job | Chore, scope: Scope) -> dict[str, int | None]:
     """Return the columns that say what a pause holds back."""
     partition_pk, experiment_pk = _keys(row)
     if scope == "partition" and partition_pk:
@@ -73,7 +73,7 @@ def without_held(jobs: QuerySet[Job], pauses: Sequence[Pause]) -> QuerySet[Job]:
 
 
 def end_pauses(row: Job | Chore) -> None:
-    """End what held `row` back: it was accepted."""
+    """End the pauses that held `row` back, because it was accepted."""
     partition_pk, experiment_pk = _keys(row)
     for pause in Pause.objects.filter(cluster=row.cluster):
         if pause.holds(partition_pk=partition_pk, experiment_pk=experiment_pk):
@@ -81,12 +81,12 @@ def end_pauses(row: Job | Chore) -> None:
 
 
 def try_now(pauses: QuerySet[Pause]) -> int:
-    """Have the next visit try again, and wait as briefly as at first if it is in vain."""
+    """Have the next visit try again, and let the waiting times begin anew; return how many."""
     return pauses.update(retry_at=timezone.now(), failures=0)
 
 
 def paused_pks(experiments: Iterable[Experiment]) -> set[int]:
-    """Return the keys of those with planned jobs that a site takes none of now. One query."""
+    """Return the keys of the experiments whose planned jobs a pause holds back. One query."""
     holding = Pause.objects.filter(
         Q(partition=None, experiment=None)
         | Q(partition=OuterRef("partition"))
@@ -99,7 +99,7 @@ def paused_pks(experiments: Iterable[Experiment]) -> set[int]:
 
 
 def pauses_of(experiment: Experiment) -> list[Pause]:
-    """Return what keeps planned jobs of `experiment` from being sent; none if none are planned."""
+    """Return the pauses that hold back planned jobs of `experiment`; none if none are planned."""
     if not experiment.jobs.filter(state=Job.State.PLANNED).exists():
         return []
     return list(Pause.objects.holding(experiment).select_related("partition", "cluster"))

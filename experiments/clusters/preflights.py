@@ -1,4 +1,4 @@
-"""Asking for checks and host keys, and what a cluster's page says of them. No network here."""
+"""Requests for preflights and host keys, and their results for pages. No network here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIED = Check(
     "Do Redis and `manage.py worker` run? Then check again.",
 )
 
-REPORTS_WITH_MODES = 10  # the newest reports in which a trial of modes is looked for
+REPORTS_WITH_MODES = 10  # the number of newest reports that are searched for trials of modes
 
 APPLIED = ("failed", "warning", "ok")  # outcomes worth counting
 
@@ -39,7 +39,10 @@ class NotPinned(Exception):
 
 
 def why_not_check(cluster: Cluster, user: User) -> str:
-    """Whoever may change it may, and who may send jobs there; nobody where only logs come from."""
+    """Return why `user` may not check the cluster; "" if they may.
+
+    Those who may change it or send jobs to it may; nobody may where it is known from logs alone.
+    """
     if cluster.recorded:
         return f"{cluster} is known from imported logs: nobody logs in there."
     if permissions.may_change(user, cluster):
@@ -47,34 +50,36 @@ def why_not_check(cluster: Cluster, user: User) -> str:
     return permissions.why_not_use(user, cluster)
 
 
-def ask_for_check(cluster: Cluster, by: User | None) -> CheckReport:
-    """Write down that a check is wanted; the one under way, if there is one."""
-    for dead in _dead(CheckReport, cluster):
+def request_check(cluster: Cluster, by: User | None) -> CheckReport:
+    """Store a request for a preflight and return it, or the one under way if there is one."""
+    for dead in _list_dead(CheckReport, cluster):
         CheckReport.objects.filter(pk=dead.pk, ended_at=None).update(
             ended_at=timezone.now(), outcome=DIED.outcome, rows=[DIED.as_json()]
         )
-    return _once(CheckReport(cluster=cluster, owner=by))
+    return _save_unless_under_way(CheckReport(cluster=cluster, owner=by))
 
 
-def ask_for_host_key(cluster: Cluster, by: User) -> HostKey:
-    """Write down that the host is to be asked for its key; the one under way, if there is one."""
-    for dead in _dead(HostKey, cluster):
+def request_host_key(cluster: Cluster, by: User) -> HostKey:
+    """Store a request for the host's key and return it, or the one under way if there is one."""
+    for dead in _list_dead(HostKey, cluster):
         HostKey.objects.filter(pk=dead.pk, ended_at=None).update(
             ended_at=timezone.now(), problem=DIED.found
         )
-    return _once(HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port))
+    return _save_unless_under_way(
+        HostKey(cluster=cluster, owner=by, host=cluster.host, port=cluster.port)
+    )
 
 
-def _dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
+def _list_dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
     late = timezone.now() - LONGEST
     return list(model._default_manager.filter(cluster=cluster, ended_at=None, asked_at__lt=late))
 
 
-def _once(row: Asked) -> Asked:
+def _save_unless_under_way(row: Asked) -> Asked:
     try:
         with transaction.atomic():
             row.save()
-    except IntegrityError:  # somebody was faster, and one at a time is enough
+    except IntegrityError:  # there is one under way, and one at a time is enough
         return type(row)._default_manager.get(cluster_id=row.cluster_id, ended_at=None)
     return row
 
@@ -103,14 +108,14 @@ def pin(row: HostKey, by: User) -> None:
 
 @dataclass(frozen=True)
 class Area:
-    """Checks of one place. A place without anything red or amber is shown folded."""
+    """The checks of one area of a cluster. An area without failures or warnings is shown folded."""
 
     name: str
     checks: list[Check]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """How many checks had which outcome, worst first; those that applied."""
+        """Return the outcomes with their numbers of checks, the worst first."""
         return counts(self.checks)
 
     @property
@@ -125,7 +130,7 @@ def counts(checks: list[Check]) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known of a cluster: the last check, and what has changed since earlier ones."""
+    """The results of a cluster's last check, and what has changed since earlier ones."""
 
     under_way: CheckReport | None
     last: CheckReport | None
@@ -137,10 +142,10 @@ class Findings:
 
     @property
     def areas(self) -> list[Area]:
-        """The places that were looked at, in each what is worst first."""
+        """Return the areas that were checked, the worst check of each first."""
         checks = self.last.checks if self.last else []
-        places = groupby(checks, lambda check: check.area)
-        return [Area(name, sorted(rows, key=_worst_first)) for name, rows in places]
+        groups = groupby(checks, lambda check: check.area)
+        return [Area(name, sorted(rows, key=_worst_first)) for name, rows in groups]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -148,39 +153,39 @@ class Findings:
 
     @property
     def suggested(self) -> dict[str, int]:
-        """The limits that the last check suggests, by column; none if the cluster has them."""
+        """Return the limits that the last check suggests, by column; {} if the cluster has them."""
         return suggested_limits(self.last) if self.last else {}
 
 
 def suggested_limits(report: CheckReport) -> dict[str, int]:
     """Return the limits that a check suggests, by column; none if its cluster has them."""
     if report.cluster.max_live_jobs == 1:
-        return {}  # so that no run disturbs another: a decision, which no count of nodes can judge
+        return {}  # chosen so that no run disturbs another: the number of nodes says nothing here
     texts = (check.limits.split() for check in report.checks if check.limits)
     for live, seconds in texts:
-        found = {"max_live_jobs": int(live), "poll_seconds": int(seconds)}
-        if any(getattr(report.cluster, name) != value for name, value in found.items()):
-            return found
+        limits = {"max_live_jobs": int(live), "poll_seconds": int(seconds)}
+        if any(getattr(report.cluster, name) != value for name, value in limits.items()):
+            return limits
     return {}
 
 
 def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
-    """Give the cluster the limits that its last check suggests; return them, none: no news."""
+    """Set the limits that the cluster's last check suggests; return them, {} if nothing changes."""
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last = ended.select_related("cluster").first()
-    found = suggested_limits(last) if last else {}
-    if found:
+    limits = suggested_limits(last) if last else {}
+    if limits:
         before = audit.state(cluster)
-        for name, value in found.items():
+        for name, value in limits.items():
             setattr(cluster, name, value)
         with transaction.atomic():
-            Cluster.objects.filter(pk=cluster.pk).update(**found)
+            Cluster.objects.filter(pk=cluster.pk).update(**limits)
             audit.saved(by, cluster, before)
-    return found
+    return limits
 
 
 def last_if_red(cluster: Cluster) -> CheckReport | None:
-    """The cluster's last check, if something was red in it."""
+    """Return the cluster's last check if it failed."""
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last = ended.first()
     return last if last and last.outcome == "failed" else None
@@ -247,7 +252,7 @@ def _changed(before: CheckReport | None, after: CheckReport | None) -> list[Chan
 
 
 def host_key(cluster: Cluster) -> HostKey | None:
-    """The last key that was asked for, while it is under way or can still be pinned."""
+    """Return the last host key that was requested; None if the cluster's address has changed."""
     row = cluster.hostkeys.select_related("owner", "pinned_by").first()
     if row and (row.host, row.port) != (cluster.host, cluster.port):
         return None

@@ -106,7 +106,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         for what in (TRIED_AGAIN, COLLECTED_AFTER)
     )
     environments = _baseline_first(experiment)
-    parity = parity_reports.kept(experiment)
+    parity = parity_reports.read_frozen(experiment)
     excluded = exclusions(experiment)
     arms = compared_arms(experiment, workloads, environments)
     second_jobs = runs_of_second_jobs(experiment)
@@ -328,9 +328,9 @@ def _add_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) ->
     """
     if parity is None:
         return replace(pair, software=program)
-    known = parity_reports.known_before(parity, own_program=bool(program))
+    known = parity_reports.describe_known_differences(parity, own_program=bool(program))
     pair = replace(pair, software=f"{known} {program}".strip())
-    why = parity_reports.why_waived(parity)
+    why = parity_reports.describe_waivers(parity)
     return _add_stamp(pair, Stamp.WAIVED, why) if why else pair
 
 

@@ -1,4 +1,4 @@
-"""The chores that make software: an image from a recipe, and the same without an image."""
+"""The operations that install software: an image from a recipe, and its bare-metal counterpart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.execution.operations import (
     NotPossible,
     Work,
     chore_directory,
-    result_of,
+    parse_result,
 )
 from experiments.execution.specs import lines_of
 from experiments.images.image_imports import end_arrival
@@ -24,7 +24,7 @@ State = StagedImage.State
 
 
 class Build(ChoreKind):
-    """Unpack a base, install what a lock names into it, and pack an image."""
+    """Unpack a base, install the packages of a lock file into it, and pack an image."""
 
     def waits_for(self, chore: Chore) -> StagedImage | None:
         base = chore.arrival.base if chore.arrival else None
@@ -38,7 +38,7 @@ class Build(ChoreKind):
         if archive is None or archive.state != State.READY:
             why = archive.message if archive else "it is gone"
             raise NotPossible(f"The base’s archive is not on {chore.cluster}: {why}")
-        runtime = recipes.starter_on(chore.cluster)
+        runtime = recipes.find_starter(chore.cluster)
         if runtime is None:
             raise NotPossible(f"{chore.cluster} has nothing any more that starts a folder.")
         starter = EnvironmentSpec(
@@ -62,36 +62,36 @@ class Build(ChoreKind):
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if chore.arrival is None:
             return problem
-        found = result_of(record, BUILD)
-        if not problem and not found:
+        built = parse_result(record, BUILD)
+        if not problem and not built:
             problem = "The build ended well, but left nothing that can be read."
         if problem:
             end_arrival(chore.arrival, problem=problem)
         else:
-            recipes.keep(chore, found)
+            recipes.keep_image(chore, built)
         return problem
 
 
 class Match(ChoreKind):
-    """Make the bare-metal environment of an image's lock, and look into it."""
+    """Install an image's lock file on bare metal, and inspect the environment."""
 
     def work(self, chore: Chore) -> Work:
         image = chore.image
         if image is None:
             raise NotPossible("The image is gone.")
-        place = recipes.place_of(image, chore.cluster)
+        folder = recipes.twin_folder(image, chore.cluster)
         directory = chore.directory or chore_directory(chore)
         lock = recipes.lock_of(image).encode()
-        return Work(match(image.python_version, directory, place), ((LOCK, lock),))
+        return Work(match(image.python_version, directory, folder), ((LOCK, lock),))
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if problem or chore.image is None:
             return problem
-        facts = result_of(record, SOFTWARE)
+        facts = parse_result(record, SOFTWARE)
         if facts.get("mark") != "match":
             return "The environment was made, but nothing could be read in it."
         twin = recipes.keep_twin(chore.image, chore)
-        parity_reports.keep(twin, facts, parity_reports.fingerprint(twin), chore)
+        parity_reports.keep_survey(twin, facts, parity_reports.fingerprint(twin), chore)
         return ""
 
 

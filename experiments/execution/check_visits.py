@@ -1,12 +1,12 @@
-"""Preflights and host keys: a worker's visits to a cluster that a person has asked for."""
+"""Preflights and host keys: visits to a cluster that a worker makes at a person's request."""
 
 from __future__ import annotations
 
 from django.utils import timezone
 
 from experiments.execution.connections import Link, ssh_address
-from experiments.execution.guard import ended_anyway, storable
-from experiments.execution.login_visits import entry_check
+from experiments.execution.guard import ending_on_failure, storable
+from experiments.execution.login_visits import make_entry_check
 from experiments.execution.specs import environment, lines_of, on_partition
 from experiments.models import (
     CheckReport,
@@ -33,23 +33,23 @@ from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.transports import Local, scan_host_key
 
-PLACES = ("cluster__credential", "cluster__jump_host")
+LOGIN_RELATIONS = ("cluster__credential", "cluster__jump_host")
 
 
 def check(pk: int) -> str:
-    """Make the check that was asked for, once, and return its outcome.
+    """Run a requested preflight, once, and return its outcome.
 
-    A connection of its own: one kept from earlier would hide a key that was changed since.
+    It opens a new connection: one kept from earlier would hide a key that was changed since.
     """
     if not CheckReport.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    with ended_anyway(lambda problem: _end(pk, [problem])):
-        report = CheckReport.objects.select_related(*PLACES).get(pk=pk)
+    with ending_on_failure(lambda problem: _end(pk, [problem])):
+        report = CheckReport.objects.select_related(*LOGIN_RELATIONS).get(pk=pk)
         cluster = report.cluster
-        checks = look(cluster)
+        checks = run_checks(cluster)
         _end(pk, checks)
-    if not any(check.outcome == "failed" and is_about_the_way(check) for check in checks):
-        # The way is open: whatever made the ticks back off is over.
+    if not any(check.outcome == "failed" and is_about_the_connection(check) for check in checks):
+        # The cluster is reachable: the ticks need not back off any longer.
         Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
     return find_worst_outcome(checks)
 
@@ -62,38 +62,38 @@ def _end(pk: int, checks: list[Check]) -> None:
     )
 
 
-def is_about_the_way(check: Check) -> bool:
+def is_about_the_connection(check: Check) -> bool:
     return check.area.startswith("Connection")
 
 
-def look(cluster: Cluster) -> list[Check]:
-    """All checks of a cluster as the catalogue has it now. Never raises TryAgain."""
+def run_checks(cluster: Cluster) -> list[Check]:
+    """Return all checks of a cluster as the catalogue describes it now. Never raises TryAgain."""
     scheduler = SCHEDULERS[cluster.scheduler]()
     if cluster.transport == "local":
-        return check_cluster(Local(), scheduler, site(cluster))
+        return check_cluster(Local(), scheduler, make_site(cluster))
     try:
         transport = Link(ssh_address(cluster))
     except TryAgain as problem:
-        return [entry_check(cluster, problem)]
+        return [make_entry_check(cluster, problem)]
     with transport:
-        return check_cluster(transport, scheduler, site(cluster))
+        return check_cluster(transport, scheduler, make_site(cluster))
 
 
-def site(cluster: Cluster) -> Site:
-    """Return what the catalogue says of a cluster."""
+def make_site(cluster: Cluster) -> Site:
+    """Return the catalogue's description of a cluster for the preflight."""
     return Site(
         work_directory=cluster.work_directory,
         setup_lines=lines_of(cluster.setup_lines),
         partitions=tuple(_partition(row) for row in cluster.partitions.all()),
         runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
-        environments=tuple(_to_start(cluster)),
+        environments=tuple(_environments_to_start(cluster)),
         is_measuring=cluster.jobs.filter(state__in=Job.LIVE).exists(),
     )
 
 
 def _partition(row: Partition) -> PartitionSpec:
-    most = Resources(row.time_limit_minutes * 60, gpus_per_node=row.gpus_per_node)
-    return PartitionSpec(row.nodes, on_partition(most, row))
+    largest_job = Resources(row.time_limit_minutes * 60, gpus_per_node=row.gpus_per_node)
+    return PartitionSpec(row.nodes, on_partition(largest_job, row))
 
 
 def _runtime(row: Runtime) -> RuntimeSpec:
@@ -106,10 +106,10 @@ def _runtime(row: Runtime) -> RuntimeSpec:
     )
 
 
-def _to_start(cluster: Cluster) -> list[EnvironmentSpec]:
-    """One environment for each interpreter on bare metal, and each runtime, format and mode.
+def _environments_to_start(cluster: Cluster) -> list[EnvironmentSpec]:
+    """Return an environment to start for each interpreter, and each runtime, format and mode.
 
-    A runtime that no environment uses yet starts a staged image all the same.
+    For a runtime that no environment uses yet, staged images are started all the same.
     """
     chosen: dict[tuple[object, ...], EnvironmentSpec] = {}
     rows = Environment.objects.filter(cluster=cluster).select_related(
@@ -144,15 +144,15 @@ def _to_start(cluster: Cluster) -> list[EnvironmentSpec]:
 
 
 def fetch_host_key(pk: int) -> str:
-    """Ask a host for its key, once: for a person to compare, never to be pinned by itself."""
+    """Fetch a host's key, once, for a person to compare. It is never pinned automatically."""
     if not HostKey.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    with ended_anyway(lambda problem: _end_host_key(pk, problem=problem.found)):
-        row = HostKey.objects.select_related(*PLACES).get(pk=pk)
+    with ending_on_failure(lambda problem: _end_host_key(pk, problem=problem.found)):
+        row = HostKey.objects.select_related(*LOGIN_RELATIONS).get(pk=pk)
         jump = row.cluster.jump_host
         try:
-            way = Link(ssh_address(jump)) if jump else None
-            key, problem = scan_host_key(row.host, row.port, jump=way), ""
+            link = Link(ssh_address(jump)) if jump else None
+            key, problem = scan_host_key(row.host, row.port, jump=link), ""
         except TryAgain as error:
             key, problem = "", str(error)
         _end_host_key(pk, key=key, problem=problem)

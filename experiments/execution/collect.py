@@ -1,4 +1,4 @@
-"""Bring a job's record home, in one transfer, and let its files decide what became of its runs."""
+"""Collecting ended jobs: fetch what they left in one transfer, and let the files decide the end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments.comparisons.step_summaries import add_step_summary
-from experiments.execution.files_left import damaged_files, keep_files, unread_files, wanted_files
+from experiments.execution.files_left import (
+    damaged_files,
+    explain_unread_files,
+    keep_files,
+    list_workload_files,
+)
 from experiments.execution.guard import guarded
 from experiments.execution.journals import journalled, moment, times
 from experiments.execution.late_files import plan_next
 from experiments.execution.lifecycle import end_runs, move
 from experiments.execution.lifecycle import record as note_event
-from experiments.execution.operations import NOTHING, keep_chore
+from experiments.execution.operations import EMPTY_RECORD, finish_chore
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
 from experiments.models.states import NOT_STARTED
@@ -35,62 +40,68 @@ from runners.workloads import WORKLOADS, Result, SanityError
 FILES_MAY_BE_LATE = timedelta(seconds=30)
 
 
-MOST_STEPS = 2**31 - 1  # that a column counts
+MOST_STEPS = 2**31 - 1  # the largest value of the column
 LONGEST_MESSAGE = 5000  # characters
 
 
 def collect(row: Job | Chore, runner: Runner) -> None:
     """Fetch what was left and end the job or chore, unless its last files may still appear."""
-    ending = _ending(row, runner)
+    ending = _fetch_ending(row, runner)
     if ending is None:
         return
     if isinstance(row, Job):
-        _keep(row, *ending)
+        _keep_job(row, *ending)
     else:
-        keep_chore(row, *ending)
+        finish_chore(row, *ending)
 
 
-def _ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
-    """The record, and why it is a failure in one word and in many; None: look again later."""
-    wanted = wanted_files(row)
-    place = f"Its files are in {row.directory} on {row.cluster}."
+def _fetch_ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
+    """Return the record with the reason and the message of its failure, both "" for a success.
+
+    None while files may still appear: the next visit collects again.
+    """
+    extra_files = list_workload_files(row)
+    location = f"Its files are in {row.directory} on {row.cluster}."
     is_there = True
     try:
-        files = runner.collect(row.directory, extra_files=wanted)
+        files = runner.collect(row.directory, extra_files=extra_files)
     except FileNotFoundError:
         files, is_there = Fetched({}, {}), False
-        place = f"Its directory {row.directory} on {row.cluster} is not there."
-    except Refused as refusal:  # a file system that says no, or more than one transfer holds
+        location = f"Its directory {row.directory} on {row.cluster} is not there."
+    except Refused as refusal:  # the file system refuses, or there is more than a transfer holds
         if not row.cancel_requested_at and _files_may_be_late(row):
             return None
-        return read_record({}), "unreadable", f"{str(refusal).rstrip('.')}. {place}"
-    record = read_record(files, extra_files=wanted)
+        return read_record({}), "unreadable", f"{str(refusal).rstrip('.')}. {location}"
+    record = read_record(files, extra_files=extra_files)
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")
-    word = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)
-    reason, message = name_failure(record, word)
+    scheduler_ending = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)
+    reason, message = name_failure(record, scheduler_ending)
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
         return None
     if reason == "lost" and is_there and record.started_by is None:
-        # A job that finds no room leaves no word either, and not every site keeps accounts.
-        no = runner.why_not_written(row.directory)
-        if no and no.kind == "disk full":
-            reason, message = no.kind, f"the job left nothing, and there is no room for it: {no}"
-    return record, reason, f"{message}. {place}"
+        # A job that meets a full disk leaves no files either, and not every site keeps accounts.
+        problem = runner.why_not_written(row.directory)
+        if problem and problem.kind == "disk full":
+            reason, message = (
+                problem.kind,
+                f"the job left nothing, and there is no room for it: {problem}",
+            )
+    return record, reason, f"{message}. {location}"
 
 
-def keep_damaged(row: Job | Chore, problem: str) -> None:
-    """End a row whose files nothing could be made of. The files stay where they are."""
+def end_as_damaged(row: Job | Chore, problem: str) -> None:
+    """End a job or chore whose files cannot be read. The files stay where they are."""
     message = f"{problem.rstrip('.')}. Its files are in {row.directory} on {row.cluster}."
     if isinstance(row, Job):
-        _keep(row, NOTHING, "damaged", message)
+        _keep_job(row, EMPTY_RECORD, "damaged", message)
         return
-    with guarded(row, row.cluster, partial(_end_damaged, row, message)):
-        keep_chore(row, NOTHING, "damaged", message)
+    with guarded(row, row.cluster, partial(_end_damaged_chore, row, message)):
+        finish_chore(row, EMPTY_RECORD, "damaged", message)
 
 
-def _end_damaged(chore: Chore, message: str, problem: str) -> None:
-    """End a chore that its own kind cannot end."""
+def _end_damaged_chore(chore: Chore, message: str, problem: str) -> None:
+    """End a damaged chore where the `finish` of its kind has failed too."""
     to = Chore.State.CANCELLED if chore.cancel_requested_at else Chore.State.FAILED
     move(chore, to, reason="damaged", message=f"{message} {problem}", ended_at=timezone.now())
 
@@ -99,8 +110,8 @@ def _files_may_be_late(row: Job | Chore) -> bool:
     return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
 
-def _keep(job: Job, record: Record, reason: str, message: str) -> None:
-    """Write all that the record says, then end the job: all of it or nothing."""
+def _keep_job(job: Job, record: Record, reason: str, message: str) -> None:
+    """Store the outcome of each run, then end the job, in one transaction."""
     cancelled = bool(reason and job.cancel_requested_at)
     has_begun = record.started_by or record.journal or reason in ("damaged", "unreadable")
     if cancelled and is_taken_back(job) and not has_begun:
@@ -113,13 +124,13 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
         if damage:
             note_event(job.experiment, "damaged journal", job=job, why=damage)
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
-            found = record.runs.get(run.uid)
-            with guarded(run, job.cluster, partial(_keep_damaged_run, run)), transaction.atomic():
-                if found and came_to_its_own_end(found, record):
-                    keep_run(run, found, record)
-                elif found:
-                    _keep_what_came(run, found, record)
-                if reason and not cancelled and _never_began(run, record):
+            run_record = record.runs.get(run.uid)
+            with guarded(run, job.cluster, partial(_end_damaged_run, run)), transaction.atomic():
+                if run_record and has_ended_by_itself(run_record, record):
+                    keep_run(run, run_record, record)
+                elif run_record:
+                    _keep_progress(run, run_record, record)
+                if reason and not cancelled and _has_never_begun(run, record):
                     _end_unstarted(run, record, message)
         end_runs(
             job,
@@ -127,10 +138,10 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             reason=reason or ("damaged" if damage else "not run"),
             message=message or damage or "The job ended without a word about this run.",
         )
-        ended = Job.State.CANCELLED if cancelled else Job.State.FAILED
+        failed_state = Job.State.CANCELLED if cancelled else Job.State.FAILED
         move(
             job,
-            ended if reason else Job.State.DONE,
+            failed_state if reason else Job.State.DONE,
             why=message,
             reason=reason,
             message=message,
@@ -141,14 +152,14 @@ def _keep(job: Job, record: Record, reason: str, message: str) -> None:
             plan_next(job, complete=record.exit_code is not None and not record.missing)
 
 
-def _never_began(run: Run, record: Record) -> bool:
-    """Whether the job's journal is whole and says nothing of this run."""
-    has_word = record.damage or not record.journal or journalled(record, "run began", run.uid)
-    return run.state == Run.State.PLANNED and not has_word
+def _has_never_begun(run: Run, record: Record) -> bool:
+    """Return whether the job's journal is complete and does not mention this run."""
+    is_mentioned = record.damage or not record.journal or journalled(record, "run began", run.uid)
+    return run.state == Run.State.PLANNED and not is_mentioned
 
 
 def _end_unstarted(run: Run, record: Record, message: str) -> None:
-    """End a run that another one's end kept from starting: what ended that one is not its own."""
+    """End a run that did not start because its job ended earlier, and say in which run."""
     uid = journalled(record, "run began").get("run")
     last = Run.objects.filter(uid=uid, job=run.job_id).select_related("environment").first()
     when = f"in its run of {last.environment}" if last else "before its first run"
@@ -156,37 +167,41 @@ def _end_unstarted(run: Run, record: Record, message: str) -> None:
     move(run, Run.State.FAILED, why=message, reason=NOT_STARTED, message=message)
 
 
-def _keep_damaged_run(run: Run, problem: str) -> None:
-    """End a run whose files nothing could be made of; those beside it keep their numbers."""
+def _end_damaged_run(run: Run, problem: str) -> None:
+    """End a run whose files cannot be read; the other runs of its job keep their results."""
     message = f"{problem.rstrip('.')}. Its files are in {run.job.directory} on {run.job.cluster}."
     now = timezone.now()
     move(run, Run.State.FAILED, why=message, reason="damaged", message=message, ended_at=now)
 
 
-def came_to_its_own_end(found: RunRecord, record: Record) -> bool:
-    """Whether the run ended by itself, rather than being cut off together with its job."""
-    if found.failure:
+def has_ended_by_itself(run_record: RunRecord, record: Record) -> bool:
+    """Return whether the run ended by itself, rather than being cut off together with its job."""
+    if run_record.failure:
         return True
     terminated = journalled(record, "terminated").get("time", math.inf)
-    return found.exit_code is not None and found.ended is not None and found.ended < terminated
+    return (
+        run_record.exit_code is not None
+        and run_record.ended is not None
+        and run_record.ended < terminated
+    )
 
 
 def keep_run(
-    run: Run, found: RunRecord, record: Record, *, why: str = "", by: User | None = None
+    run: Run, run_record: RunRecord, record: Record, *, why: str = "", by: User | None = None
 ) -> bool:
-    """Store one run's outcome; False if somebody was faster.
+    """Store one run's outcome; return False if its state has been changed meanwhile.
 
-    A run that fails its sanity check gives no measurement.
+    A run that fails its sanity check gets no measurements.
     """
-    state, reason, message, result = outcome(run, found, record)
+    state, reason, message, result = decide_outcome(run, run_record, record)
     snapshot = {
-        "inside": found.snapshot,
+        "inside": run_record.snapshot,
         "outside": dict(record.snapshot),
-        "runtime": found.runtime_version,
+        "runtime": run_record.runtime_version,
         "image": run.spec["environment"]["image_digest"],
     }
-    if others := differing(found.snapshot, found.others):
-        snapshot["others"] = others
+    if differing_facts := differing(run_record.snapshot, run_record.others):
+        snapshot["others"] = differing_facts
     moved = move(
         run,
         state,
@@ -194,29 +209,33 @@ def keep_run(
         by=by,
         reason=reason,
         message=message,
-        exit_code=found.exit_code,
+        exit_code=run_record.exit_code,
         node=journalled(record, "run began", run.uid).get("node") or "",
-        began_at=moment(found.began),
-        ended_at=moment(found.ended) or timezone.now(),
-        command=found.command,
-        output_tail=found.output_tail,
+        began_at=moment(run_record.began),
+        ended_at=moment(run_record.ended) or timezone.now(),
+        command=run_record.command,
+        output_tail=run_record.output_tail,
         snapshot=Snapshot.objects.keep(snapshot),
         phases=result.phases if result else {},
     )
     if not moved:
         return False
-    keep_files(run, found, record)
+    keep_files(run, run_record, record)
     if result is None:
-        _keep_steps(run, found)
+        _keep_steps(run, run_record)
         return True
     Measurement.objects.bulk_create(
         Measurement(run=run, metric=name, value=value, unit=unit)
         for name, (value, unit) in result.measurements.items()
     )
-    run.series.all().delete()  # what an earlier attempt had come to
-    said = result.facts.get("burn_in")
-    is_count = isinstance(said, int) and not isinstance(said, bool) and 0 <= said <= MOST_STEPS
-    burn_in = said if is_count else None
+    run.series.all().delete()  # those of an earlier attempt
+    reported_burn_in = result.facts.get("burn_in")
+    is_count = (
+        isinstance(reported_burn_in, int)
+        and not isinstance(reported_burn_in, bool)
+        and 0 <= reported_burn_in <= MOST_STEPS
+    )
+    burn_in = reported_burn_in if is_count else None
     Series.objects.bulk_create(
         add_step_summary(
             Series(
@@ -233,46 +252,50 @@ def keep_run(
     return True
 
 
-def _keep_what_came(run: Run, found: RunRecord, record: Record) -> None:
-    """Of a run that was cut off together with its job: where it stood, for whoever looks."""
-    columns = {"command": found.command, "output_tail": found.output_tail}
+def _keep_progress(run: Run, run_record: RunRecord, record: Record) -> None:
+    """Store how far a run came that was cut off together with its job; its state stays."""
+    columns = {"command": run_record.command, "output_tail": run_record.output_tail}
     Run.objects.filter(pk=run.pk).update(**columns)
-    keep_files(run, found, record)
-    _keep_steps(run, found)
+    keep_files(run, run_record, record)
+    _keep_steps(run, run_record)
 
 
-def _keep_steps(run: Run, found: RunRecord) -> None:
-    """How far a run came that gives no number. Nothing compares it."""
+def _keep_steps(run: Run, run_record: RunRecord) -> None:
+    """Store the steps of a run without a result. They are shown; no comparison uses them."""
     workload = run.spec["workload"]
-    so_far = WORKLOADS[workload["kind"]].read_partial(found.files, workload["parameters"])
-    run.series.all().delete()  # what an earlier attempt had come to
+    so_far = WORKLOADS[workload["kind"]].read_partial(run_record.files, workload["parameters"])
+    run.series.all().delete()  # those of an earlier attempt
     Series.objects.bulk_create(
         Series(run=run, metric=name, unit=unit, values=values, steps=so_far.steps.get(name))
         for name, (unit, values) in so_far.series.items()
     )
 
 
-def outcome(run: Run, found: RunRecord, record: Record) -> tuple[str, str, str, Result | None]:
-    """Return state, reason, message and, for a sane run alone, its result."""
-    if found.failure:
-        return Run.State.FAILED, found.failure.partition(":")[0][:40], found.failure, None
-    if found.exit_code != 0:
-        last = plain_text(found.output_tail).rpartition("\n")[2][:500] or "nothing was printed"
-        code = describe_exit_code(found.exit_code)
-        how = found.culprit or f"The program ended with exit code {code}"
-        message = f"{how[0].upper()}{how[1:]}: {last}"
+def decide_outcome(
+    run: Run, run_record: RunRecord, record: Record
+) -> tuple[str, str, str, Result | None]:
+    """Return the run's state, reason and message, and its result if it passed its sanity check."""
+    if run_record.failure:
+        return Run.State.FAILED, run_record.failure.partition(":")[0][:40], run_record.failure, None
+    if run_record.exit_code != 0:
+        last_line = (
+            plain_text(run_record.output_tail).rpartition("\n")[2][:500] or "nothing was printed"
+        )
+        exit_code_text = describe_exit_code(run_record.exit_code)
+        cause = run_record.culprit or f"The program ended with exit code {exit_code_text}"
+        message = f"{cause[0].upper()}{cause[1:]}: {last_line}"
         return Run.State.FAILED, "crashed", message, None
-    if damaged := damaged_files(run, record):
-        message = f"{clean_text(', '.join(damaged))} does not match its check sum."
+    if changed_files := damaged_files(run, record):
+        message = f"{clean_text(', '.join(changed_files))} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
-    if found.damage:
-        return Run.State.FAILED, "damaged", f"{found.damage}.", None
+    if run_record.damage:
+        return Run.State.FAILED, "damaged", f"{run_record.damage}.", None
     try:
         workload = run.spec["workload"]
-        result = WORKLOADS[workload["kind"]].read(found.files, workload["parameters"])
+        result = WORKLOADS[workload["kind"]].read(run_record.files, workload["parameters"])
     except SanityError as error:
-        too_large = unread_files(run, found, record)
-        reason = "too large" if too_large else "not sane"
-        message = clean_text(" ".join([*too_large, str(error)]))
+        explanations = explain_unread_files(run, run_record, record)
+        reason = "too large" if explanations else "not sane"
+        message = clean_text(" ".join([*explanations, str(error)]))
         return Run.State.FAILED, reason, shorten(message, LONGEST_MESSAGE, placeholder=" ..."), None
     return Run.State.SUCCEEDED, "", result.note, result

@@ -1,4 +1,4 @@
-"""Asking for copies of files that runs have left on their clusters."""
+"""Requests for copies of files that runs have left on their clusters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ MOST_WANTED = 20
 """Copies that one person may wait for at a time: each takes the queue's one worker for a while."""
 
 
-def ask_for_copy(row: RunFile, by: User) -> bool:
-    """Have a worker fetch the file; False if it cannot be fetched, is on its way, or too many."""
+def request_copy(row: RunFile, by: User) -> bool:
+    """Have a worker fetch the file and return True.
+
+    False if it cannot be fetched, is on its way, or the person waits for too many already.
+    """
     if not row.can_be_fetched or row.is_wanted:
         return False
     if RunFile.objects.to_be_copied().filter(asked_by=by).count() >= MOST_WANTED:

@@ -1,4 +1,4 @@
-"""Which files a run has left: those that its numbers come from, and those that stay there."""
+"""The files of a run: those that its results come from, and those left on the cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from runners.transports.base import MIB
 from runners.untrusted import clean_text
 
 MOST_ROWS = 500
-"""Of one run. Which others there are, its directory tells."""
+"""Rows for the files of one run; its directory on the cluster holds the others."""
 HIDDEN = re.compile(r"(.*/)?\.", re.DOTALL)
 
 
-def wanted_files(row: Job | Chore) -> set[str]:
+def list_workload_files(row: Job | Chore) -> set[str]:
     """Return the names, in a run's directory, that its workload reads besides Tare's own."""
     if isinstance(row, Chore):
         return set()
@@ -25,34 +25,38 @@ def wanted_files(row: Job | Chore) -> set[str]:
 
 
 def damaged_files(run: Run, record: Record) -> list[str]:
-    """Return the files that are read and do not match their check sums, or are not there.
+    """Return the files that Tare reads and that are missing or do not match their check sums.
 
-    What a program keeps for itself, such as caches and checkpoints, never counts against a run.
+    A program's own files, such as caches and checkpoints, never count against a run.
     """
-    wanted = wanted_files(run.job)
+    workload_files = list_workload_files(run.job)
     folder = f"{run.folder}/"
-    bad = (*record.bad_checksums, *record.missing)
-    return [name for name in bad if name.startswith(folder) and is_needed(name, wanted)]
-
-
-def unread_files(run: Run, found: RunRecord, record: Record) -> list[str]:
-    """Say, a sentence each, which files that are to be read are too large for it."""
-    wanted = wanted_files(run.job)
+    failing_files = (*record.bad_checksums, *record.missing)
     return [
-        f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
-        "a file: it stays on the cluster."
-        for path, size in _files(run, record)
-        if not _came(path, found) and is_needed(f"{run.folder}/{path}", wanted)
+        name
+        for name in failing_files
+        if name.startswith(folder) and is_needed(name, workload_files)
     ]
 
 
-def keep_files(run: Run, found: RunRecord, record: Record) -> None:
-    """Write down what the run left, in place of what an earlier attempt had left."""
-    files = list(_files(run, record))
+def explain_unread_files(run: Run, run_record: RunRecord, record: Record) -> list[str]:
+    """Return a sentence for each file that Tare should read but that is too large."""
+    workload_files = list_workload_files(run.job)
+    return [
+        f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
+        "a file: it stays on the cluster."
+        for path, size in _list_files(run, record)
+        if not _was_fetched(path, run_record) and is_needed(f"{run.folder}/{path}", workload_files)
+    ]
+
+
+def keep_files(run: Run, run_record: RunRecord, record: Record) -> None:
+    """Store a row for each file that the run left, in place of those of an earlier attempt."""
+    files = list(_list_files(run, record))
     rows = [
-        _row(run, path, size, found, record)
+        _make_row(run, path, size, run_record, record)
         for path, size in files
-        if not HIDDEN.match(path) and not _is_known(path, size, run, found)
+        if not HIDDEN.match(path) and not _is_known(path, size, run, run_record)
     ]
     rows.sort(key=lambda row: (row.state != RunFile.State.DIFFERS, -row.size_bytes, row.path))
     run.files.all().delete()
@@ -61,7 +65,7 @@ def keep_files(run: Run, found: RunRecord, record: Record) -> None:
     Run.objects.filter(pk=run.pk).update(files_count=len(files), files_bytes=total)
 
 
-def _files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
+def _list_files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file in the run's directory."""
     folder = f"{run.folder}/"
     for name, size in record.sizes.items():
@@ -69,27 +73,29 @@ def _files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
             yield name.removeprefix(folder), size
 
 
-def _came(path: str, found: RunRecord) -> bool:
-    """Whether the file itself was fetched."""
-    return clean_text(path) in found.files
+def _was_fetched(path: str, run_record: RunRecord) -> bool:
+    """Return whether the file itself was fetched."""
+    return clean_text(path) in run_record.files
 
 
-def _is_known(path: str, size: int, run: Run, found: RunRecord) -> bool:
-    """Whether the page shows all that is in a file: Tare's own, of which nothing stayed behind."""
-    if not _came(path, found) or not is_needed(f"{run.folder}/{path}"):
+def _is_known(path: str, size: int, run: Run, run_record: RunRecord) -> bool:
+    """Return whether the page shows the file's whole content: Tare's own files, fetched whole."""
+    if not _was_fetched(path, run_record) or not is_needed(f"{run.folder}/{path}"):
         return False
     return not path.endswith("output.txt") or size <= TAIL
 
 
-def _row(run: Run, path: str, size: int, found: RunRecord, record: Record) -> RunFile:
+def _make_row(run: Run, path: str, size: int, run_record: RunRecord, record: Record) -> RunFile:
     name = f"{run.folder}/{path}"
     digest = record.checksums.get(name, "")
-    state = RunFile.State.SAME if digest and _came(path, found) else RunFile.State.STAYED
-    shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    state = (
+        RunFile.State.SAME if digest and _was_fetched(path, run_record) else RunFile.State.STAYED
+    )
+    printable_path = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     return RunFile(
         run=run,
-        path=shown,
-        has_plain_name=shown == path,
+        path=printable_path,
+        has_plain_name=printable_path == path,
         size_bytes=min(size, 2**63 - 1),
         sha256=digest[:64],
         state=RunFile.State.DIFFERS if name in record.bad_checksums else state,

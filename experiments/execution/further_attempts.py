@@ -1,4 +1,4 @@
-"""What may still be done about a job that has ended: the one place of these rules."""
+"""The rules on what may still be done about a job that has ended."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import Stage, stage_of
 
 MAY_CHANGE = (Run.State.FAILED, Run.State.CANCELLED)
-"""Runs that more files may say more of. A run that has succeeded keeps its numbers."""
+"""The states of runs that late files may still change. A succeeded run keeps its results."""
 
 
 @dataclass(frozen=True)
 class FurtherAttempts:
-    """Whether a job may be tried again, run for what is missing, or read once more."""
+    """The further attempts that one job allows: a retry, a repair, or collecting it once more."""
 
     can_retry: bool = False
-    """As long as none of its runs gave a number: a second one could only replace a worse one."""
+    """Only while none of its runs has a result: a retry must not replace a result by a better."""
     missing: int = 0
-    """The runs that never began and may be run by another job; 0 where that may not be."""
+    """The number of runs that never began and that another job may run; 0 if it may not."""
     can_collect: bool = False
 
     def __bool__(self) -> bool:
@@ -30,15 +30,16 @@ class FurtherAttempts:
 
 
 def further_attempts(job: Job) -> FurtherAttempts:
+    """Return what may still be done about one job."""
     return attempts_of([job.pk], stage_of(job.experiment)).get(job.pk, FurtherAttempts())
 
 
 def attempts_of(jobs: Iterable[int], stage: Stage) -> dict[int, FurtherAttempts]:
     """Return what may be done about each of these jobs of one experiment, in one query.
 
-    Where a planned interim analysis has judged without a job's runs, that verdict stands. And
-    nothing is run by a second job before its files were looked for once more, where some may be
-    late: a run that did begin would be run twice.
+    A job that a planned interim analysis has left out stays out: that verdict stands. Where files
+    may be late, they are looked for once more before a second job runs what is missing: a run
+    that did begin would be run twice.
     """
     failed = Q(runs__state=Run.State.FAILED)
     rows = (
@@ -52,7 +53,7 @@ def attempts_of(jobs: Iterable[int], stage: Stage) -> dict[int, FurtherAttempts]
             lacking=Count("runs", filter=Q(runs__state__in=MAY_CHANGE)),
         )
     )
-    found = {}
+    attempts_by_job = {}
     for row in rows:
         is_open = (
             row.state == Job.State.FAILED
@@ -60,9 +61,9 @@ def attempts_of(jobs: Iterable[int], stage: Stage) -> dict[int, FurtherAttempts]
             and row.repeat > stage.settled
         )
         can_repair = is_open and not row.may_be_late and row.not_started < row.held
-        found[row.pk] = FurtherAttempts(
+        attempts_by_job[row.pk] = FurtherAttempts(
             can_retry=is_open and row.failed == row.held,
             missing=row.not_started if can_repair else 0,
             can_collect=row.can_be_collected and row.lacking > 0,
         )
-    return found
+    return attempts_by_job

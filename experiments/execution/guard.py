@@ -1,7 +1,7 @@
-"""The guard around each row of a visit: what fails there ends or parks that row, never the visit.
+"""The guard around each row of a visit: a failure ends or postpones that row, never the visit.
 
-What a cluster sends is odd at times, and Tare has mistakes of its own. Neither may keep everybody
-else's jobs waiting, so only what concerns the whole visit passes through.
+Clusters send unexpected data at times, and Tare has faults of its own. Neither may hold up other
+people's jobs, so only errors that concern the whole visit pass through.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rq.exceptions import StopRequested
 from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.lease import LeaseLost
-from experiments.execution.own_failures import Failure, describe
+from experiments.execution.own_failures import Failure, describe_failure
 from experiments.models import Chore, Cluster, Job, Run
 from runners.errors import TryAgain
 from runners.preflight.checks import Check
@@ -24,7 +24,7 @@ from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
-MOST_WORDS = 2000  # characters of what another machine said
+MOST_CHARACTERS = 2000  # of another machine's text
 OWN_CURE = "Try again; if it says so again, tell who looks after Tare: its worker's log says more."
 TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too deep a document
 
@@ -33,36 +33,36 @@ TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too
 def guarded(
     row: Job | Chore | Run, cluster: Cluster, give_up: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Keep what goes wrong with one row from all others.
+    """Contain the failure of one row, so that the visit goes on with the others.
 
-    Anything unexpected is written on the cluster's page and handed to `give_up` in words. What
-    concerns the visit is raised: TryAgain, LeaseLost, a worker's end, a database that is away.
+    Its message is written on the cluster's page and passed to `give_up`. Errors that concern the
+    visit are raised: TryAgain, LeaseLost, the worker's end, a database that is away.
     """
     try:
         yield
     except Exception as error:
         if concerns_the_visit(error):
             raise
-        problem = describe(error)
+        problem = describe_failure(error)
         logger.error("%s on %s: %s", row, cluster, problem)
         note_failure(cluster, problem, of=row)
         if give_up is not None:
             with guarded(row, cluster):
                 row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
-                give_up(problem.words)
+                give_up(problem.message)
 
 
 @contextmanager
-def ended_anyway(end: Callable[[Check], object]) -> Iterator[None]:
-    """Hand whatever fails to `end`, as a red check: what a person asked for never stays under way.
+def ending_on_failure(end: Callable[[Check], object]) -> Iterator[None]:
+    """Pass a failure to `end` as a failed check: what a person requested never stays under way.
 
-    It is raised all the same: the worker keeps where it happened.
+    The failure is raised all the same, so that the worker keeps its traceback.
     """
     try:
         yield
     except Exception as error:
         with suppress(DatabaseError, InterfaceError):  # it may be what failed
-            end(Check("Connection", "Worker", "failed", describe(error).words, OWN_CURE))
+            end(Check("Connection", "Worker", "failed", describe_failure(error).message, OWN_CURE))
         raise
 
 
@@ -77,17 +77,17 @@ def concerns_the_visit(error: Exception) -> bool:
     return isinstance(error, TryAgain | LeaseLost | BaseTimeoutException | StopRequested)
 
 
-def storable(words: str) -> str:
-    """Return what another machine said as the database takes it, and no novel."""
-    return clean_text(words)[:MOST_WORDS]
+def storable(text: str) -> str:
+    """Return another machine's text without what the database cannot hold, and shortened."""
+    return clean_text(text)[:MOST_CHARACTERS]
 
 
 def note_failure(cluster: Cluster, problem: Failure, *, of: Job | Chore | Run) -> None:
-    """Write on the cluster's page what went wrong there without ending the visit."""
+    """Write a failure that did not end the visit on the cluster's page."""
     # A chore's own words name images and experiments that not every reader may see.
     row = f"operation {of.pk}" if isinstance(of, Chore) else str(of)
     Cluster.objects.filter(pk=cluster.pk).update(
-        own_failure=f"{row}: {problem.words}",
+        own_failure=f"{row}: {problem.message}",
         own_failure_details=problem.details,
         own_failed_at=timezone.now(),
     )

@@ -1,7 +1,7 @@
-"""Images' own bytes on their way: into the store, and from there to clusters. Minutes, not ticks.
+"""Transfers of image files into the store, and from there to clusters. They take minutes.
 
-Whoever moves bytes writes every second how far it is. A worker that falls silent has died, and the
-clock asks another one; what was given up meanwhile is noticed at the same time.
+A transfer saves its progress every second. If that stops, its worker has died and the clock has
+another worker start again. A transfer notices that it was cancelled when it saves its progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from django.utils import timezone
 from experiments.access import audit
 from experiments.encryption import WrongKey
 from experiments.execution.connections import Link, ssh_address
-from experiments.execution.own_failures import describe
+from experiments.execution.own_failures import describe_failure
 from experiments.images import store
 from experiments.images.image_imports import end_arrival
 from experiments.images.inventory import columns, storable
@@ -33,135 +33,145 @@ from runners.images import ImageDescription, convert_to_oci, describe_image, ide
 from runners.transports import Local, Transport
 from runners.untrusted import clean_text
 
-PLACES = ("cluster__credential", "cluster__jump_host")
-PAUSE_SECONDS = 1.0  # between two words about how far it is
-MOST_WORDS = 2000  # characters of what is told of a failure
+LOGIN_RELATIONS = ("cluster__credential", "cluster__jump_host")
+PAUSE_SECONDS = 1.0  # between two updates of the progress
+MOST_CHARACTERS = 2000  # of the message of a failure
 
 Done = TypeVar("Done")
 
 
 class GivenUp(Exception):
-    """Somebody has ended this meanwhile."""
+    """The transfer was cancelled while it ran."""
 
 
 class Meter:
-    """How many bytes have been moved. Raises GivenUp in whoever moves them."""
+    """A counter of transferred bytes. It raises GivenUp in the transfer that was cancelled."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.given_up = False
 
-    def at(self, count: int) -> None:
+    def set(self, count: int) -> None:
         self.bytes = count
         if self.given_up:
             raise GivenUp
 
-    def more(self, count: int) -> None:
-        self.at(self.bytes + count)
+    def add(self, count: int) -> None:
+        self.set(self.bytes + count)
 
 
-def attended(work: Callable[[Meter], Done], write: Callable[[int], bool]) -> Done:
-    """Do `work` in a thread without the database, and `write` each second how far it is.
+def run_with_progress(work: Callable[[Meter], Done], save_progress: Callable[[int], bool]) -> Done:
+    """Do `work` in a thread without the database, and call `save_progress` each second.
 
-    Raises GivenUp once `write` says that nobody wants it any more.
+    `save_progress` takes the bytes so far. Raises GivenUp once it returns False.
     """
     meter = Meter()
     with ThreadPoolExecutor(max_workers=1) as pool:
         future = pool.submit(work, meter)
         while not wait([future], timeout=PAUSE_SECONDS).done:
-            meter.given_up = not write(meter.bytes)
+            meter.given_up = not save_progress(meter.bytes)
         return future.result()
 
 
 @contextmanager
-def connection(cluster: Cluster) -> Iterator[Transport]:
-    """A connection of its own: the tick's is not to wait for gigabytes. Raises TryAgain."""
+def open_connection(cluster: Cluster) -> Iterator[Transport]:
+    """Open a connection for one transfer. Raises TryAgain.
+
+    The tick has its own, which must not wait for gigabytes.
+    """
     with Local() if cluster.transport == "local" else Link(ssh_address(cluster)) as transport:
         yield transport
 
 
 def send(pk: int) -> str:
-    """Send an archive to its cluster, unless somebody does, and return what came of it."""
+    """Send an archive to its cluster, unless another worker does; return the outcome in words."""
     now = timezone.now()
-    wanted = StagedImage.objects.to_be_sent().filter(pk=pk)
-    free = Q(sending_at=None) | Q(sending_at__lt=now - SILENCE)
-    if not wanted.filter(free).update(sending_at=now, sent_bytes=0, message=""):
+    rows_to_send = StagedImage.objects.to_be_sent().filter(pk=pk)
+    unclaimed = Q(sending_at=None) | Q(sending_at__lt=now - SILENCE)
+    if not rows_to_send.filter(unclaimed).update(sending_at=now, sent_bytes=0, message=""):
         return "sent or being sent"
-    row = StagedImage.objects.select_related("image", *PLACES).get(pk=pk)
+    row = StagedImage.objects.select_related("image", *LOGIN_RELATIONS).get(pk=pk)
 
-    def write(count: int) -> bool:
-        return bool(wanted.update(sent_bytes=count, sending_at=timezone.now()))
+    def save_progress(count: int) -> bool:
+        return bool(rows_to_send.update(sent_bytes=count, sending_at=timezone.now()))
 
     try:
-        sha256 = _have(row.image, write)
-        _upload(row, sha256, write)
+        sha256 = _fetch_into_store(row.image, save_progress)
+        _upload(row, sha256, save_progress)
     except GivenUp:
         return "given up"
-    except TryAgain as problem:  # as long as it is wanted, the clock asks again
-        wanted.update(message=in_words(problem), sending_at=timezone.now())
+    except TryAgain as problem:  # the clock enqueues it again until it is sent or cancelled
+        rows_to_send.update(message=describe_problem(problem), sending_at=timezone.now())
         return "try again"
-    except Exception as problem:  # noqa: BLE001 - asked again, it would stumble again
-        failed = {"state": StagedImage.State.FAILED, "message": in_words(problem)}
-        wanted.update(**failed, sending_at=None)
+    except Exception as problem:  # noqa: BLE001 - it would fail again
+        failed = {"state": StagedImage.State.FAILED, "message": describe_problem(problem)}
+        rows_to_send.update(**failed, sending_at=None)
         return "failed"
     ready = {"state": StagedImage.State.READY, "sha256": sha256}
-    wanted.update(message="", sent_bytes=None, sending_at=None, **ready)
+    rows_to_send.update(message="", sent_bytes=None, sending_at=None, **ready)
     return "sent"
 
 
-def _upload(row: StagedImage, sha256: str, write: Callable[[int], bool]) -> None:
+def _upload(row: StagedImage, sha256: str, save_progress: Callable[[int], bool]) -> None:
     content = store.path_of(sha256)
     size = content.stat().st_size
     StagedImage.objects.filter(pk=row.pk).update(size_bytes=size)
-    with connection(row.cluster) as there, content.open("rb") as file:
+    with open_connection(row.cluster) as transport, content.open("rb") as file:
         folder = row.path.rpartition("/")[0]
-        made = there.run(["mkdir", "-p", folder])
-        if made.returncode:
-            words = clean_text(made.stderr).strip()
-            raise Refused(f"{folder} on {row.cluster} cannot be made: {words}")
-        attended(lambda meter: there.upload(row.path, file, size, sha256, progress=meter.at), write)
+        completed = transport.run(["mkdir", "-p", folder])
+        if completed.returncode:
+            error_text = clean_text(completed.stderr).strip()
+            raise Refused(f"{folder} on {row.cluster} cannot be made: {error_text}")
+        run_with_progress(
+            lambda meter: transport.upload(row.path, file, size, sha256, progress=meter.set),
+            save_progress,
+        )
 
 
-def _have(image: Image, write: Callable[[int], bool]) -> str:
-    """Have the image's own bytes in the store, from a cluster if need be; their sha256."""
+def _fetch_into_store(image: Image, save_progress: Callable[[int], bool]) -> str:
+    """Return the sha256 of the image's file in the store, fetched from a cluster if need be."""
     if store.has(image.content_sha256):
         return image.content_sha256
-    others = image.staged.filter(format=ARCHIVE, state=StagedImage.State.READY)
-    other = others.select_related(*PLACES).first()
-    if other is None:
+    archives = image.staged.filter(format=ARCHIVE, state=StagedImage.State.READY)
+    archive = archives.select_related(*LOGIN_RELATIONS).first()
+    if archive is None:
         raise Refused(f"Tare has no copy of {image} any more.")
     path = store.incoming()
     try:
-        found = _download(other.cluster, other.path, path, lambda _: write(0))
-        if other.sha256 and found != other.sha256:
+        sha256 = _download(archive.cluster, archive.path, path, lambda _: save_progress(0))
+        if archive.sha256 and sha256 != archive.sha256:
             raise Refused(
-                f"{other.path} on {other.cluster} is not the archive that it was: its sha256 is "
-                f"{found}, it was {other.sha256}."
+                f"{archive.path} on {archive.cluster} is not the archive that it was: its sha256 "
+                f"is {sha256}, it was {archive.sha256}."
             )
         digest = describe_image(path).digest
         if digest != image.digest:
             raise Refused(
-                f"{other.path} on {other.cluster} is another image: its digest is {digest}, and "
-                f"that of {image} is {image.digest}."
+                f"{archive.path} on {archive.cluster} is another image: its digest is {digest}, "
+                f"and that of {image} is {image.digest}."
             )
-        store.adopt(path, found)
+        store.adopt(path, sha256)
     finally:
         path.unlink(missing_ok=True)
-    Image.objects.filter(pk=image.pk).update(content_sha256=found)
-    return found
+    Image.objects.filter(pk=image.pk).update(content_sha256=sha256)
+    return sha256
 
 
-def _download(cluster: Cluster, path: str, target: Path, write: Callable[[int], bool]) -> str:
-    """Bring a file home; its sha256 in hex. Raises Refused where there is none."""
-    with connection(cluster) as there, target.open("wb") as file:
+def _download(
+    cluster: Cluster, path: str, target: Path, save_progress: Callable[[int], bool]
+) -> str:
+    """Download a file and return its sha256 in hex. Raises Refused if it does not exist."""
+    with open_connection(cluster) as transport, target.open("wb") as file:
         try:
-            return attended(lambda meter: there.download(path, file, progress=meter.at), write)
+            return run_with_progress(
+                lambda meter: transport.download(path, file, progress=meter.set), save_progress
+            )
         except FileNotFoundError:
             raise Refused(f"There is no file {path} on {cluster}.") from None
 
 
 def receive(pk: int) -> str:
-    """Fetch what somebody wants in the catalogue, unless it is being fetched."""
+    """Import an image into the catalogue, unless another worker does; return the outcome."""
     now = timezone.now()
     under_way = Arrival.objects.filter(pk=pk, state=Arrival.State.UNDER_WAY)
     waiting = Q(state=Arrival.State.WAITING)
@@ -169,96 +179,98 @@ def receive(pk: int) -> str:
     claim = {"state": Arrival.State.UNDER_WAY, "seen_at": now, "done_bytes": 0, "problem": ""}
     if not Arrival.objects.filter(waiting | died, pk=pk).update(**claim):
         return "fetched or being fetched"
-    row = Arrival.objects.select_related("owner", *PLACES).get(pk=pk)
+    row = Arrival.objects.select_related("owner", *LOGIN_RELATIONS).get(pk=pk)
 
-    def write(count: int, **more: Any) -> bool:
+    def save_progress(count: int, **more: Any) -> bool:
         return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
 
-    # A name that the next worker knows too: what a broken connection left is gone on with.
+    # The next worker uses the same name, so that a broken download is continued.
     path = store.incoming(row.incoming or f"arrival-{row.pk}")
-    made = path.with_name(f"{path.name}.oci")
+    oci_path = path.with_name(f"{path.name}.oci")
     try:
         if row.kind == Arrival.Kind.CLUSTER and row.cluster:
-            write(0, doing="Fetching")
-            _download(row.cluster, row.reference, path, write)
+            save_progress(0, doing="Fetching")
+            _download(row.cluster, row.reference, path, save_progress)
         elif row.kind == Arrival.Kind.REGISTRY:
-            write(0, doing="Asking the registry")
-            _pull(row, path, write)
-        write(0, doing="Reading", total_bytes=path.stat().st_size)
-        whole, found, sha256 = attended(lambda meter: _read(path, made, meter), write)
-        if not write(found.size):
+            save_progress(0, doing="Asking the registry")
+            _pull(row, path, save_progress)
+        save_progress(0, doing="Reading", total_bytes=path.stat().st_size)
+        archive, file_facts, sha256 = run_with_progress(
+            lambda meter: _read(path, oci_path, meter), save_progress
+        )
+        if not save_progress(file_facts.size):
             raise GivenUp
-        image = _keep(row, whole, found, sha256)
+        image = _add_to_catalogue(row, archive, file_facts, sha256)
     except GivenUp:
-        _forget(path)
+        _remove_received(path)
         return "given up"
     except TryAgain as problem:
-        write(0, problem=in_words(problem))
+        save_progress(0, problem=describe_problem(problem))
         return "try again"
-    except Exception as problem:  # noqa: BLE001 - fetched again, it would stumble again
-        _forget(path)
+    except Exception as problem:  # noqa: BLE001 - it would fail again
+        _remove_received(path)
         name = row.reference.rpartition("/")[2] or "It"
-        words = in_words(problem)
-        end_arrival(row, problem=words.replace(made.name, name).replace(path.name, name))
+        message = describe_problem(problem)
+        end_arrival(row, problem=message.replace(oci_path.name, name).replace(path.name, name))
         return "failed"
     finally:
-        made.unlink(missing_ok=True)
-    _forget(path)
+        oci_path.unlink(missing_ok=True)
+    _remove_received(path)
     end_arrival(row, image=image)
     return "done"
 
 
-def in_words(problem: Exception) -> str:
-    """Return what is told of a failure. What nobody foresaw is in the log, with its traceback.
+def describe_problem(problem: Exception) -> str:
+    """Return the message for a failure. An unexpected one goes to the log with its traceback.
 
-    Raises the failure again where it is the database's that is away: nothing can be told then.
+    Raises the failure again where the database is away: no message can be saved then.
     """
     if isinstance(problem, OperationalError | InterfaceError):
         raise problem
     if isinstance(problem, TryAgain | Refused | OSError):
-        return str(storable(str(problem))[:MOST_WORDS])
-    return describe(problem).words
+        return str(storable(str(problem))[:MOST_CHARACTERS])
+    return describe_failure(problem).message
 
 
-def _forget(path: Path) -> None:
-    """Remove what was received, and what of it was not yet whole."""
+def _remove_received(path: Path) -> None:
+    """Remove the received file, and its unfinished part."""
     for name in (path.name, f"{path.name}.part"):
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _pull(row: Arrival, path: Path, write: Callable[..., bool]) -> None:
-    """Resolve the reference, and fetch what it means now; the digest becomes part of it."""
+def _pull(row: Arrival, path: Path, save_progress: Callable[..., bool]) -> None:
+    """Resolve the reference and fetch its image; the digest becomes part of the reference."""
     try:
         password = row.password.reveal()
     except WrongKey as problem:
         raise TryAgain(f"The password cannot be used. {problem}", kind="set-up") from None
     access = registry.Access(row.user_name, password, settings.IMAGE_INSIDE_HOSTS)
-    wanted = registry.parse(row.reference)
-    found = attended(lambda _: registry.resolve(wanted, access), write)
-    name = str(replace(wanted, digest=found.digest))
-    write(0, doing="Fetching", total_bytes=found.size, reference=name)
+    reference = registry.parse(row.reference)
+    resolved = run_with_progress(lambda _: registry.resolve(reference, access), save_progress)
+    name = str(replace(reference, digest=resolved.digest))
+    save_progress(0, doing="Fetching", total_bytes=resolved.size, reference=name)
     row.reference = name
 
     def fetch(meter: Meter) -> str:
-        return registry.fetch(found, path, access, progress=lambda here, _: meter.at(here))
+        return registry.fetch(resolved, path, access, progress=lambda count, _: meter.set(count))
 
-    attended(fetch, write)
+    run_with_progress(fetch, save_progress)
 
 
-def _read(path: Path, made: Path, meter: Meter) -> tuple[Path, ImageDescription, str]:
-    """What is to be kept, what it is, and its sha256.
+def _read(path: Path, oci_path: Path, meter: Meter) -> tuple[Path, ImageDescription, str]:
+    """Return the file to keep, the facts about it, and its sha256.
 
-    Of an image in an archive one is kept, as an OCI archive: a docker-archive has no digest.
+    A docker or OCI archive becomes an OCI archive of one image: a docker archive has no digest.
     """
-    whole = path
+    archive = path
     if identify(path) in ("docker", "oci"):
-        convert_to_oci(path, made)
-        whole = made
-    found = describe_image(whole, count=meter.more)
-    if found.kind != "oci":
-        return whole, found, found.digest[7:]
-    with whole.open("rb") as file:
-        return whole, found, hashlib.file_digest(file, "sha256").hexdigest()
+        convert_to_oci(path, oci_path)
+        archive = oci_path
+    file_facts = describe_image(archive, count=meter.add)
+    if file_facts.kind != "oci":
+        return archive, file_facts, file_facts.digest[7:]
+    with archive.open("rb") as file:
+        return archive, file_facts, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 HIDDEN = (
@@ -272,30 +284,32 @@ def _is_hidden(digest: str, user: User) -> bool:
     return rows.exists() and not rows.visible_to(user).exists()
 
 
-def _keep(row: Arrival, whole: Path, found: ImageDescription, sha256: str) -> Image:
-    """Put the file into the store and write the catalogue; the same image may be there already.
+def _add_to_catalogue(
+    row: Arrival, archive: Path, file_facts: ImageDescription, sha256: str
+) -> Image:
+    """Put the file into the store and return its row in the catalogue, new or already there.
 
-    Raises Refused where it is, as somebody's who does not share it: a link would lead nowhere.
+    Raises Refused where the same image belongs to somebody who does not share it.
     """
-    if _is_hidden(found.digest, row.owner):
+    if _is_hidden(file_facts.digest, row.owner):
         raise Refused(HIDDEN)
-    store.adopt(whole, sha256)
+    store.adopt(archive, sha256)
     with transaction.atomic():
-        image, made = Image.objects.get_or_create(
-            digest=found.digest,
+        image, is_new = Image.objects.get_or_create(
+            digest=file_facts.digest,
             defaults={
                 "reference": row.title or row.reference,
-                "kind": found.kind,
+                "kind": file_facts.kind,
                 "content_sha256": sha256,
-                "size_bytes": found.size,
-                "labels": storable(found.labels),
+                "size_bytes": file_facts.size,
+                "labels": storable(file_facts.labels),
                 "owner": row.owner,
-                **columns(found.survey),
+                **columns(file_facts.survey),
             },
         )
-        if made:
+        if is_new:
             audit.note(row.owner, "added", image, why=f"{row.get_kind_display()}: {row.reference}")
         elif not store.has(image.content_sha256):
-            known = {} if image.facts else columns(found.survey)
-            Image.objects.filter(pk=image.pk).update(content_sha256=sha256, **known)
+            new_columns = {} if image.facts else columns(file_facts.survey)
+            Image.objects.filter(pk=image.pk).update(content_sha256=sha256, **new_columns)
     return image

@@ -1,4 +1,4 @@
-"""The chores that are about environments: looking into one."""
+"""The operation that inspects an environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.execution.operations import (
     NotPossible,
     Work,
     chore_directory,
-    result_of,
+    parse_result,
 )
 from experiments.execution.specs import environment
 from experiments.models import Chore
@@ -18,29 +18,29 @@ from runners.records import Record
 from runners.shapes import SOFTWARE
 from runners.software import inspect_software
 
-LOOK_SECONDS = 600
+INSPECTION_SECONDS = 600
 
 
-class Look(ChoreKind):
-    """Start the environment's own interpreter in it, and read what software it finds."""
+class Inspect(ChoreKind):
+    """Start the environment's own interpreter in it, and list the software that it finds."""
 
     def work(self, chore: Chore) -> Work:
         row = chore.environment
         if row is None:
-            raise NotPossible("The environment that was to be looked into is gone.")
+            raise NotPossible("The environment that was to be inspected is gone.")
         spec = environment(environment_spec(row))
         directory = chore.directory or chore_directory(chore)
         steps = inspect_software(spec, directory, parity_reports.fingerprint(row))
-        return Work(steps, setup_lines=spec.setup_lines, seconds=LOOK_SECONDS)
+        return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
         if problem or chore.environment is None:
             return problem
-        facts = result_of(record, SOFTWARE)
+        facts = parse_result(record, SOFTWARE)
         if not facts:
-            return "The look ended well, but left nothing that can be read."
-        parity_reports.keep(chore.environment, facts, facts["mark"], chore)
+            return "The inspection ended well, but left nothing that can be read."
+        parity_reports.keep_survey(chore.environment, facts, facts["mark"], chore)
         return ""
 
 
-KINDS[Chore.Kind.SURVEY] = Look()
+KINDS[Chore.Kind.SURVEY] = Inspect()

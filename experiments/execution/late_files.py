@@ -1,4 +1,4 @@
-"""Jobs whose files are read once more after their end: by the tick for a day, or when asked."""
+"""Jobs whose files are read again after their end: by ticks for a day, or at a person's request."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LONGEST_PAUSE = timedelta(hours=2)
 UNTIL = timedelta(days=1)
 
 
-def ask_to_collect_again(job: Job, by: User) -> bool:
-    """Have the next tick read the job's files once more; False if nothing could come of it."""
+def request_collection(job: Job, by: User) -> bool:
+    """Have the next tick read the job's files once more; return False if that is of no use."""
     if not further_attempts(job).can_collect:
         return False
     ended = Job.objects.filter(pk=job.pk, attempt=job.attempt, state__in=Job.FINAL)
@@ -29,10 +29,10 @@ def ask_to_collect_again(job: Job, by: User) -> bool:
 
 
 def plan_next(job: Job, *, complete: bool, is_away: bool = False) -> None:
-    """Decide when the files are looked for again: in growing pauses, of a day together.
+    """Decide when to look for the files again: after growing pauses that add up to a day.
 
-    What counts are the pauses after which Tare has looked, and no clock: while the site `is_away`
-    nothing can come, and the day goes on when it answers again.
+    Only pauses after which Tare could look count: while the site `is_away` no files can come, and
+    the day goes on when it answers again.
     """
     tries = job.collect_tries
     over = complete or not job.ended_at or sum(map(_pause, range(tries + 1)), timedelta(0)) > UNTIL
@@ -44,18 +44,18 @@ def plan_next(job: Job, *, complete: bool, is_away: bool = False) -> None:
 
 
 def _pause(tries: int) -> timedelta:
-    """Return how long to wait after so many looks."""
+    """Return how long to wait after so many tries."""
     doubled: int = 2 ** min(tries, 10)
     return min(FIRST_PAUSE * doubled, LONGEST_PAUSE)
 
 
 def verdict_is_out(job: Job) -> bool:
-    """Whether a verdict can be read now that did not know the runs of this job."""
+    """Return whether a verdict can be read now that was reached without this job's runs."""
     stage = stage_of(job.experiment)
     over = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0
     return over or job.repeat <= stage.settled
 
 
 def note_after_verdict(run: Run, by: User | None) -> None:
-    """Write down that a run counts which was not known when a verdict could be read."""
+    """Record that a run counts now that was not known when a verdict could be read."""
     record(run.job.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)

@@ -1,6 +1,6 @@
-"""The life of an experiment, its jobs and its runs. No network here: rows and rules only.
+"""The states of experiments, jobs and runs, and the rules by which they change. No network here.
 
-One function moves a state, by compare-and-swap, and writes the event.
+Each change of state is a compare-and-swap that writes an event: see `move` and `move_all`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from experiments.planning.interim import stage_of
 from experiments.software import parity_reports
 
 REFUSED = "refused"
-"""The reason of a job that no scheduler has taken."""
+"""The reason of a job that no scheduler has accepted."""
 NEVER_STARTED = (REFUSED, "cancelled outside", "node failure")
-"""Reasons of failed jobs that, without a start, have shown nothing of their runs."""
+"""Reasons of failed jobs of which, if they never started, no outcome can be known."""
 
-# What a next attempt forgets of the one before; its events remember.
+# The columns that the next attempt of a job resets. The events keep the history.
 JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "scheduler_id", "scheduler_state", "directory"), ""),
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
@@ -63,10 +63,10 @@ def record(
 def move(
     row: Job | Run | Chore, to: str, *, why: str = "", by: User | None = None, **columns: Any
 ) -> bool:
-    """Move `row` to the state `to` and write the event; False: somebody was faster, stop.
+    """Move `row` to the state `to` and write the event; return False if another was faster.
 
-    `columns` change in the same statement. A way that NEXT does not know is a ValueError.
-    Chores have no events: each is asked for once, and its own columns tell all of it.
+    `columns` change in the same statement. A transition that NEXT does not list is a ValueError.
+    Chores have no events: each runs once, and its own columns hold its history.
     """
     if to not in row.NEXT[row.state]:
         raise ValueError(f"{row} cannot go from {row.state} to {to}.")
@@ -76,7 +76,7 @@ def move(
         if not rows.update(state=to, **columns):
             return False
         if not isinstance(row, Chore):
-            # By their keys: an experiment's plan is large, and nobody reads it here.
+            # By their keys: an experiment's plan is large, and not needed here.
             Event.objects.create(
                 experiment_id=row.experiment_id,
                 job_id=row.pk if isinstance(row, Job) else row.job_id,
@@ -99,17 +99,17 @@ def move_all(
     by: User | None = None,
     **columns: Any,
 ) -> int:
-    """Move those of `rows` that are in the state `before`, in four statements; how many moved.
+    """Move those of `rows` that are in the state `before`; return how many moved.
 
-    Each gets its event, as from `move`.
+    Each gets its event, as from `move`. This takes four statements, however many rows move.
     """
     if to not in rows.model.NEXT[before]:
         raise ValueError(f"No {rows.model.__name__} can go from {before} to {to}.")
     is_job = rows.model is Job
     with transaction.atomic():
         locked = rows.filter(state=before).select_for_update(of=("self",)).order_by("pk")
-        found = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
-        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in found])
+        keys = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
+        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in keys])
         moved.update(state=to, **columns)
         Event.objects.bulk_create(
             (
@@ -121,11 +121,11 @@ def move_all(
                     why=why,
                     actor=by,
                 )
-                for pk, experiment_pk, job_pk in found
+                for pk, experiment_pk, job_pk in keys
             ),
             batch_size=1000,
         )
-    return len(found)
+    return len(keys)
 
 
 def launch(experiment: Experiment, by: User) -> None:
@@ -148,17 +148,17 @@ def launch(experiment: Experiment, by: User) -> None:
         list(experiment.environments.select_related("staged_image__image__owner"))
     ):
         problems.setdefault("environments", []).extend(waiting)
-    parity = parity_reports.passports(experiment)
-    if unwaived := parity_reports.refusals(parity):
+    parity = parity_reports.make_reports(experiment)
+    if unwaived := parity_reports.explain_unwaived(parity):
         problems.setdefault("environments", []).extend(unwaived)
-    for name, rows in _needed(experiment).items():
+    for name, rows in _list_requirements(experiment).items():
         for row in rows:
             if why_not := why_not_use(by, row):
                 problems.setdefault(name, []).append(why_not)
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()
-    plan = definition(experiment, seed) | {"parity": parity_reports.frozen(parity)}
+    plan = definition(experiment, seed) | {"parity": parity_reports.freeze_reports(parity)}
     frozen: dict[str, Any] = {
         "order_seed": seed,
         "plan": plan,
@@ -175,8 +175,8 @@ def launch(experiment: Experiment, by: User) -> None:
         record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
 
 
-def _needed(experiment: Experiment) -> dict[str, list[Model]]:
-    """What whoever launches must be allowed to use, by the field that names it."""
+def _list_requirements(experiment: Experiment) -> dict[str, list[Model]]:
+    """Return the rows that the person who launches must be allowed to use, by form field."""
     return {
         "cluster": [experiment.cluster],
         "workloads": [*experiment.workloads.all()],
@@ -185,7 +185,7 @@ def _needed(experiment: Experiment) -> dict[str, list[Model]]:
 
 
 def discard(experiment: Experiment) -> bool:
-    """Delete a draft; False if it has been launched, for then it is a record."""
+    """Delete a draft; return False if it has been launched: then it must be kept."""
     with transaction.atomic():
         rows = Experiment.objects.select_for_update().filter(pk=experiment.pk)
         draft = rows.filter(launched_at=None, imported_at=None).first()
@@ -195,7 +195,7 @@ def discard(experiment: Experiment) -> bool:
 
 
 def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
-    """Make the rows that the frozen plan names, and nothing that it does not."""
+    """Create the jobs and runs of the frozen plan."""
     jobs = Job.objects.bulk_create(
         Job(
             experiment=experiment,
@@ -231,29 +231,29 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
 
 
 def cancel(experiment: Experiment, by: User) -> int:
-    """End what is alive: planned jobs at once, sent ones at the next tick. Returns how many."""
+    """Cancel planned jobs at once and live ones at the next tick; return how many."""
     return _end(experiment, by, "cancelled") or 0
 
 
 def stop(experiment: Experiment, look: int, by: User) -> bool:
-    """Keep the verdict of `look`, the last one taken, and end what is alive.
+    """Stop at the verdict of interim analysis `look`, the latest, and cancel the other jobs.
 
-    False if that look is not the last one any more, decided nothing, or nothing is to come.
+    Return False if it is not the latest any more, if it decided nothing, or if no jobs are left.
     """
-    found = compare_experiment(experiment)
-    if not found.may_stop or found.stage.taken != look:
+    comparison = compare_experiment(experiment)
+    if not comparison.may_stop or comparison.stage.taken != look:
         return False
     what = f"stopped at look {look} of {experiment.looks}"
-    said = [pair.claim for pair in found.pairs]
-    return _end(experiment, by, what, why="; ".join(said), stopped_at_look=look) is not None
+    claims = [pair.claim for pair in comparison.pairs]
+    return _end(experiment, by, what, why="; ".join(claims), stopped_at_look=look) is not None
 
 
 def _end(
     experiment: Experiment, by: User, what: str, *, why: str = "", **columns: Any
 ) -> int | None:
-    """Mark the experiment and end its jobs; None if that has been done or it is a draft.
+    """Mark the experiment as ended and end its jobs; return how many.
 
-    All of it or nothing: nobody can ask a second time for what is left.
+    None if it has been ended before or is a draft. One transaction: it cannot be done in part.
     """
     now = timezone.now()
     alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
@@ -273,14 +273,14 @@ def _end(
 
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:
-    """Move the runs of an ended job that never gave a word of their own."""
+    """End the runs of an ended job that have no outcome of their own."""
     runs = job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING))
     for run in runs.only(*Run.MOVED):
         move(run, to, why=message or reason, by=by, reason=reason, message=message)
 
 
 def retry(job: Job, by: User) -> bool:
-    """Plan the next attempt of a failed job, in a new directory; False if that may not be."""
+    """Plan the next attempt of a failed job, in a new directory; False if that is not allowed."""
     if not further_attempts(job).can_retry or why_not_use(by, job.cluster):
         return False
     stage = stage_of(job.experiment)
@@ -304,12 +304,12 @@ def retry(job: Job, by: User) -> bool:
 
 
 def _never_started(job: Job) -> bool:
-    """Return whether nothing can be known of how the job would have ended: nobody chose."""
+    """Return whether the job ended before its start: nobody can have chosen by its outcome."""
     return job.started_at is None and job.reason in NEVER_STARTED
 
 
 def exclude(run: Run, by: User, why: str) -> bool:
-    """Take a succeeded run out of the comparison, with a written cause. It stays visible."""
+    """Take a succeeded run out of the comparison, with a written reason. It stays visible."""
     if run.state != Run.State.SUCCEEDED or not why.strip():
         return False
     verdicts = _readable_verdicts(run)
@@ -318,13 +318,15 @@ def exclude(run: Run, by: User, why: str) -> bool:
             run, Run.State.EXCLUDED, why=why, by=by, reason=f"excluded by {by}"[:40], message=why
         )
         if moved and verdicts:
-            said = "; ".join(verdicts)
-            record(run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=said, by=by)
+            why_excluded_after = "; ".join(verdicts)
+            record(
+                run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=why_excluded_after, by=by
+            )
     return moved
 
 
 def _readable_verdicts(run: Run) -> list[str]:
-    """Return the verdicts that rest on a run and can be read now, or could be read earlier."""
+    """Return the verdicts that use a run and can be read now, or could be read earlier."""
     verdicts = [
         f"{pair.environment}: {pair.verdict}"
         for group in compare_experiment(run.experiment).groups

@@ -1,4 +1,4 @@
-"""Connection tests: a worker logs in where a person has asked, and says which step fails."""
+"""Connection tests: a worker logs in at a person's request, and reports which step fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from experiments.clusters.credentials import finish_rotation
 from experiments.execution.connections import Link, ssh_address
-from experiments.execution.guard import ended_anyway
+from experiments.execution.guard import ending_on_failure
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
 from runners.preflight import Check, check_connection, find_worst_outcome
@@ -32,14 +32,14 @@ GONE = Check(
 
 
 def test_connection(pk: int) -> str:
-    """Make the test that was asked for, once, and return its outcome.
+    """Run a requested connection test, once, and return its outcome.
 
-    When the new key of a rotation opened every cluster, it takes the place of the old one.
+    If the new key of a rotation opened every cluster, it replaces the old one.
     """
     if not ConnectionTest.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
     test = ConnectionTest.objects.select_related("credential", "owner").get(pk=pk)
-    with ended_anyway(lambda problem: _end(pk, [_row(test.credential, problem)])):
+    with ending_on_failure(lambda problem: _end(pk, [_make_row(test.credential, problem)])):
         return _try(test)
 
 
@@ -47,27 +47,31 @@ def _try(test: ConnectionTest) -> str:
     credential = test.credential
     is_new = credential.is_rotating and test.tried == credential.next_fingerprint
     rows: list[dict[str, Any]] = []
-    found: list[Check] = []
-    for cluster in places(test):
+    all_checks: list[Check] = []
+    for cluster in list_clusters(test):
         checks = try_log_in(cluster, trying=credential if is_new else None)
-        found += checks
+        all_checks += checks
         rows.append(
-            {"name": str(cluster), "pk": cluster.pk, "checks": [one.as_json() for one in checks]}
+            {
+                "name": str(cluster),
+                "pk": cluster.pk,
+                "checks": [check.as_json() for check in checks],
+            }
         )
-    outcome = find_worst_outcome(found)
+    outcome = find_worst_outcome(all_checks)
     if is_new and outcome != "failed":
         is_there = finish_rotation(credential.pk, test.tried, test.owner)
     else:
         is_there = is_new or test.tried == credential.fingerprint
     if not is_there:
         outcome = GONE.outcome
-        rows.append(_row(credential, GONE))
+        rows.append(_make_row(credential, GONE))
     _end(test.pk, rows, outcome)
     return outcome
 
 
-def _row(credential: Credential, check: Check) -> dict[str, Any]:
-    """What is told of the credential itself."""
+def _make_row(credential: Credential, check: Check) -> dict[str, Any]:
+    """Return the row of the report that is about the credential itself."""
     return {"name": str(credential), "pk": None, "checks": [check.as_json()]}
 
 
@@ -77,7 +81,7 @@ def _end(pk: int, rows: list[dict[str, Any]], outcome: str = "failed") -> None:
     )
 
 
-def places(test: ConnectionTest) -> list[Cluster]:
+def list_clusters(test: ConnectionTest) -> list[Cluster]:
     """Return the clusters to log in to: the one that was named, or all that use the key."""
     if test.cluster_id:
         return list(Cluster.objects.filter(pk=test.cluster_id))
@@ -85,23 +89,23 @@ def places(test: ConnectionTest) -> list[Cluster]:
 
 
 def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Check]:
-    """Log in, over every jump host, and say of each step whether it was made.
+    """Log in, over every jump host, and return a check of each step.
 
-    `trying`: the credential whose new key is tried, wherever it is used on the way.
+    `trying`: the credential whose new key is tried, wherever a hop uses that credential.
     """
     try:
         link = Link(ssh_address(cluster, trying=trying))
     except TryAgain as problem:
-        return [entry_check(cluster, problem)]
+        return [make_entry_check(cluster, problem)]
     with link:
         return check_connection(link)
 
 
-def entry_check(cluster: Cluster, problem: TryAgain) -> Check:
-    """What is told of a cluster whose own entry, or a jump host's, is not complete."""
-    way = cluster.way()
-    if any(hop.credential is None for hop in way):
+def make_entry_check(cluster: Cluster, problem: TryAgain) -> Check:
+    """Return the check for a cluster whose own entry, or a jump host's, is not complete."""
+    hops = cluster.way()
+    if any(hop.credential is None for hop in hops):
         cure = NO_CREDENTIAL
     else:
-        cure = NO_KEY_OPENS_IT if all(hop.host_key for hop in way) else NO_HOST_KEY
+        cure = NO_KEY_OPENS_IT if all(hop.host_key for hop in hops) else NO_HOST_KEY
     return Check("Connection", "Entry", "failed", str(problem), cure)

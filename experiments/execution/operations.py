@@ -1,6 +1,6 @@
-"""Chores: from rows to the steps that a cluster does, and from what came back to rows.
+"""Operations on a cluster: how rows become steps that it runs, and how results become rows.
 
-Each kind of chore is one class, and one name in KINDS.
+Their model is Chore. Each kind of operation is one class, and one name in KINDS.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from runners.transports.base import MIB
 from runners.untrusted import Damaged, Shape, Table, parse_document
 
 LONGEST_SECONDS = 7200
-LONGEST_RESULT = 8 * MIB  # of one: the packages of a large image take 200 kB
-LAST_WORDS = 500  # characters of the output's end that a message repeats
+LONGEST_RESULT = 8 * MIB  # the packages of a large image take 200 kB
+MOST_OUTPUT_CHARACTERS = 500  # characters of the output's end that a message repeats
 
 
 class NotPossible(Exception):
-    """This chore cannot be done; the message says why, to the person who asked."""
+    """This operation cannot be done; the message says why, to the person who requested it."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a chore has the cluster do."""
+    """The steps that a cluster runs for an operation, and what they need."""
 
     steps: tuple[Step, ...]
     files: tuple[tuple[str, bytes], ...] = ()  # that travel with it: name, content
@@ -42,28 +42,28 @@ class Work:
 
 
 class ChoreKind(ABC):
-    """One kind of chore."""
+    """One kind of operation."""
 
     def waits_for(self, chore: Chore) -> StagedImage | None:
-        """The archive that must be on the cluster before this can begin."""
+        """Return the archive that must be on the cluster before this can begin."""
         return None
 
     @abstractmethod
     def work(self, chore: Chore) -> Work:
-        """What the cluster is to do. Raises NotPossible."""
+        """Return what the cluster is to do. Raises NotPossible."""
 
     @abstractmethod
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        """Write down what came of it, and return what was wrong after all; empty: nothing.
+        """Store the outcome, and return the problem in the end; "" if there is none.
 
-        `problem` says why it failed, if it did; `record` is what it left. Runs in the transaction
-        that ends the chore.
+        `problem` says why the job failed, if it did; `record` is what it left. Runs in the
+        transaction that ends the operation.
         """
 
 
 KINDS: dict[str, ChoreKind] = {}
 
-NOTHING = read_record({})  # what a chore leaves that nobody has begun
+EMPTY_RECORD = read_record({})  # of an operation that never began
 
 
 def chore_directory(chore: Chore) -> str:
@@ -71,13 +71,13 @@ def chore_directory(chore: Chore) -> str:
 
 
 def chore_handle(chore: Chore) -> JobSpec:
-    """Return what is enough to find it again."""
+    """Return a specification with which the runner finds the operation's job again."""
     directory = chore.directory or chore_directory(chore)
     return JobSpec(chore.uid, chore.name, directory, (), Resources(LONGEST_SECONDS))
 
 
 def chore_spec(chore: Chore) -> JobSpec:
-    """Return what is sent. Raises NotPossible."""
+    """Return the specification of the operation's job. Raises NotPossible."""
     work = KINDS[chore.kind].work(chore)
     return JobSpec(
         uid=chore.uid,
@@ -101,51 +101,51 @@ def _resources(chore: Chore, seconds: int) -> Resources:
     return on_partition(Resources(min(seconds, partition.time_limit_minutes * 60)), partition)
 
 
-def keep_chore(chore: Chore, record: Record, reason: str, message: str) -> None:
-    """Write what came of a chore, and end it: all of it or nothing."""
+def finish_chore(chore: Chore, record: Record, reason: str, message: str) -> None:
+    """Store the outcome of an operation and end it, in one transaction."""
     problem = message
     if reason == "failed" and record.failed_step:
-        said = plain_text(record.output_tail).rpartition("\n")[2][-LAST_WORDS:]
-        problem = f"{record.failed_step}: {said or 'nothing was printed'}"
+        last_line = plain_text(record.output_tail).rpartition("\n")[2][-MOST_OUTPUT_CHARACTERS:]
+        problem = f"{record.failed_step}: {last_line or 'nothing was printed'}"
     cancelled = bool(reason and chore.cancel_requested_at)
     if cancelled:
         reason, problem = "cancelled", "cancelled by a person"
     with transaction.atomic():
-        found = KINDS[chore.kind].finish(chore, problem, record)
-        ended = Chore.State.FAILED if found else Chore.State.DONE
+        final_problem = KINDS[chore.kind].finish(chore, problem, record)
+        ended = Chore.State.FAILED if final_problem else Chore.State.DONE
         move(
             chore,
             Chore.State.CANCELLED if cancelled else ended,
-            why=found,
-            reason=reason or ("refuted" if found else ""),
-            message=found,
+            why=final_problem,
+            reason=reason or ("refuted" if final_problem else ""),
+            message=final_problem,
             exit_code=record.exit_code,
             output_tail=record.output_tail,
-            result=result_of(record),
+            result=parse_result(record),
             **times(chore, record),
         )
 
 
 def is_due(chore: Chore) -> bool:
-    """Whether a planned chore can be sent: its archive is on the cluster, or never will be.
+    """Return whether a planned operation can be sent: it waits for no archive any more.
 
-    In the second case its `work` says so.
+    Where the archive will never be on the cluster, its `work` raises NotPossible.
     """
     archive = KINDS[chore.kind].waits_for(chore)
     return archive is None or archive.state != StagedImage.State.STAGING
 
 
 def end_unsent(chore: Chore, reason: str, problem: str, *, to: str = Chore.State.FAILED) -> None:
-    """End a chore that no cluster has taken up."""
+    """End an operation that was never sent."""
     with transaction.atomic():
-        found = KINDS[chore.kind].finish(chore, problem, NOTHING)
-        move(chore, to, why=found, reason=reason, message=found)
+        final_problem = KINDS[chore.kind].finish(chore, problem, EMPTY_RECORD)
+        move(chore, to, why=final_problem, reason=reason, message=final_problem)
 
 
-def result_of(record: Record, shape: Shape = Table()) -> dict[str, Any]:  # noqa: B008
-    """The result that the steps have written; nothing if it is odd.
+def parse_result(record: Record, shape: Shape = Table()) -> dict[str, Any]:  # noqa: B008
+    """Return the result that the steps have written; empty if it is not usable.
 
-    That is, without the shape that it must have, or too long to be read while others wait.
+    That is, if it has not the required shape, or is too long to be read while others wait.
     """
     content = record.result or b"{}"
     if len(content) > LONGEST_RESULT:

@@ -1,4 +1,4 @@
-"""Words for what Tare itself could not handle: for everybody a reference, for administrators more.
+"""Messages for failures of Tare itself: a reference for everybody, details for administrators.
 
 The text of an exception may hold anything: a path, a row of the database, a password in an address.
 """
@@ -34,18 +34,18 @@ SECRETS = re.compile(
 
 @dataclass(frozen=True)
 class Failure:
-    """What everybody may read, and what administrators read beside it ("" where that is all)."""
+    """A message for everybody, and details for administrators ("" if there are none)."""
 
-    words: str
+    message: str
     details: str = ""
 
     def __str__(self) -> str:
-        return self.words
+        return self.message
 
 
-def describe(error: Exception) -> Failure:
-    """Return an error in words; one of Tare's own is logged under the reference that they name."""
-    if isinstance(error, Refused):  # the other side's own words
+def describe_failure(error: Exception) -> Failure:
+    """Return the messages for an error; Tare's own are logged under the reference they name."""
+    if isinstance(error, Refused):  # the message of the other side
         return Failure(shorten(clean_text(str(error)), LONGEST, placeholder=" ..."))
     reference = secrets.token_hex(4)
     logger.error("Failure %s", reference, exc_info=error)
@@ -66,5 +66,5 @@ def hide_secrets(text: str) -> str:
 def _own_secrets() -> list[str]:
     database = settings.DATABASES["default"].get("PASSWORD") or ""
     valkey = urlsplit(settings.REDIS_URL).password or ""
-    found = [settings.SECRET_KEY, *settings.CREDENTIAL_KEYS, database, valkey]
-    return [secret for secret in found if len(secret) > 3]
+    values = [settings.SECRET_KEY, *settings.CREDENTIAL_KEYS, database, valkey]
+    return [secret for secret in values if len(secret) > 3]

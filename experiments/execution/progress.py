@@ -1,6 +1,6 @@
-"""How far experiments are: their runs and jobs counted by state, and that in words.
+"""The progress of experiments: their runs and jobs counted by state, and described in words.
 
-Everything here counts in SQL: neither a plan nor a script is loaded, however many jobs there are.
+All counting is done in SQL: neither a plan nor a script is loaded, however many jobs there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REASONS_SHOWN = 3
 
 @dataclass(frozen=True)
 class Tally:
-    """How many runs are in which state."""
+    """The number of runs in each state."""
 
     states: Counter[str]
 
@@ -47,7 +47,7 @@ class Tally:
 
     @property
     def parts(self) -> list[tuple[str, int]]:
-        """States other than planned with their counts, for a bar."""
+        """Return the states other than planned with their counts, for a progress bar."""
         order = ("succeeded", "excluded", "failed", "cancelled", "running")
         return [(state, self.states[state]) for state in order if self.states[state]]
 
@@ -57,7 +57,7 @@ class Status:
     """An experiment's state: `mark` is the state whose shape and colour it has on pages."""
 
     mark: str
-    words: str
+    text: str
 
 
 def status_of(
@@ -86,18 +86,18 @@ def status_of(
         return Status("paused", "paused") if is_paused else Status("planned", "waiting")
     if is_cancelled:
         return Status("cancelled", "cancelled")
-    return _end_of(tally, "imported" if is_imported else "finished")
+    return _describe_end(tally, "imported" if is_imported else "finished")
 
 
-def _end_of(tally: Tally, words: str) -> Status:
-    """Return the state of what has ended by itself: without a result it has failed."""
+def _describe_end(tally: Tally, text: str) -> Status:
+    """Return the status of an experiment that was not cancelled and has no live runs."""
     missing = [state for state in (Run.State.FAILED, Run.State.CANCELLED) if tally.states[state]]
     if not missing:
-        return Status("done", words)
+        return Status("done", text)
     if sum(tally.states[state] for state in missing) == tally.total:
         return Status(missing[0], str(missing[0]))
     counts = [f"{tally.states[state]} of {tally.total} runs {state}" for state in missing]
-    return Status("incomplete", f"{words}, {', '.join(counts)}")
+    return Status("incomplete", f"{text}, {', '.join(counts)}")
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def progress_of(experiments: Iterable[Experiment]) -> dict[int, Progress]:
 
 
 def _count_states(model: type[Run | Job], experiments: list[Experiment]) -> dict[int, Counter[str]]:
-    found: dict[int, Counter[str]] = {}
+    counts: dict[int, Counter[str]] = {}
     rows = model._default_manager.filter(experiment__in=[row.pk for row in experiments])
     counted = rows.order_by().values_list("experiment", "state").annotate(count=Count("pk"))
     for experiment, state, count in counted:
-        found.setdefault(experiment, Counter())[state] = count
-    return found
+        counts.setdefault(experiment, Counter())[state] = count
+    return counts
 
 
 def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str]:
@@ -156,24 +156,24 @@ def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str
 
 
 def _describe_own_queue(experiment: Experiment, planned: int) -> str:
-    """Say how many jobs go first, and what keeps all of them from being sent."""
+    """Return a sentence on how many jobs go first, and why none of them is sent yet."""
     cluster = experiment.cluster
     earlier = cluster.jobs.filter(
         state=Job.State.PLANNED, experiment__launched_at__lt=experiment.launched_at
     ).count()
     live = sum(rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.chores))
     behind = f", behind {_jobs(earlier)} of other experiments" if earlier else ""
-    words = f"{_jobs(planned)} in Tare’s own queue{behind}"
+    queue = f"{_jobs(planned)} in Tare’s own queue{behind}"
     if not cluster.enabled:
-        return f"{words}: {cluster} is switched off, and nothing is sent to it."
+        return f"{queue}: {cluster} is switched off, and nothing is sent to it."
     if cluster.last_error:
-        return f"{words}: {cluster} could not be reached ({cluster.last_error_kind})."
+        return f"{queue}: {cluster} could not be reached ({cluster.last_error_kind})."
     if paused_pks([experiment]):
-        return f"{words}: paused, until the site takes jobs again."
+        return f"{queue}: paused, until the site takes jobs again."
     limit = cluster.max_live_jobs
     if live >= limit:
-        return f"{words}: {cluster} takes at most {_jobs(limit)} of Tare’s at once."
-    return f"{words}, to be sent at the next visit to {cluster}."
+        return f"{queue}: {cluster} takes at most {_jobs(limit)} of Tare’s at once."
+    return f"{queue}, to be sent at the next visit to {cluster}."
 
 
 def _jobs(count: int) -> str:

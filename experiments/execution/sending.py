@@ -1,7 +1,7 @@
-"""Send what is planned, and find out what became of what was being sent.
+"""Submitting planned jobs and operations, and recovering those whose submission was interrupted.
 
-A no for now of the site's is written down as a pause. It holds back whoever else would meet it;
-only one of the whole site ends the visit's sending.
+When the site refuses a job for now, a pause is stored. It holds back all rows that the site would
+refuse for the same reason; only a pause of the whole site ends the visit's sending.
 """
 
 from __future__ import annotations
@@ -37,54 +37,54 @@ from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
 
-MOST_NOES = 10
-"""A scheduler is asked for no more in one visit, however many experiments it says no to."""
+MOST_REFUSALS = 10
+"""After as many refusals a visit sends nothing more, however many experiments still wait."""
 
 
 class SendingPaused(TryAgain):
-    """The site said no for now, and `pause` holds back whoever else would meet that."""
+    """The site refused a job for now; `pause` holds back those it would refuse likewise."""
 
-    def __init__(self, no: NotNow, pause: Pause) -> None:
-        super().__init__(str(no), kind=no.kind)
+    def __init__(self, refusal: NotNow, pause: Pause) -> None:
+        super().__init__(str(refusal), kind=refusal.kind)
         self.pause = pause
 
 
 @dataclass
 class Sending:
-    """What has been tried in this visit: no row twice, and no pause after its no."""
+    """The rows and pauses that this visit has tried: none is tried twice."""
 
     held: Lease
     runner: Runner
     began: datetime
     tried: set[str] = field(default_factory=set)  # uids
-    noes: set[int] = field(default_factory=set)  # keys of pauses
+    refused_by: set[int] = field(default_factory=set)  # keys of pauses
 
 
 def recover(held: Lease, runner: Runner) -> None:
-    """What was caught between send and answer: adopt it if the cluster has it, else send it.
+    """Adopt the rows in SUBMITTING whose jobs the cluster has, and send the others again.
 
-    Raises SendingPaused, after the last of them, where the whole site takes nothing now.
+    Raises SendingPaused, after the last of them, where the whole site takes no jobs now.
     """
-    site: SendingPaused | None = None
+    site_pause: SendingPaused | None = None
     for row in rows_in(held, Job.State.SUBMITTING):
         held.renew()
         with guarded(row, row.cluster, partial(_park, row)):
             try:
                 _recover_row(row, runner, list(held.cluster.pauses.all()))
-            except SendingPaused as no:
-                site = no if no.pause.is_of_the_site else site
-    if site:
-        raise site
+            except SendingPaused as error:
+                site_pause = error if error.pause.is_of_the_site else site_pause
+    if site_pause:
+        raise site_pause
 
 
 def _recover_row(row: Job | Chore, runner: Runner, pauses: Sequence[Pause]) -> None:
-    known = runner.find(handle_of(row))
-    if known:
+    scheduler_id = runner.find(handle_of(row))
+    if scheduler_id:
         move(
             row,
             Job.State.QUEUED,
-            why=f"found again as {known}",
-            scheduler_id=known,
+            why=f"found again as {scheduler_id}",
+            scheduler_id=scheduler_id,
             submitted_at=row.submitted_at or timezone.now(),
         )
     elif row.cancel_requested_at:
@@ -96,54 +96,54 @@ def _recover_row(row: Job | Chore, runner: Runner, pauses: Sequence[Pause]) -> N
 
 
 def _park(row: Job | Chore, problem: str) -> None:
-    """Leave what may have been sent for the next visit, unless a person has given it up."""
+    """Leave a row that may have been sent for the next visit, unless a person has cancelled it."""
     if row.cancel_requested_at:
         why = f"cancelled; whether it was sent is not known. {problem}"
         _end_unsent(row, "cancelled", why, Job.State.CANCELLED)
 
 
 def send_planned(held: Lease, runner: Runner) -> None:
-    """Send what is planned, within the cluster's limit, in the plan's order.
+    """Send planned rows in the plan's order, up to the cluster's limit of live jobs.
 
-    Then try one job of each pause whose time has come; where it is taken, others may be. Raises
-    SendingPaused where the whole site takes nothing now.
+    Then try one row of each pause that is due: if the site takes it, the pause ends. Raises
+    SendingPaused where the whole site takes no jobs now.
     """
-    for row in _given_up(held):
+    for row in _list_cancelled(held):
         with guarded(row, row.cluster):
             _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
     visit = Sending(held, runner, timezone.now())
-    while len(visit.noes) < MOST_NOES and (rows := _next_rows(visit)):
-        _send_until_a_no(visit, rows)
+    while len(visit.refused_by) < MOST_REFUSALS and (rows := _next_rows(visit)):
+        _send_until_refused(visit, rows)
 
 
-def _given_up(held: Lease) -> list[Job | Chore]:
-    """Return what is planned and no longer wanted."""
+def _list_cancelled(held: Lease) -> list[Job | Chore]:
+    """Return the planned rows that have been cancelled."""
     chores = chores_in(held, Chore.State.PLANNED).exclude(cancel_requested_at=None)
     jobs = jobs_in(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
     return [*chores.iterator(), *jobs.iterator()]
 
 
 def _next_rows(visit: Sending) -> list[Job | Chore]:
-    """Return what no pause holds back; where that is nothing, one row of a pause that is due."""
+    """Return the rows that no pause holds back; if there are none, one row of a due pause."""
     pauses = list(visit.held.cluster.pauses.order_by("retry_at", "pk"))
-    if rows := _in_line(visit, pauses):
+    if rows := _rows_to_send(visit, pauses):
         return rows
-    due = [row for row in pauses if row.retry_at <= visit.began and row.pk not in visit.noes]
+    due = [row for row in pauses if row.retry_at <= visit.began and row.pk not in visit.refused_by]
     waiting = [row for row in pauses if row not in due]
     for pause in due:
-        if rows := _in_line(visit, waiting, under=pause):
+        if rows := _rows_to_send(visit, waiting, under=pause):
             return rows[:1]
         if not (pause.jobs.exists() or chores_in(visit.held, Chore.State.PLANNED).exists()):
-            pause.delete()  # nothing waits for its end
+            pause.delete()  # it holds nothing back
     return []
 
 
-def _in_line(
+def _rows_to_send(
     visit: Sending, pauses: Sequence[Pause], *, under: Pause | None = None
 ) -> list[Job | Chore]:
-    """Return what may be sent now: as much as the limit allows of what no pause holds back.
+    """Return the rows to send now: as many as the limit allows of those that no pause holds back.
 
-    With `under`, of what that one holds back.
+    With `under`, of those that this pause holds back.
     """
     held = visit.held
     live = jobs_in(held, *Job.LIVE).count() + chores_in(held, *Job.LIVE).count()
@@ -161,19 +161,19 @@ def _in_line(
     return rows[:free]
 
 
-def _send_until_a_no(visit: Sending, rows: Sequence[Job | Chore]) -> None:
-    """Send `rows`, up to a no: whom of the others that would meet, its pause knows.
+def _send_until_refused(visit: Sending, rows: Sequence[Job | Chore]) -> None:
+    """Send `rows` until the site refuses one: its pause may hold back others of them.
 
-    Raises SendingPaused where it would meet them all.
+    Raises SendingPaused where the site refuses all jobs.
     """
     for row in rows:
         visit.tried.add(row.uid)
         try:
             _start(visit.held, row, visit.runner)
-        except SendingPaused as no:
-            if no.pause.is_of_the_site:
+        except SendingPaused as error:
+            if error.pause.is_of_the_site:
                 raise
-            visit.noes.add(no.pause.pk)
+            visit.refused_by.add(error.pause.pk)
             return
 
 
@@ -181,7 +181,7 @@ def _start(held: Lease, row: Job | Chore, runner: Runner) -> None:
     held.renew()
     with guarded(row, row.cluster, partial(_refuse, row)):
         if _prepare(row, runner):
-            with guarded(row, row.cluster):  # from here on it may be there
+            with guarded(row, row.cluster):  # from here on the cluster may have it
                 _send(row, runner)
 
 
@@ -191,8 +191,11 @@ def _is_due_chore(chore: Chore) -> bool:
     return False
 
 
-def _spec(row: Job | Chore) -> JobSpec:
-    """Return what is sent. Raises NotPossible."""
+def _make_spec(row: Job | Chore) -> JobSpec:
+    """Return the specification of a row's job, with the files that travel with it.
+
+    Raises NotPossible.
+    """
     if not isinstance(row, Job):
         return chore_spec(row)
     try:
@@ -206,14 +209,16 @@ def _spec(row: Job | Chore) -> JobSpec:
 def _prepare(row: Job | Chore, runner: Runner) -> bool:
     """Write the script down before it is sent; False if it is not to be."""
     try:
-        spec = replace(_spec(row), directory=_directory(row))
+        spec = replace(_make_spec(row), directory=_directory(row))
         script = render(spec, runner.scheduler)
     except ValueError as error:  # what cannot be said safely in a script is not sent
-        words = f"The job script cannot be written: {error}."
+        message = f"The job script cannot be written: {error}."
         partition = row.experiment.partition if isinstance(row, Job) else row.asked_partition()
         if partition and partition_problem(partition, row.cluster.scheduler):
-            raise _held_back(row, NotNow(words, kind="partition", scope="partition")) from None
-        _refuse(row, words)
+            raise _pause_sending(
+                row, NotNow(message, kind="partition", scope="partition")
+            ) from None
+        _refuse(row, message)
         return False
     except NotPossible as problem:
         _refuse(row, str(problem))
@@ -226,22 +231,22 @@ def _directory(row: Job | Chore) -> str:
 
 
 def _send(row: Job | Chore, runner: Runner) -> None:
-    """Submit a row; its own fault ends it, a no of the site's pauses sending."""
+    """Submit a row; a fault of its own ends it, a refusal by the site pauses sending."""
     try:
         if isinstance(row, Job) and (why_not := why_not_sent(row)):
             raise NotNow(why_not, kind="account", scope="request")
-        scheduler_id = runner.submit(_spec(row))
-    except NotNow as no:
-        if isinstance(row, Chore) and no.scope == "request":  # nothing else asks for the same
-            _refuse(row, str(no))
+        scheduler_id = runner.submit(_make_spec(row))
+    except NotNow as refusal:
+        if isinstance(row, Chore) and refusal.scope == "request":  # nothing else asks for the same
+            _refuse(row, str(refusal))
             return
-        move(row, Job.State.PLANNED, why=storable(str(no)))
-        raise _held_back(row, no) from None
+        move(row, Job.State.PLANNED, why=storable(str(refusal)))
+        raise _pause_sending(row, refusal) from None
     except Refused as refusal:
         _refuse(row, str(refusal))
-        if isinstance(row, Job):  # the others of its experiment may well share its fault
-            too = NotNow(str(refusal), kind="refused", scope="request")
-            raise _held_back(row, too) from None
+        if isinstance(row, Job):  # the other jobs of its experiment may share the fault
+            experiment_refusal = NotNow(str(refusal), kind="refused", scope="request")
+            raise _pause_sending(row, experiment_refusal) from None
         return
     except NotPossible as problem:
         _refuse(row, str(problem))
@@ -256,27 +261,27 @@ def _send(row: Job | Chore, runner: Runner) -> None:
     end_pauses(row)
 
 
-def _held_back(row: Job | Chore, no: NotNow) -> SendingPaused:
-    """Write a pause down, and return what tells the visit of it."""
-    words, details = storable(str(no)), storable(no.details)
-    pause = hold(row, words, kind=no.kind, scope=no.scope, details=details)
-    logger.warning("%s: %s (%s)", row.cluster, clean_text(str(no)), no.kind)
-    return SendingPaused(no, pause)
+def _pause_sending(row: Job | Chore, refusal: NotNow) -> SendingPaused:
+    """Store a pause, and return the exception that reports it to the visit."""
+    message, details = storable(str(refusal)), storable(refusal.details)
+    pause = hold(row, message, kind=refusal.kind, scope=refusal.scope, details=details)
+    logger.warning("%s: %s (%s)", row.cluster, clean_text(str(refusal)), refusal.kind)
+    return SendingPaused(refusal, pause)
 
 
-def _refuse(row: Job | Chore, words: str) -> None:
-    """End what nobody will run, with the words of whoever refused it."""
-    _end_unsent(row, REFUSED, storable(words), Job.State.FAILED)
+def _refuse(row: Job | Chore, message: str) -> None:
+    """End a row that will not run, with the message of the refusal."""
+    _end_unsent(row, REFUSED, storable(message), Job.State.FAILED)
 
 
-def _end_unsent(row: Job | Chore, reason: str, words: str, to: str) -> None:
+def _end_unsent(row: Job | Chore, reason: str, message: str, to: str) -> None:
     if isinstance(row, Chore):
-        end_unsent(row, reason, words, to=to)
+        end_unsent(row, reason, message, to=to)
         return
     if to == Job.State.CANCELLED:
-        move(row, to, why=words)
+        move(row, to, why=message)
         end_runs(row, Run.State.CANCELLED, reason=reason)
         return
     now = timezone.now()
-    if move(row, to, why=words, reason=reason, message=words, ended_at=now):
-        end_runs(row, Run.State.FAILED, reason="not submitted", message=words)
+    if move(row, to, why=message, reason=reason, message=message, ended_at=now):
+        end_runs(row, Run.State.FAILED, reason="not submitted", message=message)

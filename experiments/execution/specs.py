@@ -1,4 +1,4 @@
-"""Make the specifications that runners take from rows: of jobs, runs and environments."""
+"""Specifications of jobs, runs and environments for the runners, made from rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def job_directory(job: Job) -> str:
 
 
 def job_spec(job: Job) -> JobSpec:
-    """Return what is sent: from the plan that launch froze, never from today's catalogue."""
+    """Return the job's specification, from the frozen plan and never from today's catalogue."""
     runs = tuple(
         RunSpec(
             uid=run.uid,
@@ -44,7 +44,10 @@ def job_spec(job: Job) -> JobSpec:
 
 
 def sent_files(job: Job) -> dict[str, bytes]:
-    """Return what the job's workload sends along, by name. KeyError for what is not kept."""
+    """Return the files that the job's workload sends along, by name.
+
+    Raises KeyError with the sha256 of a file that is not kept any more.
+    """
     spec = job.runs.values_list("spec", flat=True)[:1].get()
     files = spec["workload"]["parameters"].get("files")
     return SentFile.objects.contents(files) if files else {}
@@ -55,7 +58,7 @@ def lines_of(text: str) -> tuple[str, ...]:
 
 
 def environment(spec: dict[str, Any]) -> EnvironmentSpec:
-    """What `freeze.environment_spec` wrote down, as runners take it."""
+    """Return the runners' specification for what `freeze.environment_spec` has stored."""
     tuples = {name: tuple(spec[name]) for name in ("options", "binds", "setup_lines")}
     variables = tuple((name, value) for name, value in spec["variables"])
     return EnvironmentSpec(**{**spec, **tuples, "variables": variables})
@@ -66,17 +69,17 @@ def _resources(job: Job, runs: int) -> Resources:
     seconds = rules.job_seconds(
         job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
     )
-    asked = Resources(
+    resources = Resources(
         nodes=scale.nodes,
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
         node=job.node,
     )
-    return on_partition(asked, partition) if partition else asked
+    return on_partition(resources, partition) if partition else resources
 
 
 def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
-    """How the runs' processes are started: all runs of a job are of one workload and scale."""
+    """Return how the runs' processes are started: all runs of a job share workload and scale."""
     if not runs:
         return Launch()
     scale, partition = Scale.parse(job.scale), job.experiment.partition
@@ -90,10 +93,10 @@ def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
     )
 
 
-def on_partition(wanted: Resources, partition: Partition) -> Resources:
-    """The same, as this partition's jobs ask for it."""
+def on_partition(resources: Resources, partition: Partition) -> Resources:
+    """Return the resources with what jobs of this partition request."""
     return replace(
-        wanted,
+        resources,
         cpus_per_node=partition.cpus_per_run,
         memory_mb=partition.memory_mb,
         partition=partition.name,
@@ -107,7 +110,7 @@ def on_partition(wanted: Resources, partition: Partition) -> Resources:
 
 
 def partition_problem(partition: Partition, scheduler: str) -> str:
-    """Why no job script could ask for this partition; empty if one can."""
+    """Return why no job script can request this partition; "" if one can."""
     everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
     job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), on_partition(everything, partition))
     try:

@@ -1,4 +1,4 @@
-"""The chores that put an image's forms on a cluster, look at them again, and remove them."""
+"""The operations that put an image's forms on a cluster, verify them, and remove them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.execution.operations import (
     NotPossible,
     Work,
     chore_directory,
-    result_of,
+    parse_result,
 )
 from experiments.execution.specs import lines_of
 from experiments.images.inventory import columns, interpreter
@@ -33,11 +33,11 @@ class Stage(ChoreKind):
     """Make a form from the image's archive, once, and prove that it has the same files."""
 
     def waits_for(self, chore: Chore) -> StagedImage | None:
-        row = form_of(chore)
+        row = staged_image_of(chore)
         return row.image.archive_on(chore.cluster)
 
     def work(self, chore: Chore) -> Work:
-        row = form_of(chore)
+        row = staged_image_of(chore)
         archive = row.image.archive_on(chore.cluster)
         if archive is None or archive.state != State.READY:
             why = archive.message if archive else "it is gone"
@@ -45,53 +45,55 @@ class Stage(ChoreKind):
         source = Source(row.image.kind, archive.path, row.image.digest)
         cluster = chore.cluster
         try:
-            made = FORMATS[row.format].stage(
+            staging = FORMATS[row.format].stage(
                 source, cluster.images_folder, cluster.executables, row.mode
             )
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
-        lines = lines_of(starter(row).setup_lines)
-        return Work((*made.steps, *survey(chore, row)), setup_lines=lines)
+        lines = lines_of(find_runtime(row).setup_lines)
+        return Work((*staging.steps, *plan_inspection(chore, row)), setup_lines=lines)
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, found = form_of(chore), result_of(record, FORM)
-        problem = problem or difference(row.image, found)
+        row, inventory = staged_image_of(chore), parse_result(record, FORM)
+        problem = problem or describe_difference(row.image, inventory)
         if problem:
-            _write(row, state=State.FAILED, message=problem)
+            _update_row(row, state=State.FAILED, message=problem)
             return problem
-        learn(row.image, found)
-        _write(
+        store_inventory(row.image, inventory)
+        _update_row(
             row,
             state=State.READY,
             message="",
-            tree=found["tree"],
-            size_bytes=found.get("bytes"),
+            tree=inventory["tree"],
+            size_bytes=inventory.get("bytes"),
             verified_at=timezone.now(),
         )
         return ""
 
 
 class Verify(ChoreKind):
-    """Look again whether the files are those of the image."""
+    """Check again that the files of a form are those of the image."""
 
     def work(self, chore: Chore) -> Work:
-        row = form_of(chore)
+        row = staged_image_of(chore)
         if row.format == ARCHIVE:
             command = ("sh", "-c", CHECK, "check", row.path, row.sha256, RESULT)
             return Work((Step("Reading the archive", command),))
-        return Work(survey(chore, row), setup_lines=lines_of(starter(row).setup_lines))
+        return Work(
+            plan_inspection(chore, row), setup_lines=lines_of(find_runtime(row).setup_lines)
+        )
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, found = form_of(chore), result_of(record, FORM)
+        row, inventory = staged_image_of(chore), parse_result(record, FORM)
         if row.format != ARCHIVE and not problem:
-            problem = difference(row.image, found)
+            problem = describe_difference(row.image, inventory)
         if problem and record.exit_code is None:
-            return problem  # nobody has looked: what was known before stays
+            return problem  # nothing was checked: the earlier state stays
         if row.format != ARCHIVE and not problem:
-            learn(row.image, found)
-        known = {name: found.get(name) or getattr(row, name) for name in ("tree", "sha256")}
+            store_inventory(row.image, inventory)
+        checked = {name: inventory.get(name) or getattr(row, name) for name in ("tree", "sha256")}
         state = State.FAILED if problem else State.READY
-        _write(row, state=state, message=problem, verified_at=timezone.now(), **known)
+        _update_row(row, state=state, message=problem, verified_at=timezone.now(), **checked)
         return problem
 
 
@@ -99,25 +101,25 @@ class Unstage(ChoreKind):
     """Remove a form from its cluster."""
 
     def work(self, chore: Chore) -> Work:
-        row = form_of(chore)
+        row = staged_image_of(chore)
         if row.format == ARCHIVE:
             return Work((Step("Removing the archive", ("rm", "-f", "--", row.path)),))
         try:
             steps = FORMATS[row.format].unstage(row.path, chore.cluster.executables)
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
-        return Work(steps, setup_lines=lines_of(starter(row).setup_lines))
+        return Work(steps, setup_lines=lines_of(find_runtime(row).setup_lines))
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row = form_of(chore)
+        row = staged_image_of(chore)
         if problem:
-            _write(row, state=State.FAILED, message=f"Not removed. {problem}")
+            _update_row(row, state=State.FAILED, message=f"Not removed. {problem}")
         else:
-            _write(row, state=State.REMOVED, message="", verified_at=None, sent_bytes=None)
+            _update_row(row, state=State.REMOVED, message="", verified_at=None, sent_bytes=None)
         return problem
 
 
-# Say whether an archive is what was sent; of one that was registered by hand, what it is.
+# Check that an archive is the one that was sent, or learn the sha256 of one registered by hand.
 # PATH SHA256 RESULT
 CHECK = """found=$(sha256sum <"$1") || exit
 found=${found%% *}
@@ -126,23 +128,24 @@ printf '{"sha256": "%s"}' "$found" >"$3"
 """
 
 
-def form_of(chore: Chore) -> StagedImage:
+def staged_image_of(chore: Chore) -> StagedImage:
+    """Return the staged image that an operation is about. Raises NotPossible."""
     if chore.staged_image is None:
         raise NotPossible("What this was about is not in the catalogue any more.")
     return chore.staged_image
 
 
-def starter(row: StagedImage) -> Runtime:
-    """The first of the cluster's runtimes that starts this form. Raises NotPossible."""
+def find_runtime(row: StagedImage) -> Runtime:
+    """Return the first of the cluster's runtimes that starts this form. Raises NotPossible."""
     for runtime in row.cluster.runtimes.order_by("pk"):
         if row.format in RUNTIMES[runtime.kind].formats:
             return runtime
     raise NotPossible(f"{row.cluster} has no runtime any more that starts {row.format}.")
 
 
-def survey(chore: Chore, row: StagedImage) -> tuple[Step, ...]:
-    """Look at the files from the inside, where programs will see them."""
-    runtime = starter(row)
+def plan_inspection(chore: Chore, row: StagedImage) -> tuple[Step, ...]:
+    """Return the step that reads the form's files from inside a container, as programs see them."""
+    runtime = find_runtime(row)
     directory = chore_directory(chore)
     environment = EnvironmentSpec(
         label=str(row),
@@ -159,29 +162,33 @@ def survey(chore: Chore, row: StagedImage) -> tuple[Step, ...]:
         *(f"{directory}/payload/survey.py", "/", "--output", f"{directory}/{RESULT}"),
         *("--exclude", directory),
     )
-    wall = RUNTIMES[runtime.kind]().wrap(inside)
-    return (Step("Comparing its files with the image's", (*wall, *program)),)
+    launcher = RUNTIMES[runtime.kind]().wrap(inside)
+    return (Step("Comparing its files with the image's", (*launcher, *program)),)
 
 
-def learn(image: Image, found: dict[str, object]) -> None:
-    """Write down what is inside, where nobody knew: of a SIF file, or one registered by hand."""
+def store_inventory(image: Image, inventory: dict[str, object]) -> None:
+    """Store an image's inventory if it has none: a SIF file, or one registered by hand."""
     if not image.tree:
-        Image.objects.filter(pk=image.pk, tree="").update(**columns(found))
+        Image.objects.filter(pk=image.pk, tree="").update(**columns(inventory))
 
 
-def difference(image: Image, found: dict[str, Any]) -> str:
-    """What differs between an image and what was found in one of its forms; empty if nothing."""
-    if not found.get("tree"):
+def describe_difference(image: Image, inventory: dict[str, Any]) -> str:
+    """Return a sentence on what differs between an image and one of its forms; "" if nothing."""
+    if not inventory.get("tree"):
         return "Nothing could be read from its inside."
-    if not image.tree or found["tree"] == image.tree:
+    if not image.tree or inventory["tree"] == image.tree:
         return ""
-    mine, its = image.facts.get("parts") or {}, found.get("parts") or {}
-    parts = sorted(name for name in mine.keys() | its.keys() if mine.get(name) != its.get(name))
-    where = ", ".join(f"/{part}" for part in parts) or "somewhere"
-    return f"Its files are not those of the image. What differs lies in {where}."
+    image_parts, form_parts = image.facts.get("parts") or {}, inventory.get("parts") or {}
+    differing = sorted(
+        name
+        for name in image_parts.keys() | form_parts.keys()
+        if image_parts.get(name) != form_parts.get(name)
+    )
+    paths = ", ".join(f"/{part}" for part in differing) or "somewhere"
+    return f"Its files are not those of the image. What differs lies in {paths}."
 
 
-def _write(row: StagedImage, **columns: object) -> None:
+def _update_row(row: StagedImage, **columns: object) -> None:
     StagedImage.objects.filter(pk=row.pk).update(**columns)
 
 

@@ -1,4 +1,4 @@
-"""Taking an image out of the catalogue: only what nothing rests on."""
+"""Deleting an image from the catalogue, if nothing depends on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from experiments.models import Arrival, Environment, Image, StagedImage, User
 
 
 def why_not_delete(image: Image) -> str:
-    """What stands against deleting it; empty if nothing does."""
+    """Return why the image cannot be deleted; "" if it can."""
     staged = image.staged.exclude(state=StagedImage.State.REMOVED).select_related("cluster")
     names = sorted({str(row.cluster) for row in staged})
     if names:
@@ -24,9 +24,9 @@ def why_not_delete(image: Image) -> str:
 
 
 def delete(image: Image, by: User) -> None:
-    """Delete what `why_not_delete` allows, with what is told of forms that are gone.
+    """Delete an image that `why_not_delete` allows, and the rows of its removed forms.
 
-    Its bytes in the store stay until `manage.py unstage_unused` sweeps.
+    Its file in the store stays until `manage.py unstage_unused` removes it.
     """
     with transaction.atomic():
         audit.deleted(by, image)

@@ -1,4 +1,4 @@
-"""Asking for images to be added to the catalogue. A worker of the queue `bulk` fetches them."""
+"""Requests to import images into the catalogue. A worker of the queue `bulk` fetches them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from runners.errors import Refused
 from runners.images.registry import parse
 
 
-def ask_registry(
+def request_from_registry(
     reference: str, by: User, *, title: str = "", user_name: str = "", password: str = ""
 ) -> Arrival:
-    """Ask for an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
-    _may(by)
+    """Request an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
+    _require_permission(by)
     try:
         parsed = parse(reference)
     except Refused as problem:
@@ -36,12 +36,12 @@ def ask_registry(
         )
     row = Arrival(kind=Arrival.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
     row.user_name, row.password = user_name, password
-    return _asked(row)
+    return _save_and_enqueue(row)
 
 
-def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:
-    """Take an uploaded archive, tarball or SIF file. Raises NotDone."""
-    _may(by)
+def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:
+    """Request the import of an uploaded archive, tarball or SIF file. Raises NotDone."""
+    _require_permission(by)
     path = store.incoming()
     try:
         _keep(file, path)
@@ -53,34 +53,36 @@ def ask_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival
     name = str(file.name or "upload")[:500]
     row = Arrival(kind=Arrival.Kind.UPLOAD, reference=name, title=title, owner=by)
     row.incoming, row.total_bytes = path.name, path.stat().st_size
-    return _asked(row)
+    return _save_and_enqueue(row)
 
 
 def _keep(file: UploadedFile[Any], path: Path) -> None:
-    """Write an upload into the store; one that lies there already gets a second name only."""
+    """Write an upload into the store; if it is on the same disk already, only link it."""
     if isinstance(file, TemporaryUploadedFile):
         with suppress(OSError):
             os.link(file.temporary_file_path(), path)
             return
-    with path.open("wb") as kept:
+    with path.open("wb") as target:
         for chunk in file.chunks():
-            kept.write(chunk)
+            target.write(chunk)
 
 
-def ask_file(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:
-    """Ask for a file that lies on a cluster. Raises NotDone."""
-    _may(by)
+def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:
+    """Request the import of a file on a cluster. Raises NotDone."""
+    _require_permission(by)
     problem = permissions.why_not_use(by, cluster)
     if problem:
         raise NotDone(problem)
     if not path.startswith("/") or "\0" in path:
         raise NotDone("The path on the cluster is absolute: it begins with a slash.")
     kind = Arrival.Kind.CLUSTER
-    return _asked(Arrival(kind=kind, cluster=cluster, reference=path, title=title, owner=by))
+    return _save_and_enqueue(
+        Arrival(kind=kind, cluster=cluster, reference=path, title=title, owner=by)
+    )
 
 
 def cancel(row: Arrival, by: User) -> None:
-    """Give up what is under way; the worker notices. Raises NotDone."""
+    """Cancel an import under way; its worker notices. Raises NotDone."""
     if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
         raise NotDone("This was asked for by somebody else.")
     for chore in row.chores.exclude(state__in=Chore.FINAL):  # of a recipe
@@ -89,13 +91,13 @@ def cancel(row: Arrival, by: User) -> None:
         raise NotDone("This has ended already.")
 
 
-def _may(by: User) -> None:
+def _require_permission(by: User) -> None:
     problem = permissions.why_not_add(by, Image)
     if problem:
         raise NotDone(problem)
 
 
-def _asked(row: Arrival) -> Arrival:
+def _save_and_enqueue(row: Arrival) -> Arrival:
     row.save()
     audit.note(row.owner, "asked for an image", row)
     enqueue_receive(row)
@@ -103,7 +105,7 @@ def _asked(row: Arrival) -> Arrival:
 
 
 def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
-    """End an arrival, once; what was received of one that failed is removed."""
+    """End an import, and remove its received file; return False if it has ended before."""
     open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
     ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
         state=Arrival.State.FAILED if problem else Arrival.State.DONE,

@@ -1,4 +1,4 @@
-"""What a survey found inside an image or an environment, as the catalogue's columns hold it."""
+"""The result of an inspection of an image or environment, as columns of the catalogue."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from runners.untrusted import clean_text, validate
 
 
 def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of `Image` that a survey fills; none for what nobody could look into.
+    """Return the columns of `Image` that an inspection fills; none if nothing was inspected.
 
-    Raises Damaged for what is no survey.
+    Raises Damaged if `survey` has not the shape of an inspection's result.
     """
     if not survey:
         return {}
@@ -33,7 +33,7 @@ def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """Return what came from a file or a host as PostgreSQL can hold it.
+    """Return a value from a file or a host as PostgreSQL can hold it.
 
     NUL becomes U+FFFD, a byte that is no UTF-8 its number, in names and in values.
     """
@@ -47,14 +47,14 @@ def storable(value: Any) -> Any:
 
 
 def interpreter(facts: Mapping[str, Any]) -> str:
-    """The Python that programs in this image are meant to use: the one with most packages."""
+    """Return the path of the image's main Python: the one with most packages."""
     path = _python(facts).get("path", "")
     return f"/{path.lstrip('/')}" if path else "python3"
 
 
 def _python(survey: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = survey.get("pythons") or [{}]
-    return max(found, key=lambda one: len(one.get("packages") or ()))
+    pythons = survey.get("pythons") or [{}]
+    return max(pythons, key=lambda python: len(python.get("packages") or ()))
 
 
 def _pairs(versions: Mapping[str, str] | str) -> str:

@@ -1,4 +1,4 @@
-"""Asking for images on clusters: stage, verify, remove. Rows and rules; the tick does the work."""
+"""Requests to stage, verify and remove images on clusters. Rows and rules; ticks do the work."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ State = StagedImage.State
 
 
 class NotDone(Exception):
-    """What was asked for is not done; the message says why."""
+    """The request is refused; the message says why."""
 
 
-def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
-    """Return (format, mode, label) of all that this cluster's runtimes start and Tare can make.
+def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """Return (format, mode, label) of the forms that Tare makes and the cluster's runtimes start.
 
-    The mode is empty except where each mode has a form of its own. Modes of which a check of the
-    cluster has found that they do not work are left out; `why_not_form` says why.
+    The mode is empty except where each mode needs a form of its own. Modes that do not work,
+    according to a check of the cluster, are left out; `why_not_form` says why.
     """
     tried = preflights.modes_tried(cluster)
     why_untried = preflights.why_modes_are_untried(cluster)
-    found: dict[tuple[str, str], str] = {}
+    labels: dict[tuple[str, str], str] = {}
     for runtime in cluster.runtimes.all():
         kind = RUNTIMES[runtime.kind]
         for name in kind.formats:
@@ -55,22 +55,22 @@ def forms_for(cluster: Cluster) -> list[tuple[str, str, str]]:
                         continue
                     label = f"{name} {mode}".strip()
                     untried = f" ({why_untried})" if mode and not check else ""
-                    found.setdefault((name, mode), f"{label}, for {kind.label}{untried}")
-    return [(name, mode, label) for (name, mode), label in found.items()]
+                    labels.setdefault((name, mode), f"{label}, for {kind.label}{untried}")
+    return [(name, mode, label) for (name, mode), label in labels.items()]
 
 
-def impossible_forms(cluster: Cluster) -> list[Check]:
+def list_impossible_forms(cluster: Cluster) -> list[Check]:
     """Return the checks of modes that do not work on this cluster, which `forms_for` leaves out."""
     return [check for check in preflights.modes_tried(cluster).values() if check.value != WORKS]
 
 
 def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
-    """Return why an image cannot be staged so; empty if it can."""
-    if (form, mode) in {known[:2] for known in forms_for(cluster)}:
+    """Return why an image cannot be staged in this form; "" if it can."""
+    if (form, mode) in {known[:2] for known in list_forms(cluster)}:
         return ""
     kinds = (RUNTIMES[runtime.kind] for runtime in cluster.runtimes.all())
     names = {mode_name(kind.label, mode) for kind in kinds if form in kind.formats}
-    for check in impossible_forms(cluster):
+    for check in list_impossible_forms(cluster):
         if mode and check.name in names:
             return f"{check.name}: {check.found} If that is mended, check {cluster} again."
     return f"No runtime of {cluster} starts {form} {mode}".strip() + "."
@@ -85,8 +85,8 @@ def stage(
     mode: str = "",
     partition: Partition | None = None,
 ) -> StagedImage:
-    """Ask for a form of `image` on `cluster`. Raises NotDone."""
-    _may(by, cluster)
+    """Request a form of `image` on `cluster`. Raises NotDone."""
+    _require_permission(by, cluster)
     if problem := why_not_form(cluster, form, mode):
         raise NotDone(problem)
     source = Source(image.kind, archive_path(image, cluster), image.digest)
@@ -98,18 +98,18 @@ def stage(
         raise NotDone(str(refusal)) from None
     with transaction.atomic():
         archive = archive_for(image, cluster)
-        row, made = StagedImage.objects.select_for_update().get_or_create(
+        row, is_new = StagedImage.objects.select_for_update().get_or_create(
             image=image,
             cluster=cluster,
             path=path,
             defaults={"format": form, "mode": mode, "state": State.STAGING, "made_here": True},
         )
-        if not made:
+        if not is_new:
             if row.state in (State.READY, State.STAGING, State.REMOVING):
                 raise NotDone(f"{row} is {row.state} already.")
             row.state, row.message, row.made_here = State.STAGING, "", True
             row.save(update_fields=["state", "message", "made_here"])
-        _chore(Chore.Kind.STAGE, row, by, partition)
+        _create_chore(Chore.Kind.STAGE, row, by, partition)
         audit.note(by, "asked to stage", row)
     if archive.state == State.STAGING:
         enqueue_send(archive)
@@ -118,23 +118,23 @@ def stage(
 
 
 def verify(row: StagedImage, by: User, *, partition: Partition | None = None) -> Chore:
-    """Ask whether the files are still those of the image. Raises NotDone."""
-    _may(by, row.cluster)
+    """Request a check that the files are still those of the image. Raises NotDone."""
+    _require_permission(by, row.cluster)
     if row.state not in (State.READY, State.FAILED):
         raise NotDone(f"{row} is {row.state}; there is nothing to verify.")
-    chore = _chore(Chore.Kind.VERIFY, row, by, partition)
+    chore = _create_chore(Chore.Kind.VERIFY, row, by, partition)
     enqueue_tick(row.cluster_id)
     return chore
 
 
 def unstage(row: StagedImage, by: User) -> Chore:
-    """Ask to remove a form from its cluster. Raises NotDone."""
-    _may(by, row.cluster)
+    """Request the removal of a form from its cluster. Raises NotDone."""
+    _require_permission(by, row.cluster)
     why = permissions.why_not_change(by, row) or why_not_unstage(row)
     if why:
         raise NotDone(why)
     with transaction.atomic():
-        chore = _chore(Chore.Kind.UNSTAGE, row, by, None)
+        chore = _create_chore(Chore.Kind.UNSTAGE, row, by, None)
         StagedImage.objects.filter(pk=row.pk).update(state=State.REMOVING, message="")
         audit.note(by, "asked to remove", row)
     enqueue_tick(row.cluster_id)
@@ -142,24 +142,26 @@ def unstage(row: StagedImage, by: User) -> Chore:
 
 
 def why_not_unstage(row: StagedImage) -> str:
-    """What stands against removing a form; empty if nothing does."""
+    """Return why a form cannot be removed; "" if it can."""
     if not row.made_here:
         return f"{row} was registered by hand: whoever put it there removes it."
     if row.state in (State.REMOVING, State.REMOVED):
         return f"{row} is {row.state} already."
     if row.format == ARCHIVE:
-        if _making(row.image, row.cluster).exists():
+        if _stagings(row.image, row.cluster).exists():
             return f"Another form is being made from {row}."
         return "" if _is_kept_elsewhere(row) else f"{row} is the only copy that Tare knows of."
     alive = Experiment.objects.alive()
-    names = sorted({str(one) for one in row.environments.filter(experiments__in=alive)})
+    names = sorted(
+        {str(environment) for environment in row.environments.filter(experiments__in=alive)}
+    )
     if names:
         return f"An experiment that has not ended uses {row}, by {', '.join(names)}."
     return ""
 
 
 def cancel(chore: Chore, by: User) -> None:
-    """End a chore: at once if nothing was sent, else with the next tick. Raises NotDone."""
+    """Cancel an operation; the next tick ends it. Raises NotDone."""
     if not (chore.owner_id == by.pk or permissions.may_change(by, chore.cluster)):
         raise NotDone("This was asked for by somebody else.")
     now = timezone.now()
@@ -169,8 +171,8 @@ def cancel(chore: Chore, by: User) -> None:
     enqueue_tick(chore.cluster_id)
 
 
-def garbage(cluster: Cluster | None = None) -> list[StagedImage]:
-    """What Tare has made and no environment uses; archives that are kept elsewhere too.
+def list_unused_forms(cluster: Cluster | None = None) -> list[StagedImage]:
+    """Return the forms that Tare has made and no environment uses, and archives with another copy.
 
     An environment that an experiment has used protects its image for ever.
     """
@@ -179,17 +181,19 @@ def garbage(cluster: Cluster | None = None) -> list[StagedImage]:
     unused = rows.filter(~Exists(used))
     if cluster:
         unused = unused.filter(cluster=cluster)
-    found: list[StagedImage] = []
+    removable: list[StagedImage] = []
     for row in unused.select_related("image", "cluster"):
-        # Two archives that are each other's only copy do not both go.
-        going = [one.pk for one in found if one.format == ARCHIVE]
-        if not why_not_unstage(row) and (row.format != ARCHIVE or _is_kept_elsewhere(row, going)):
-            found.append(row)
-    return found
+        # Of two archives that are each other's only copy, one stays.
+        archives_to_remove = [other.pk for other in removable if other.format == ARCHIVE]
+        if not why_not_unstage(row) and (
+            row.format != ARCHIVE or _is_kept_elsewhere(row, archives_to_remove)
+        ):
+            removable.append(row)
+    return removable
 
 
 def is_available(image: Image) -> bool:
-    """Whether Tare can lay hands on the image's own bytes."""
+    """Return whether Tare has the image's own file, in the store or on a cluster."""
     archives = image.staged.filter(format=ARCHIVE, state=State.READY)
     return store.has(image.content_sha256) or archives.exists()
 
@@ -198,14 +202,14 @@ def archive_path(image: Image, cluster: Cluster) -> str:
     return f"{cluster.images_folder}/{image.digest.removeprefix('sha256:')}.{ARCHIVE}"
 
 
-def _may(by: User, cluster: Cluster) -> None:
+def _require_permission(by: User, cluster: Cluster) -> None:
     problem = permissions.why_not_add(by, StagedImage) or permissions.why_not_use(by, cluster)
     if problem:
         raise NotDone(problem)
 
 
 def archive_for(image: Image, cluster: Cluster) -> StagedImage:
-    """The archive on the cluster, or the row that asks for it."""
+    """Return the archive on the cluster, or a new row that requests it. Raises NotDone."""
     row = image.archive_on(cluster)
     if row and row.state in (State.READY, State.STAGING):
         return row
@@ -226,7 +230,7 @@ def archive_for(image: Image, cluster: Cluster) -> StagedImage:
     )[0]
 
 
-def _chore(kind: str, row: StagedImage, by: User, partition: Partition | None) -> Chore:
+def _create_chore(kind: str, row: StagedImage, by: User, partition: Partition | None) -> Chore:
     chore = Chore(kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by)
     try:
         with transaction.atomic():
@@ -236,13 +240,13 @@ def _chore(kind: str, row: StagedImage, by: User, partition: Partition | None) -
     return chore
 
 
-def _making(image: Image, cluster: Cluster) -> QuerySet[Chore]:
+def _stagings(image: Image, cluster: Cluster) -> QuerySet[Chore]:
     live = Chore.objects.exclude(state__in=Chore.FINAL)
     return live.filter(kind=Chore.Kind.STAGE, staged_image__image=image, cluster=cluster)
 
 
-def _is_kept_elsewhere(row: StagedImage, going: Sequence[int] = ()) -> bool:
-    """Whether there is another copy of an archive, besides those that are `going`."""
+def _is_kept_elsewhere(row: StagedImage, to_be_removed: Sequence[int] = ()) -> bool:
+    """Return whether an archive has another copy, besides those that are `to_be_removed`."""
     archives = row.image.staged.filter(format=ARCHIVE, state=State.READY)
-    others = archives.exclude(pk__in=[row.pk, *going])
+    others = archives.exclude(pk__in=[row.pk, *to_be_removed])
     return store.has(row.image.content_sha256) or others.exists()

@@ -1,6 +1,6 @@
-"""The image store: the images' own bytes on the server, each file under its sha256.
+"""The image store: the images' own files on the server, each named by its sha256.
 
-Beside them, for a day, copies of what runs have left on clusters.
+It also holds, for a day, copies of files that runs have left on clusters.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ def path_of(sha256: str) -> Path:
 
 
 def folder() -> Path:
-    return _made(Path(settings.IMAGE_STORE) / "sha256")
+    return _make_folder(Path(settings.IMAGE_STORE) / "sha256")
 
 
 def incoming(name: str = "") -> Path:
-    """A file that is still being received; without a name, a new one."""
-    return _made(Path(settings.IMAGE_STORE) / "incoming") / (name or uuid.uuid4().hex)
+    """Return the path of a file that is being received; without a name, a new path."""
+    return _make_folder(Path(settings.IMAGE_STORE) / "incoming") / (name or uuid.uuid4().hex)
 
 
 def copy_of(name: str) -> Path:
-    """The copy of a run's file that somebody has asked for."""
-    return _made(Path(settings.IMAGE_STORE) / "copies") / name
+    """Return the path of the copy of a run's file."""
+    return _make_folder(Path(settings.IMAGE_STORE) / "copies") / name
 
 
 def adopt(received: Path, sha256: str) -> Path:
-    """Give a whole file its place."""
+    """Move a complete file into the store and return its path."""
     kept = path_of(sha256)
     received.chmod(0o640)
     return received.rename(kept)
@@ -42,14 +42,14 @@ def has(sha256: str) -> bool:
 
 
 def free_bytes() -> int:
-    """How much room the store's file system has left."""
+    """Return the free space of the store's file system in bytes."""
     return shutil.disk_usage(folder()).free
 
 
-def forget(sha256: str) -> None:
+def delete(sha256: str) -> None:
     path_of(sha256).unlink(missing_ok=True)
 
 
-def _made(path: Path) -> Path:
+def _make_folder(path: Path) -> Path:
     path.mkdir(mode=0o750, parents=True, exist_ok=True)
     return path

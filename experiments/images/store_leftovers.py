@@ -1,4 +1,4 @@
-"""What the image store holds and nobody needs: bytes of no image, uploads that were never ended."""
+"""Unused files in the image store: files of no image, and uploads that never ended."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from experiments.images import store
 from experiments.models import Arrival, Image
 
 UNTOUCHED_SECONDS = 24 * 3600
-"""A file that is younger may still be on its way."""
+"""A younger file may still be in transfer."""
 
 
 @dataclass(frozen=True)
 class Leftover:
+    """An unused file of the store, and why it is unused."""
+
     path: Path
     size_bytes: int
     why: str
 
 
-def leftovers() -> Iterator[Leftover]:
-    """Yield files of the store that no image and no arrival under way refers to."""
-    kept = set(Image.objects.exclude(content_sha256="").values_list("content_sha256", flat=True))
+def list_leftovers() -> Iterator[Leftover]:
+    """Yield the files of the store that no image and no import under way refers to."""
+    image_digests = set(
+        Image.objects.exclude(content_sha256="").values_list("content_sha256", flat=True)
+    )
     over = (Arrival.State.DONE, Arrival.State.FAILED)
     alive = Arrival.objects.exclude(state__in=over)
-    wanted = {row.incoming or f"arrival-{row.pk}" for row in alive.only("incoming")}
+    incoming_names = {row.incoming or f"arrival-{row.pk}" for row in alive.only("incoming")}
     for folder, needed, why in (
-        (store.folder(), kept, "no image of the catalogue has these bytes"),
-        (store.incoming().parent, wanted, "nothing that is under way needs it"),
+        (store.folder(), image_digests, "no image of the catalogue has these bytes"),
+        (store.incoming().parent, incoming_names, "nothing that is under way needs it"),
     ):
         for path in sorted(folder.iterdir()):
             if path.name not in needed and (size := _size_if_old(path)) is not None:
@@ -38,7 +42,7 @@ def leftovers() -> Iterator[Leftover]:
 
 def _size_if_old(path: Path) -> int | None:
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:  # it has just gone
         return None
-    return about.st_size if time.time() - about.st_mtime > UNTOUCHED_SECONDS else None
+    return status.st_size if time.time() - status.st_mtime > UNTOUCHED_SECONDS else None

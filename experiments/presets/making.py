@@ -44,14 +44,14 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
     """Return the cluster's environments in their order; four queries."""
     rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
-    sights = parity_reports.sights(environments)
+    sights = parity_reports.known_software(environments)
     return [
         Candidate(row, _why_not(row, preset.needs, _packages(row, sights[row.pk])))
         for row in environments
     ]
 
 
-def _packages(environment: Environment, sight: parity_reports.Sight) -> set[str]:
+def _packages(environment: Environment, sight: parity_reports.KnownSoftware) -> set[str]:
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
     if sight.survey:

@@ -1,4 +1,4 @@
-"""Asking a cluster to build: an image by a recipe, the bare-metal environment that matches one."""
+"""Requests to build on a cluster: an image by a recipe, or the bare-metal twin of an image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from experiments.models import (
 )
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.lock_files import LockError, read_lock
-from experiments.software.recipes import lock_of, starter_on, twin_on
+from experiments.software.recipes import find_starter, lock_of, twin_on
 
 WITHOUT_STARTER = (
     "{cluster} has nothing that starts a folder as an ordinary user: to build there it needs "
@@ -29,7 +29,7 @@ WITHOUT_STARTER = (
 )
 
 
-def ask_recipe(
+def request_build(
     base: Image,
     lock: str,
     cluster: Cluster,
@@ -38,7 +38,7 @@ def ask_recipe(
     title: str,
     partition: Partition | None = None,
 ) -> Arrival:
-    """Ask `cluster` to build an image of `base` and what `lock` names. Raises NotDone."""
+    """Request an image built on `cluster` of `base` and the packages of `lock`. Raises NotDone."""
     for problem in (
         permissions.why_not_add(by, Image),
         permissions.why_not_use(by, cluster),
@@ -60,7 +60,7 @@ def ask_recipe(
         read_lock(lock)
     except LockError as problem:
         raise NotDone(str(problem)) from None
-    if starter_on(cluster) is None:
+    if find_starter(cluster) is None:
         raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
     with transaction.atomic():
         archive = staging.archive_for(base, cluster)
@@ -84,10 +84,10 @@ def ask_recipe(
     return row
 
 
-def ask_match(
+def request_match(
     image: Image, cluster: Cluster, by: User, *, partition: Partition | None = None
 ) -> Chore:
-    """Ask `cluster` for the bare-metal environment of an image's lock. Raises NotDone."""
+    """Request the bare-metal environment of an image's lock file on `cluster`. Raises NotDone."""
     if problem := (
         permissions.why_not_add(by, Environment)
         or permissions.why_not_use(by, cluster)
@@ -114,20 +114,20 @@ def ask_match(
 
 @dataclass(frozen=True)
 class Twin:
-    """How far the bare-metal side of an image is on one cluster."""
+    """The bare-metal twin of an image on one cluster, or the operation that makes it."""
 
     cluster: Cluster
     twin: Environment | None
     chore: Chore | None
-    """The last one that was asked for."""
+    """The last operation that was requested."""
 
     @property
     def may_ask(self) -> bool:
         return self.twin is None and (self.chore is None or self.chore.is_final)
 
 
-def twins(image: Image, reader: User) -> list[Twin]:
-    """Return one for each cluster that `reader` may use; empty where the lock is not known."""
+def list_twins(image: Image, reader: User) -> list[Twin]:
+    """Return one twin for each cluster that `reader` may use; none if the lock is not known."""
     if not lock_of(image):
         return []
     chores = image.chores.filter(kind=Chore.Kind.MATCH).order_by("cluster_id", "-pk")

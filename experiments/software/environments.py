@@ -1,4 +1,4 @@
-"""What an environment may be: the same rules for pages and administration."""
+"""The rules for environments, the same for pages and administration."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ def refusals(
     mode: str,
     binds: Sequence[str],
 ) -> dict[str, str]:
-    """Return why these parts do not make an environment, by the field to mend."""
+    """Return why these parts do not make an environment, by the form field to correct."""
     if bool(runtime) != bool(staged):
         missing = "staged_image" if runtime else "runtime"
         return {missing: "A runtime and an image go together; bare metal has neither."}
-    found = {}
+    problems = {}
     for name, row in (("runtime", runtime), ("staged_image", staged)):
         if row and cluster and row.cluster_id != cluster.pk:
-            found[name] = f"This is on {row.cluster}, not on {cluster}."
+            problems[name] = f"This is on {row.cluster}, not on {cluster}."
     kind = RUNTIMES[runtime.kind if runtime else "bare_metal"]
     if runtime and staged:
         if staged.format not in kind.formats:
-            found["staged_image"] = f"{runtime.get_kind_display()} does not start {staged.format}."
+            problems["staged_image"] = (
+                f"{runtime.get_kind_display()} does not start {staged.format}."
+            )
         elif staged.mode and mode != staged.mode:
-            found["mode"] = (
+            problems["mode"] = (
                 f"The image was staged for mode {staged.mode}, and starts in no other. Stage it "
                 "for another mode too, or choose this one."
             )
-    return found | kind().refusals(mode, binds)
+    return problems | kind().refusals(mode, binds)
 
 
 @dataclass(frozen=True)
 class Uses:
-    """Which experiments name a row of the catalogue; `hidden` ones its reader does not see."""
+    """The experiments that use a row of the catalogue, and how many are hidden from the reader."""
 
     launched: list[Experiment]
     drafts: list[Experiment]
@@ -58,20 +60,21 @@ class Uses:
         return bool(self.launched or self.drafts or self.hidden)
 
 
-def uses(row: Environment | Workload, reader: User) -> Uses:
-    of_it = row.experiments.all()
-    seen = list(Experiment.objects.visible_to(reader).filter(pk__in=of_it.values("pk")))
+def find_uses(row: Environment | Workload, reader: User) -> Uses:
+    """Return the experiments that use an environment or a workload, as `reader` may see them."""
+    experiments = row.experiments.all()
+    visible = list(Experiment.objects.visible_to(reader).filter(pk__in=experiments.values("pk")))
     return Uses(
-        launched=[one for one in seen if not one.is_draft],
-        drafts=[one for one in seen if one.is_draft],
-        hidden=of_it.count() - len(seen),
+        launched=[experiment for experiment in visible if not experiment.is_draft],
+        drafts=[experiment for experiment in visible if experiment.is_draft],
+        hidden=experiments.count() - len(visible),
     )
 
 
 def why_not_delete(environment: Environment) -> str:
-    """What stands against deleting it; empty if nothing does."""
+    """Return why the environment cannot be deleted; "" if it can."""
     count = environment.experiments.count()
     if not count:
         return ""
-    words = "an experiment names" if count == 1 else f"{count} experiments name"
-    return f"{environment} stays: {words} it, drafts included."
+    subject = "an experiment names" if count == 1 else f"{count} experiments name"
+    return f"{environment} stays: {subject} it, drafts included."

@@ -1,4 +1,4 @@
-"""Lock files: what pip takes with `--require-hashes`. Pure: text in, packages or problems out."""
+"""Lock files as pip takes them with `--require-hashes`: the parser. No files, no network."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PIN = re.compile(
 
 
 class LockError(Exception):
-    """The text is no lock; the message says where and why."""
+    """The text is not a lock file; the message says where and why."""
 
 
 @dataclass(frozen=True)
 class Locked:
-    """One line of a lock. A package may come again, with another marker."""
+    """One requirement of a lock file. A package may appear again with another marker."""
 
     name: str
     version: str
@@ -29,52 +29,52 @@ class Locked:
 
 
 def read_lock(text: str) -> list[Locked]:
-    """Return what a lock names. Raises LockError unless every line is pinned and hashed.
+    """Return the packages of a lock file. Raises LockError unless each is pinned and hashed.
 
-    Options are refused: which index there is, is the cluster's matter.
+    Options are refused: the cluster decides which index is used.
     """
     if len(text) > MOST_CHARACTERS:
         raise LockError(f"The lock has {len(text):,} characters; {MOST_CHARACTERS:,} are the most.")
     if "\0" in text:
         raise LockError("The lock holds a NUL: it is no text.")
-    found = [_locked(number, line) for number, line in _lines(text)]
-    if not found:
+    packages = [_parse_line(number, line) for number, line in _lines(text)]
+    if not packages:
         raise LockError("The lock names no package.")
-    return found
+    return packages
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield each requirement on one line, with the number of its first one."""
-    began, kept = 0, ""
+    first_number, joined = 0, ""
     for number, line in enumerate(text.splitlines(), start=1):
-        words = re.sub(r"(^|\s)#.*$", "", line)
-        began = began if kept else number
-        if words.rstrip().endswith("\\"):
-            kept += words.rstrip()[:-1] + " "
+        requirement = re.sub(r"(^|\s)#.*$", "", line)
+        first_number = first_number if joined else number
+        if requirement.rstrip().endswith("\\"):
+            joined += requirement.rstrip()[:-1] + " "
             continue
-        if whole := (kept + words).strip():
-            yield began, whole
-        kept = ""
-    if kept.strip():
-        yield began, kept.strip()
+        if complete := (joined + requirement).strip():
+            yield first_number, complete
+        joined = ""
+    if joined.strip():
+        yield first_number, joined.strip()
 
 
-def _locked(number: int, line: str) -> Locked:
-    shown = line if len(line) < 80 else f"{line[:77]}..."
+def _parse_line(number: int, line: str) -> Locked:
+    excerpt = line if len(line) < 80 else f"{line[:77]}..."
     if line.startswith("-"):
         raise LockError(
-            f"Line {number} is an option ({shown.split()[0]}): a lock holds packages only. Which "
-            "index is used, the cluster’s set-up lines or pip’s configuration there decide."
+            f"Line {number} is an option ({excerpt.split()[0]}): a lock holds packages only. "
+            "Which index is used, the cluster’s set-up lines or pip’s configuration there decide."
         )
     if "://" in line or re.match(r"\S+\s*@\s", line):
         raise LockError(f"Line {number} names an address; a lock holds names and versions.")
     pin = PIN.fullmatch(line)
     if pin is None:
         raise LockError(
-            f"Line {number} is not pinned with ==, or not understood: {shown} A lock with hashes "
+            f"Line {number} is not pinned with ==, or not understood: {excerpt} A lock with hashes "
             "is what `uv pip compile --generate-hashes` or `pip-compile --generate-hashes` writes."
         )
     if not pin["hashes"]:
-        raise LockError(f"Line {number} has no hash: {shown} Add --hash=sha256:...")
+        raise LockError(f"Line {number} has no hash: {excerpt} Add --hash=sha256:...")
     name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
     return Locked(name, pin["version"], (pin["marker"] or "").strip())

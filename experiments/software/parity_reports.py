@@ -1,7 +1,7 @@
-"""The parity passport: before a launch, is each container's software that of the baseline?
+"""Parity reports: whether, before a launch, each container has the software of the baseline.
 
-An environment is looked into by a chore (`ask`); what was found counts as long as the environment
-and its staged image are what they were then. A difference is waived by a person, in writing.
+An operation inspects an environment (`request_inspection`). The result counts until the environment
+or its staged image changes. A person may waive a difference, in writing.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from experiments.software.parity import Difference, Grade, counts, differences
 from runners.workloads import KNOWN_WORKLOADS
 
 NAMED = 5
-"""More differences than this are counted, not named, where a sentence names them."""
+"""A sentence names at most as many differences, and counts the others."""
 
 
-class NotAsked(Exception):
-    """Nobody will look; the message says why, to the person who asked."""
+class NotRequested(Exception):
+    """The inspection is refused; the message says why, to the person who requested it."""
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What is known of one environment's software: a survey that counts, or why there is none."""
+class KnownSoftware:
+    """The software of one environment: the last inspection, or why none counts."""
 
     environment: Environment
     survey: EnvironmentSurvey | None
-    """The newest, also where it counts no more."""
+    """The newest inspection, also if it does not count any more."""
     why_not: str
-    """Why nothing is known, in words; "" where the survey counts."""
+    """Why the software is not known; "" if the inspection counts."""
     chore: Chore | None
-    """The look that is under way, or the last one where it failed."""
+    """The operation that inspects it now, or the last one if it failed."""
 
     @property
     def is_known(self) -> bool:
@@ -59,36 +59,36 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Passport:
-    """One environment beside the baseline."""
+class ParityReport:
+    """The comparison of one environment's software with the baseline's."""
 
-    baseline: Sight
-    sight: Sight
+    baseline: KnownSoftware
+    software: KnownSoftware
     differences: list[Difference]
     waivers: list[Waiver]
 
     @property
     def environment(self) -> Environment:
-        return self.sight.environment
+        return self.software.environment
 
     @property
     def is_known(self) -> bool:
-        return self.baseline.is_known and self.sight.is_known
+        return self.baseline.is_known and self.software.is_known
 
     @property
     def is_same(self) -> bool:
         return self.is_known and not self.differences
 
     @property
-    def unknown(self) -> list[Sight]:
-        return [sight for sight in (self.baseline, self.sight) if not sight.is_known]
+    def unknown(self) -> list[KnownSoftware]:
+        return [software for software in (self.baseline, self.software) if not software.is_known]
 
     @property
     def rows(self) -> list[tuple[Difference, Waiver | None]]:
-        """Each difference with the waiver that covers it."""
+        """Return each difference with the waiver that covers it."""
         return [
-            (one, next((w for w in self.waivers if w.covers(one)), None))
-            for one in self.differences
+            (difference, next((w for w in self.waivers if w.covers(difference)), None))
+            for difference in self.differences
         ]
 
     @property
@@ -101,7 +101,7 @@ class Passport:
 
     @property
     def answer(self) -> str:
-        """Same software as the baseline?"""
+        """Return the answer to: is it the same software as the baseline's?"""
         if not self.is_known:
             return "not looked at yet"
         count = len(self.differences)
@@ -109,7 +109,7 @@ class Passport:
 
 
 def fingerprint(environment: Environment) -> str:
-    """Return a hash of all that decides which software a program finds there."""
+    """Return a hash of all settings that decide which software a program finds there."""
     staged = environment.staged_image
     spec = environment_spec(environment)
     del spec["label"]
@@ -122,36 +122,38 @@ def fingerprint(environment: Environment) -> str:
     )
 
 
-def sights(environments: Iterable[Environment]) -> dict[int, Sight]:
-    """Return what is known of each, by primary key. The number of queries does not grow."""
+def known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftware]:
+    """Return the known software of each environment, by key, in a fixed number of queries."""
     rows = {environment.pk: environment for environment in environments}
     surveys = EnvironmentSurvey.objects.filter(environment__in=rows).select_related("chore")
     newest = {
         survey.environment_id: survey
         for survey in surveys.order_by("environment_id", "-looked_at").distinct("environment_id")
     }
-    looks = Chore.objects.filter(kind=Chore.Kind.SURVEY, environment__in=rows)
-    last = {
+    inspections = Chore.objects.filter(kind=Chore.Kind.SURVEY, environment__in=rows)
+    last_inspections = {
         chore.environment_id: chore
-        for chore in looks.order_by("environment_id", "-pk").distinct("environment_id")
+        for chore in inspections.order_by("environment_id", "-pk").distinct("environment_id")
     }
     staged = {row.staged_image_id for row in rows.values() if row.staged_image_id}
     stagings = Chore.objects.filter(
         kind=Chore.Kind.STAGE, staged_image__in=staged, state=Chore.State.DONE
     ).order_by("staged_image_id", "-ended_at")
-    made = {chore.staged_image_id: chore for chore in stagings.distinct("staged_image_id")}
+    last_stagings = {chore.staged_image_id: chore for chore in stagings.distinct("staged_image_id")}
     return {
-        pk: _sight(row, newest.get(pk), last.get(pk), made.get(row.staged_image_id))
+        pk: _known_software(
+            row, newest.get(pk), last_inspections.get(pk), last_stagings.get(row.staged_image_id)
+        )
         for pk, row in rows.items()
     }
 
 
-def _sight(
+def _known_software(
     environment: Environment,
     survey: EnvironmentSurvey | None,
     chore: Chore | None,
     staging: Chore | None,
-) -> Sight:
+) -> KnownSoftware:
     why_not = ""
     if survey is None:
         why_not = "not inspected yet"
@@ -162,51 +164,55 @@ def _sight(
         elif staging and staging.ended_at and staging.ended_at > survey.looked_at:
             why_not = f"inspected on {day}, and its image was staged anew since"
     done = chore is not None and chore.state == Chore.State.DONE
-    return Sight(environment, survey, why_not, None if done else chore)
+    return KnownSoftware(environment, survey, why_not, None if done else chore)
 
 
-def passports(experiment: Experiment) -> list[Passport]:
-    """Return one for each environment beside the baseline, in the order of their names."""
+def make_reports(experiment: Experiment) -> list[ParityReport]:
+    """Return a report for each environment but the baseline, in the order of their names."""
     rows = list(
         experiment.environments.select_related(
             "cluster", "runtime", "staged_image__image"
         ).order_by("name")
     )
-    known = sights(rows)
-    baseline = known.get(experiment.baseline_id)
-    if baseline is None:  # a draft that is not whole yet
+    software_by_pk = known_software(rows)
+    baseline = software_by_pk.get(experiment.baseline_id)
+    if baseline is None:  # an incomplete draft
         return []
     waivers: dict[int, list[Waiver]] = {}
     for waiver in Waiver.objects.filter(experiment=experiment).select_related("by"):
         waivers.setdefault(waiver.environment_id, []).append(waiver)
     return [
-        _passport(baseline, known[row.pk], waivers.get(row.pk, []))
+        _make_report(baseline, software_by_pk[row.pk], waivers.get(row.pk, []))
         for row in rows
         if row.pk != experiment.baseline_id
     ]
 
 
-def _passport(baseline: Sight, sight: Sight, waivers: list[Waiver]) -> Passport:
-    found: list[Difference] = []
-    ours, theirs = baseline.survey, sight.survey
-    if baseline.is_known and sight.is_known and ours and theirs:
-        found = differences(ours.facts, theirs.facts)
-    return Passport(baseline, sight, found, waivers)
+def _make_report(
+    baseline: KnownSoftware, software: KnownSoftware, waivers: list[Waiver]
+) -> ParityReport:
+    found_differences: list[Difference] = []
+    baseline_survey, survey = baseline.survey, software.survey
+    if baseline.is_known and software.is_known and baseline_survey and survey:
+        found_differences = differences(baseline_survey.facts, survey.facts)
+    return ParityReport(baseline, software, found_differences, waivers)
 
 
-def ask(environment: Environment, user: User, partition: Partition | None = None) -> Chore:
-    """Have the cluster look into an environment. Raises NotAsked.
+def request_inspection(
+    environment: Environment, user: User, partition: Partition | None = None
+) -> Chore:
+    """Create the operation that inspects an environment. Raises NotRequested.
 
-    A look that is under way is not doubled: it is returned. Whoever asks rings for the cluster.
+    If one is under way it is returned instead. The caller enqueues the visit to the cluster.
     """
     if environment.recorded_tool or environment.cluster.recorded:
-        raise NotAsked(f"{environment} is only known from imported logs.")
+        raise NotRequested(f"{environment} is only known from imported logs.")
     for row in (environment.cluster, environment):
         if refusal := why_not_use(user, row):
-            raise NotAsked(refusal)
+            raise NotRequested(refusal)
     staged = environment.staged_image
     if staged and staged.state != staged.State.READY:
-        raise NotAsked(f"{environment}: {staged} is {staged.state}.")
+        raise NotRequested(f"{environment}: {staged} is {staged.state}.")
     with transaction.atomic():
         Environment.objects.select_for_update().get(pk=environment.pk)
         alive = environment.chores.filter(kind=Chore.Kind.SURVEY).exclude(state__in=Chore.FINAL)
@@ -219,10 +225,10 @@ def ask(environment: Environment, user: User, partition: Partition | None = None
         )
 
 
-def keep(
+def keep_survey(
     environment: Environment, facts: Mapping[str, Any], definition: str, chore: Chore | None = None
 ) -> EnvironmentSurvey:
-    """Write down what a look has found, of the environment as it was when it was sent."""
+    """Store the result of an inspection, of the environment as it was when it was sent."""
     return EnvironmentSurvey.objects.create(
         environment=environment,
         chore=chore,
@@ -232,17 +238,21 @@ def keep(
     )
 
 
-def waive(
-    experiment: Experiment, environment: Environment, wanted: Sequence[str], reason: str, by: User
+def waive_differences(
+    experiment: Experiment, environment: Environment, names: Sequence[str], reason: str, by: User
 ) -> int:
-    """Waive those of today's differences that are `wanted` by name; returns how many.
+    """Waive those of today's differences that are in `names`; return how many.
 
-    A reason that says nothing waives nothing.
+    An empty reason waives nothing.
     """
     if not reason.strip():
         return 0
-    found = next((p for p in passports(experiment) if p.environment == environment), None)
-    rows = [one for one in found.differences if one.what in wanted] if found else []
+    report = next((p for p in make_reports(experiment) if p.environment == environment), None)
+    rows = (
+        [difference for difference in report.differences if difference.what in names]
+        if report
+        else []
+    )
     with transaction.atomic():
         draft = Experiment.objects.select_for_update().filter(
             pk=experiment.pk, launched_at=None, imported_at=None
@@ -269,8 +279,8 @@ def waive(
     return len(rows)
 
 
-def withdraw(experiment: Experiment, environment: Environment, by: User) -> int:
-    """Take back what was waived for a draft; returns how many."""
+def withdraw_waivers(experiment: Experiment, environment: Environment, by: User) -> int:
+    """Delete a draft's waivers for an environment; return how many."""
     drafts = Experiment.objects.filter(pk=experiment.pk, launched_at=None)
     count = Waiver.objects.filter(experiment__in=drafts, environment=environment).delete()[0]
     if count:
@@ -279,32 +289,36 @@ def withdraw(experiment: Experiment, environment: Environment, by: User) -> int:
     return count
 
 
-def refusals(found: Iterable[Passport]) -> list[str]:
-    """Return what stands against a launch, in words."""
+def explain_unwaived(reports: Iterable[ParityReport]) -> list[str]:
+    """Return a sentence for each report with differences that nobody has waived."""
     return [
-        f"{passport.environment} differs from {passport.baseline.environment} in "
-        f"{named([row.what for row in passport.unwaived])}. Make the software the same, or waive "
-        "it with a reason."
-        for passport in found
-        if passport.unwaived
+        f"{report.environment} differs from {report.baseline.environment} in "
+        f"{join_names([row.what for row in report.unwaived])}. Make the software the same, or "
+        "waive it with a reason."
+        for report in reports
+        if report.unwaived
     ]
 
 
-def named(names: Sequence[str]) -> str:
-    """Return "Python, numpy and 3 more"."""
+def join_names(names: Sequence[str]) -> str:
+    """Return the names as in "Python, numpy and 3 more"."""
     if len(names) > NAMED:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
-def frozen(found: Iterable[Passport]) -> dict[str, Any]:
-    """Return what launch keeps in the plan, by the environment's primary key."""
+def freeze_reports(reports: Iterable[ParityReport]) -> dict[str, Any]:
+    """Return the reports as a launch stores them in the plan, by the environment's primary key."""
     return {
-        str(passport.environment.pk): {
-            "unknown": [f"{sight.environment}: {sight.why_not}" for sight in passport.unknown],
+        str(report.environment.pk): {
+            "unknown": [
+                f"{software.environment}: {software.why_not}" for software in report.unknown
+            ],
             "looked_at": [
-                sight.survey.looked_at.isoformat() if sight.survey and sight.is_known else None
-                for sight in (passport.baseline, passport.sight)
+                software.survey.looked_at.isoformat()
+                if software.survey and software.is_known
+                else None
+                for software in (report.baseline, report.software)
             ],
             "differences": [
                 {
@@ -316,34 +330,34 @@ def frozen(found: Iterable[Passport]) -> dict[str, Any]:
                     "by": str(waiver.by) if waiver else "",
                     "at": waiver.at.isoformat() if waiver else "",
                 }
-                for difference, waiver in passport.rows
+                for difference, waiver in report.rows
             ],
         }
-        for passport in found
+        for report in reports
     }
 
 
-def kept(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Return what the plan keeps, by the environment's name today.
+def read_frozen(experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Return the reports in the plan, by the environment's present name.
 
-    Empty for a plan of before there were passports, and for an import.
+    Empty for plans that are older than parity reports, and for imports.
     """
     parity = (experiment.plan or {}).get("parity", {})
     names = dict(experiment.environments.values_list("pk", "name")) if parity else {}
-    return {names[int(pk)]: found for pk, found in parity.items() if int(pk) in names}
+    return {names[int(pk)]: report for pk, report in parity.items() if int(pk) in names}
 
 
-def own_programs(experiment: Experiment) -> list[str]:
-    """Return the names of its workloads that start a program of the user's."""
+def list_own_programs(experiment: Experiment) -> list[str]:
+    """Return the names of the experiment's workloads that start a program of the user's."""
     kinds = [kind for kind, known in KNOWN_WORKLOADS.items() if known.is_the_users]
     rows = experiment.workloads.filter(kind__in=kinds).order_by("name")
     return list(rows.values_list("name", flat=True))
 
 
-def known_before(parity: Mapping[str, Any], *, own_program: bool = False) -> str:
-    """Return in a sentence what `frozen` kept of one environment.
+def describe_known_differences(parity: Mapping[str, Any], *, own_program: bool = False) -> str:
+    """Return a sentence on the differences of one environment that the plan has stored.
 
-    `own_program`: the runs start a program of the user's, of which a survey sees nothing.
+    `own_program`: the runs start a program of the user's, which no inspection sees.
     """
     if unknown := parity["unknown"]:
         return f"Software not compared before the launch: {'; '.join(unknown)}."
@@ -358,13 +372,13 @@ def known_before(parity: Mapping[str, Any], *, own_program: bool = False) -> str
     )
 
 
-def why_waived(parity: Mapping[str, Any]) -> str:
-    """Return what was waived, by whom and why; "" where nothing was."""
+def describe_waivers(parity: Mapping[str, Any]) -> str:
+    """Return sentences on what was waived, by whom and why; "" if nothing was."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in parity["differences"]:
-        told = f"{row['what']} ({row['here']} on the baseline, {row['there']} here)"
-        groups.setdefault((row["reason"], row["by"], row["at"][:10]), []).append(told)
+        difference = f"{row['what']} ({row['here']} on the baseline, {row['there']} here)"
+        groups.setdefault((row["reason"], row["by"], row["at"][:10]), []).append(difference)
     return " ".join(
-        f"{named(rows)}: waived by {by} on {day}, “{reason}”."
+        f"{join_names(rows)}: waived by {by} on {day}, “{reason}”."
         for (reason, by, day), rows in groups.items()
     )

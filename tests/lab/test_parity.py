@@ -75,7 +75,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     base: Image, cluster: Cluster
 ) -> None:
     owner = cluster.owner
-    arrival = building.ask_recipe(base, LOCK, cluster, owner, title="numpy on Debian")
+    arrival = building.request_build(base, LOCK, cluster, owner, title="numpy on Debian")
     finish(cluster, "build")
     arrival.refresh_from_db()
     assert (arrival.state, arrival.problem) == ("done", "")
@@ -85,7 +85,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     assert recipes.lock_of(image).strip() == LOCK.strip()
 
     sandbox = staging.stage(image, cluster, "sandbox", owner)
-    building.ask_match(image, cluster, owner)
+    building.request_match(image, cluster, owner)
     finish(cluster, "stage", "match")
     sandbox.refresh_from_db()
     assert sandbox.tree == image.tree, "what was packed is what was surveyed"
@@ -99,18 +99,22 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         python="/opt/tare/bin/python",
         owner=owner,
     )
-    parity_reports.ask(container, owner)
+    parity_reports.request_inspection(container, owner)
     # The same name at another version: what the lock holds for older Pythons.
     other = LOCK.partition("numpy==")[2].partition("numpy==")[0]
     version, hashes = other.split()[0], re.findall(r"--hash=\S+", other)
     assert version != image.packages["numpy"]
     lock = f"numpy=={version} {' '.join(hashes)}\n"
-    older = ImageFactory(python_version=image.python_version, recipe=recipes.text_of(base, lock))
-    building.ask_match(older, cluster, owner)
+    older = ImageFactory(
+        python_version=image.python_version, recipe=recipes.write_recipe(base, lock)
+    )
+    building.request_match(older, cluster, owner)
     finish(cluster, "survey", "match")
     wrong = re.sub("sha256:[0-9a-f]{64}", f"sha256:{'0' * 64}", lock)
-    broken = ImageFactory(python_version=image.python_version, recipe=recipes.text_of(base, wrong))
-    chore = building.ask_match(broken, cluster, owner)
+    broken = ImageFactory(
+        python_version=image.python_version, recipe=recipes.write_recipe(base, wrong)
+    )
+    chore = building.request_match(broken, cluster, owner)
     finish(cluster)
     chore.refresh_from_db()
     assert "has another hash than the lock says" in chore.message
@@ -118,7 +122,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     with execution.connect(cluster) as runner:
         folders = [f"{cluster.work_directory}/{name}" for name in ("images", "environments")]
         left = runner.transport.run(["ls", *folders]).stdout.decode()
-    made = [recipes.place_of(row, cluster).rpartition("/")[2] for row in (image, older)]
+    made = [recipes.twin_folder(row, cluster).rpartition("/")[2] for row in (image, older)]
     name = image.digest.removeprefix("sha256:")
     assert sorted(re.findall("^[0-9a-f].*", left, re.M)) == sorted(
         [*made, f"{name}.archive", f"{name}.sandbox"]
@@ -133,7 +137,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         repeats=1,
         owner=owner,
     )
-    (passport,) = parity_reports.passports(draft)
+    (passport,) = parity_reports.make_reports(draft)
     assert passport.answer == "yes", passport.differences
     lifecycle.launch(draft, owner)
     lifecycle.cancel(draft, owner)
@@ -151,11 +155,13 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     )
     with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .*numpy"):
         lifecycle.launch(second, owner)
-    (passport,) = parity_reports.passports(second)
+    (passport,) = parity_reports.make_reports(second)
     numpy = next(row for row in passport.differences if row.what == "numpy")
     assert (numpy.here, numpy.there) == (version, image.packages["numpy"])
     wanted = [row.what for row in passport.differences]
-    parity_reports.waive(second, container, wanted, "to see what a newer NumPy does", owner)
+    parity_reports.waive_differences(
+        second, container, wanted, "to see what a newer NumPy does", owner
+    )
     lifecycle.launch(second, owner)
     lifecycle.cancel(second, owner)
     assert Waiver.objects.filter(experiment=second).count() == len(wanted)

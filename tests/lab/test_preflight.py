@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from django.core.management import call_command
 
-from experiments.execution.check_visits import look
+from experiments.execution.check_visits import run_checks
 from experiments.models import CheckReport, Cluster, Environment, Partition
 from lab.client import Lab
 from runners.preflight.checks import Check
@@ -27,7 +27,7 @@ def found(registered: Cluster) -> Callable[[], Found]:
 
     def now() -> Found:
         cluster = Cluster.objects.get(pk=registered.pk)
-        return {(check.area, check.name): check for check in look(cluster)}
+        return {(check.area, check.name): check for check in run_checks(cluster)}
 
     return now
 

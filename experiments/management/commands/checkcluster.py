@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments import execution
-from experiments.clusters.preflights import ask_for_check
+from experiments.clusters.preflights import request_check
 from experiments.models import Cluster
 from runners.preflight.checks import Check
 
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             sys.exit(1)
 
     def _check(self, cluster: Cluster) -> list[Check]:
-        report = ask_for_check(cluster, None)
+        report = request_check(cluster, None)
         if execution.check(report.pk) == "begun already":
             raise CommandError("A check of it is under way; try again in a minute.")
         report.refresh_from_db()

@@ -87,9 +87,13 @@ class Command(BaseCommand):
     def _look(self, cluster: Cluster, names: Iterable[str], owner: User) -> None:
         """Have the software of each read before the launch; without an answer it is launched so."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
-        unknown = [pk for pk, sight in parity_reports.sights(rows).items() if not sight.is_known]
+        unknown = [
+            pk for pk, sight in parity_reports.known_software(rows).items() if not sight.is_known
+        ]
         tell(cluster, "Looking into the environments", None)
-        chores = [parity_reports.ask(row, owner).pk for row in rows if row.pk in unknown]
+        chores = [
+            parity_reports.request_inspection(row, owner).pk for row in rows if row.pk in unknown
+        ]
         enqueue_tick(cluster.pk)
         alive = Chore.objects.filter(pk__in=chores).exclude(state__in=Chore.FINAL)
         deadline = time.monotonic() + LONGEST_LOOK_SECONDS

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.images import staging
-from experiments.images.store_leftovers import leftovers
+from experiments.images.store_leftovers import list_leftovers
 from experiments.models import Cluster, User
 from experiments.models.images import ARCHIVE
 from experiments.statistics import numbers
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         cluster = _cluster(options["cluster"])
         by = None if options["dry_run"] else _owner(options["owner"])
         freed = count = 0
-        for row in staging.garbage(cluster):
+        for row in staging.list_unused_forms(cluster):
             why = (
                 "an archive that Tare also keeps elsewhere"
                 if row.format == ARCHIVE
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             self.stdout.write(f"  {'would go' if by is None else 'asked'}  {said}")
             freed, count = freed + (row.size_bytes or 0), count + 1
         if cluster is None:
-            for file in leftovers():
+            for file in list_leftovers():
                 if by is not None:
                     file.path.unlink(missing_ok=True)
                 self.stdout.write(

@@ -278,7 +278,7 @@ def test_each_machine_gets_its_own_line(maker: Client, people: People) -> None:
     ClusterFactory(
         name="inner", host="in.example", jump_host=gateway, work_directory="/scratch/in", **columns
     )
-    first, second = authorized_keys.lines(row, row.public_key)
+    first, second = authorized_keys.make_lines(row, row.public_key)
     assert (first.where, first.runs_jobs) == ("gateway", False)
     assert first.text.startswith('restrict,port-forwarding,permitopen="in.example:22",command=')
     assert "tare-gate.py /scratch/in slurm" in second.text

@@ -79,7 +79,7 @@ def test_an_image_of_a_lock_offers_its_bare_metal_side(
     base: Image, site: Site, people: People, as_owner: Client
 ) -> None:
     image = ImageFactory(
-        recipe=recipes.text_of(base, LOCK), python_version="3.13.5", owner=people.owner
+        recipe=recipes.write_recipe(base, LOCK), python_version="3.13.5", owner=people.owner
     )
     button = "Make the matching bare-metal environment"
     said = page(as_owner.get(image.get_absolute_url()))

@@ -36,7 +36,7 @@ def draft(site: Site, people: People) -> Experiment:
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep(environment, facts, parity_reports.fingerprint(environment))
+    parity_reports.keep_survey(environment, facts, parity_reports.fingerprint(environment))
 
 
 def said(client: Client, name: str, experiment: Experiment, query: str = "") -> str:
@@ -115,7 +115,7 @@ def test_what_was_waived_is_on_every_page_and_in_every_export(
 ) -> None:
     seen(site.bare, OLD)
     seen(site.container, NEW)
-    parity_reports.waive(draft, site.container, ["Python"], "as in 2017", people.owner)
+    parity_reports.waive_differences(draft, site.container, ["Python"], "as in 2017", people.owner)
     lifecycle.launch(draft, people.owner)
     plan = said(as_owner, "experiment", draft, "?tab=plan")
     assert 'as in 2017 <small class="muted">owner</small>' in plan

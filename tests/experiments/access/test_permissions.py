@@ -122,7 +122,7 @@ def everything_sent(by: User, cluster: Cluster) -> dict[str, str]:
     for name, verb in {
         "stage": lambda: staging.stage(image, cluster, "sif", by),
         "verify": lambda: staging.verify(StagedImageFactory(image=image, cluster=cluster), by),
-        "fetch": lambda: image_imports.ask_file(cluster, "/etc/passwd", by),
+        "fetch": lambda: image_imports.request_from_cluster(cluster, "/etc/passwd", by),
     }.items():
         try:
             verb()

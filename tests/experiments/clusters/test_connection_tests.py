@@ -56,7 +56,7 @@ def there(server: Server, credential: Credential, **columns: object) -> Cluster:
 
 
 def run(credential: Credential, by: User, **options: object) -> ConnectionTest:
-    test = connection_tests.ask(credential, by, **options)  # type: ignore[arg-type]
+    test = connection_tests.request_test(credential, by, **options)  # type: ignore[arg-type]
     execution.test_connection(test.pk)
     test.refresh_from_db()
     return test
@@ -69,7 +69,7 @@ def test_it_logs_in_everywhere_and_remembers_when(
     there(server, credential, name="inner", jump_host=gateway)
     test = run(credential, by)
     assert (test.outcome, [row["name"] for row in test.rows]) == ("ok", ["gateway", "inner"])
-    inner = connection_tests.seen(credential).places[1]
+    inner = connection_tests.latest_tests(credential).places[1]
     assert any("jump host" in check.area for check in inner.checks)
     credential.refresh_from_db()
     assert credential.last_used_at
@@ -92,7 +92,7 @@ def test_every_login_is_remembered_that_over_a_jump_host_too(
 
 def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by: User) -> None:
     there(server, credential, name="lab")
-    test = connection_tests.ask(credential, by)
+    test = connection_tests.request_test(credential, by)
     with (
         mock.patch(
             "experiments.execution.login_visits.check_connection", side_effect=KeyError("what")
@@ -102,7 +102,7 @@ def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by
         execution.test_connection(test.pk)
     test.refresh_from_db()
     assert (test.outcome, bool(test.ended_at)) == ("failed", True)
-    (place,) = connection_tests.seen(credential).places
+    (place,) = connection_tests.latest_tests(credential).places
     assert "Tare itself failed" in place.checks[0].found
 
 
@@ -113,7 +113,7 @@ def test_the_first_wrong_step_is_named_for_each_cluster(
     there(server, credential, name="off", port=free_port())
     test = run(credential, by)
     assert test.outcome == "failed"
-    good, off = connection_tests.seen(credential).places
+    good, off = connection_tests.latest_tests(credential).places
     assert not good.is_bad
     (red,) = [check for check in off.checks if check.is_bad]
     assert red.name == "Port"
@@ -148,7 +148,7 @@ def test_a_key_that_was_given_up_meanwhile_does_not_come_back(
     there(server, credential, name="lab")
     credentials.begin_rotation(credential, by)
     server.authorize(credential.next_public_key + "\n")
-    test = connection_tests.ask(credential, by, new_key=True)
+    test = connection_tests.request_test(credential, by, new_key=True)
     tried = credential.next_fingerprint
     credentials.give_up_rotation(credential, by)
     assert execution.test_connection(test.pk) == "failed"
@@ -166,10 +166,10 @@ def test_a_cluster_that_lacks_a_host_key_is_told(credential: Credential, by: Use
 
 
 def test_two_are_not_made_at_the_same_time(credential: Credential, by: User) -> None:
-    first = connection_tests.ask(credential, by)
-    assert connection_tests.ask(credential, by) == first
+    first = connection_tests.request_test(credential, by)
+    assert connection_tests.request_test(credential, by) == first
     ConnectionTest.objects.update(asked_at="2026-01-01T00:00Z")
-    assert connection_tests.ask(credential, by) != first
+    assert connection_tests.request_test(credential, by) != first
     first.refresh_from_db()
     assert "no worker brought an answer" in first.rows[0]["checks"][0]["found"]
 
@@ -189,7 +189,7 @@ def test_the_command_can_only_log_in(
 
 
 def test_a_test_whose_task_was_lost_is_rung_for_again(credential: Credential, by: User) -> None:
-    test = connection_tests.ask(credential, by)
+    test = connection_tests.request_test(credential, by)
     ConnectionTest.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
     with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
         enqueue_waiting({}, 1000.0)

@@ -17,7 +17,7 @@ from experiments import execution
 from experiments.clusters.pauses import paused_pks, pauses_of, try_now
 from experiments.comparisons.experiment_comparison import TRIED_AGAIN
 from experiments.execution import lifecycle
-from experiments.execution.sending import MOST_NOES
+from experiments.execution.sending import MOST_REFUSALS
 from experiments.execution.unsent import retry_unsent
 from experiments.models import (
     Cluster,
@@ -289,11 +289,11 @@ class TestScope:
     def test_a_scheduler_is_asked_in_vain_a_few_times_a_visit(
         self, on_partition: Make, here: Cluster
     ) -> None:
-        for _ in range(MOST_NOES + 5):
+        for _ in range(MOST_REFUSALS + 5):
             on_partition(None, repeats=1)
         with answering(lambda job: not_now("request", "nodes")) as asked:
             execution.tick(here.pk)
-        assert len(asked) == MOST_NOES
+        assert len(asked) == MOST_REFUSALS
 
     def test_a_limit_that_is_full_does_not_starve_others_of_their_places(
         self, on_partition: Make, here: Cluster

@@ -17,13 +17,13 @@ from django.utils import timezone
 from experiments import execution, notify
 from experiments.clusters.preflights import (
     NotPinned,
-    ask_for_check,
-    ask_for_host_key,
     findings,
     host_key,
     pin,
+    request_check,
+    request_host_key,
 )
-from experiments.execution.check_visits import site
+from experiments.execution.check_visits import make_site
 from experiments.management.commands.clock import enqueue_waiting
 from experiments.models import (
     AuditEntry,
@@ -75,7 +75,7 @@ def there(server: Server, tmp_path: Path) -> Cluster:
 
 
 def checked(cluster: Cluster) -> CheckReport:
-    report = ask_for_check(cluster, None)
+    report = request_check(cluster, None)
     execution.check(report.pk)
     report.refresh_from_db()
     return report
@@ -87,7 +87,7 @@ def red(report: CheckReport) -> list[str]:
 
 class TestCheck:
     def test_is_made_once_and_kept(self, here: Cluster, bare: Environment) -> None:
-        report = ask_for_check(here, here.owner)
+        report = request_check(here, here.owner)
         assert execution.check(report.pk) in ("ok", "warning")
         report.refresh_from_db()
         assert red(report) == []
@@ -97,21 +97,21 @@ class TestCheck:
         assert execution.check(report.pk) == "begun already"
 
     def test_one_at_a_time_is_enough(self, here: Cluster) -> None:
-        first = ask_for_check(here, here.owner)
-        assert ask_for_check(here, None) == first
+        first = request_check(here, here.owner)
+        assert request_check(here, None) == first
         assert CheckReport.objects.count() == 1
 
     def test_one_that_died_with_its_worker_says_so_and_makes_room(self, here: Cluster) -> None:
-        dead = ask_for_check(here, None)
+        dead = request_check(here, None)
         long_ago = timezone.now() - timedelta(hours=1)
         CheckReport.objects.update(asked_at=long_ago, began_at=long_ago)
-        assert ask_for_check(here, None) != dead
+        assert request_check(here, None) != dead
         dead.refresh_from_db()
         assert dead.outcome == "failed"
         assert "no worker" in dead.checks[0].found
 
     def test_what_nobody_expected_ends_it(self, here: Cluster) -> None:
-        report = ask_for_check(here, None)
+        report = request_check(here, None)
         unexpected = KeyError("what nobody expected \0 \udce9")
         with (
             mock.patch("experiments.execution.check_visits.check_cluster", side_effect=unexpected),
@@ -121,10 +121,10 @@ class TestCheck:
         report.refresh_from_db()
         assert (report.outcome, bool(report.ended_at)) == ("failed", True)
         assert "Tare itself failed" in report.checks[0].found
-        assert ask_for_check(here, None) != report
+        assert request_check(here, None) != report
 
     def test_a_lost_task_is_rung_for_again(self, here: Cluster) -> None:
-        waits = ask_for_check(here, None)
+        waits = request_check(here, None)
         with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
             enqueue_waiting({}, 0)
             rings.assert_not_called()  # it has only just been asked for
@@ -138,7 +138,7 @@ class TestCheck:
     def test_a_worker_makes_it(
         self, here: Cluster, django_capture_on_commit_callbacks: Any
     ) -> None:
-        report = ask_for_check(here, None)
+        report = request_check(here, None)
         with mock.patch.object(notify, "enqueue") as enqueue:
             with django_capture_on_commit_callbacks(execute=True):
                 notify.enqueue_visit(report)
@@ -201,7 +201,7 @@ class TestSite:
             runtime=one.runtime,
             staged_image=StagedImageFactory(cluster=cluster, format="sandbox", state="staging"),
         )
-        labels = [spec.label for spec in site(cluster).environments]
+        labels = [spec.label for spec in make_site(cluster).environments]
         assert labels == ["bare metal", "P1", "R1"]
 
     def test_a_runtime_that_no_environment_uses_yet_starts_a_staged_image(self) -> None:
@@ -211,13 +211,13 @@ class TestSite:
         StagedImageFactory(cluster=cluster, format="sif", path="/b.sif")
         StagedImageFactory(cluster=cluster, format="udocker", path="container")
         StagedImageFactory(cluster=cluster, format="sandbox", state=StagedImage.State.FAILED)
-        (spec,) = site(cluster).environments
+        (spec,) = make_site(cluster).environments
         assert (spec.executable, spec.options) == (runtime.executable, ("--nv",))
         assert spec.image_path == "/a.sif"
 
     def test_partitions_say_the_most_that_forms_allow(self) -> None:
         row = PartitionFactory(gres="gpu:a100", account="a", directives=["--exclusive"])
-        (spec,) = site(row.cluster).partitions
+        (spec,) = make_site(row.cluster).partitions
         assert spec.nodes == 2
         assert spec.resources.gpus_per_node == 4
         assert spec.resources.time_limit_seconds == 3600
@@ -270,7 +270,7 @@ class TestHostKey:
         assert "No host is called aaa" in self.fetched(there).problem
 
     def test_what_nobody_expected_ends_it(self, there: Cluster) -> None:
-        row = ask_for_host_key(there, there.owner)
+        row = request_host_key(there, there.owner)
         with (
             mock.patch("experiments.execution.check_visits.scan_host_key", side_effect=KeyError),
             pytest.raises(KeyError),
@@ -281,7 +281,7 @@ class TestHostKey:
         assert "Tare itself failed" in row.problem
 
     def fetched(self, cluster: Cluster) -> HostKey:
-        row = ask_for_host_key(cluster, cluster.owner)
+        row = request_host_key(cluster, cluster.owner)
         execution.fetch_host_key(row.pk)
         row.refresh_from_db()
         return row

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from experiments import execution
-from experiments.execution.operations import KINDS, ChoreKind, NotPossible, Work, result_of
+from experiments.execution.operations import KINDS, ChoreKind, NotPossible, Work, parse_result
 from experiments.images import staging
 from experiments.models import Chore, Cluster, Pause, StagedImage
 from runners.errors import NotNow
@@ -41,7 +41,7 @@ class Kind(ChoreKind):
         return Work((step,), files=(("lock.txt", b"numpy\n"),), setup_lines=("export A=1",))
 
     def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        self.told.append((problem, result_of(record)))
+        self.told.append((problem, parse_result(record)))
         return problem
 
 

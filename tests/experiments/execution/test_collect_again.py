@@ -167,7 +167,7 @@ def _run(job: Job) -> Run:
 
 
 def test_whoever_asks_is_told_that_nothing_is_new(lost: Job) -> None:
-    assert late_files.ask_to_collect_again(lost, lost.experiment.owner)
+    assert late_files.request_collection(lost, lost.experiment.owner)
     visit(lost)
     told = lost.events.get(what="collected again")
     assert "not there" in told.why
@@ -186,7 +186,7 @@ def test_what_has_succeeded_keeps_its_numbers(experiment: Make) -> None:
     finish(made)
     job = made.jobs.get()
     kept = list(made.runs.order_by("pk").values("state", "output_tail", "measurements__value"))
-    assert not late_files.ask_to_collect_again(job, made.owner)
+    assert not late_files.request_collection(job, made.owner)
     Job.objects.update(collect_at=timezone.now())
     for file in Path(job.directory).glob("runs/*/result.json"):
         file.unlink()
@@ -304,12 +304,12 @@ def test_a_verdict_that_was_out_is_stamped(lost: Job) -> None:
 def test_the_next_attempt_is_not_touched(lost: Job) -> None:
     """Who tries again has given the first attempt's files up."""
     stale = Job.objects.get(pk=lost.pk)
-    assert late_files.ask_to_collect_again(lost, lost.experiment.owner)
+    assert late_files.request_collection(lost, lost.experiment.owner)
     assert lifecycle.retry(lost, lost.experiment.owner)
     lost.refresh_from_db()
     assert lost.collect_at is None
     assert lost.collect_asked_by_id is None
-    assert not late_files.ask_to_collect_again(stale, stale.experiment.owner)
+    assert not late_files.request_collection(stale, stale.experiment.owner)
     late_files.plan_next(stale, complete=False)
     lost.refresh_from_db()
     assert lost.collect_at is None

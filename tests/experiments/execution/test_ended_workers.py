@@ -19,7 +19,7 @@ from django.utils import timezone
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
-from experiments.execution.late_files import ask_to_collect_again
+from experiments.execution.late_files import request_collection
 from experiments.execution.lifecycle import retry
 from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.models import Chore, Cluster, Experiment, Job
@@ -190,7 +190,7 @@ class TestAttempts:
             read.assert_not_called()
         job.refresh_from_db()
         assert job.collect_at is None
-        assert ask_to_collect_again(job, job.experiment.owner)
+        assert request_collection(job, job.experiment.owner)
         execution.tick(job.cluster_id)
         job.refresh_from_db()
         assert (job.state, job.collecting_attempts) == ("done", 0)

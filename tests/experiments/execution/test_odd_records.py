@@ -218,7 +218,7 @@ class TestGuard:
     @pytest.mark.parametrize(
         ("name", "state"),
         [
-            ("_spec", "failed"),
+            ("_make_spec", "failed"),
             ("_follow_row", "done"),
             ("_keep_status", "done"),
             ("collect", "failed"),

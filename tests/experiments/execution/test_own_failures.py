@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from experiments.execution.own_failures import HIDDEN, LONGEST, describe, hide_secrets
+from experiments.execution.own_failures import HIDDEN, LONGEST, describe_failure, hide_secrets
 from runners.errors import Refused
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----"
 
 
 def test_everybody_gets_a_reference_that_leads_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    failure = describe(ValueError("/srv/tare/images/private-of-ada is no image"))
-    assert "private-of-ada" not in failure.words
+    failure = describe_failure(ValueError("/srv/tare/images/private-of-ada is no image"))
+    assert "private-of-ada" not in failure.message
     assert "ValueError: /srv/tare/images/private-of-ada" in failure.details
-    reference = failure.words.rstrip(".").rpartition(" ")[2]
+    reference = failure.message.rstrip(".").rpartition(" ")[2]
     assert reference in failure.details
     assert reference in caplog.text
-    assert describe(ValueError()).words != failure.words, "each failure has its own"
+    assert describe_failure(ValueError()).message != failure.message, "each failure has its own"
 
 
 def test_what_another_side_answered_is_for_everybody() -> None:
-    failure = describe(Refused("sbatch: error: no"))
-    assert (failure.words, failure.details) == ("sbatch: error: no", "")
+    failure = describe_failure(Refused("sbatch: error: no"))
+    assert (failure.message, failure.details) == ("sbatch: error: no", "")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_another_side_answered_is_for_everybody() -> None:
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
-    assert secret not in describe(ValueError(text)).details
+    assert secret not in describe_failure(ValueError(text)).details
     assert HIDDEN in hide_secrets(text)
 
 
@@ -56,7 +56,7 @@ def test_this_sites_own_secrets_are_hidden_wherever_they_stand(before: str, afte
     from django.conf import settings
 
     for secret in (settings.SECRET_KEY, *settings.CREDENTIAL_KEYS):
-        assert secret not in describe(ValueError(before + secret + after)).details
+        assert secret not in describe_failure(ValueError(before + secret + after)).details
 
 
 def test_words_without_secrets_stay(settings: Settings) -> None:

@@ -55,13 +55,13 @@ def test_a_state_is_what_happens_now(
 
 def test_people_decide_over_counts() -> None:
     alive, ended = {"planned": 1}, {"failed": 1}
-    assert status_of({}, {}, is_draft=True).words == "draft"
-    assert status_of(alive, {"planned": 1}, is_cancelled=True).words == "being cancelled"
-    assert status_of(ended, {"failed": 1}, is_cancelled=True).words == "cancelled"
-    assert status_of(alive, {"planned": 1}, is_paused=True).words == "paused"
-    assert status_of({"succeeded": 2}, {"done": 2}, is_imported=True).words == "imported"
+    assert status_of({}, {}, is_draft=True).text == "draft"
+    assert status_of(alive, {"planned": 1}, is_cancelled=True).text == "being cancelled"
+    assert status_of(ended, {"failed": 1}, is_cancelled=True).text == "cancelled"
+    assert status_of(alive, {"planned": 1}, is_paused=True).text == "paused"
+    assert status_of({"succeeded": 2}, {"done": 2}, is_imported=True).text == "imported"
     some = status_of({"succeeded": 1, "failed": 1}, {"done": 2}, is_imported=True)
-    assert some.words == "imported, 1 of 2 runs failed"
+    assert some.text == "imported, 1 of 2 runs failed"
 
 
 @given(
@@ -77,7 +77,7 @@ def test_nothing_is_green_without_a_result_and_nothing_runs_that_has_not_begun(
         assert status.mark != "done"
     if runs.get("failed", 0):
         assert status.mark != "done"
-    if status.words == "running":
+    if status.text == "running":
         assert runs.get("running", 0) + jobs.get("running", 0) + jobs.get("collecting", 0)
 
 
@@ -102,7 +102,7 @@ def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
         found = progress_of(rows)
     assert len(captured) == 3
     assert not any("plan" in query["sql"].replace("'planned'", "") for query in captured)
-    assert Counter(one.status.words for one in found.values()) == {"queued": 1, "finished": 3}
+    assert Counter(one.status.text for one in found.values()) == {"queued": 1, "finished": 3}
     assert found[waiting.pk].jobs == {"planned": 2, "queued": 1}
 
 

@@ -55,7 +55,7 @@ def rootfs(**more: bytes) -> bytes:
 
 
 def uploaded(content: bytes, name: str = "toy's image.tar") -> Arrival:
-    return image_imports.ask_upload(SimpleUploadedFile(name, content), AdminFactory())
+    return image_imports.request_upload(SimpleUploadedFile(name, content), AdminFactory())
 
 
 def received(row: Arrival) -> Arrival:
@@ -90,13 +90,13 @@ def test_bytes_of_an_image_that_is_not_shared_are_refused_in_words() -> None:
     first = received(uploaded(rootfs()))
     Image.objects.update(visibility="private")
     again = SimpleUploadedFile("mine.tar", rootfs())
-    second = received(image_imports.ask_upload(again, UserFactory()))
+    second = received(image_imports.request_upload(again, UserFactory()))
     assert (second.state, second.image) == (Arrival.State.FAILED, None)
     assert "not shared with you" in second.problem
     assert str(first.owner) not in second.problem
     Image.objects.update(visibility="members")
     third = received(
-        image_imports.ask_upload(SimpleUploadedFile("mine.tar", rootfs()), UserFactory())
+        image_imports.request_upload(SimpleUploadedFile("mine.tar", rootfs()), UserFactory())
     )
     assert third.image == first.image
 
@@ -173,7 +173,7 @@ def test_a_registry_s_own_words_are_told_whatever_they_are(settings: Settings) -
     settings.IMAGE_INSIDE_HOSTS = LISTED
     said = b'{"errors": [{"message": "no\\u0000 \\ud800"}]}'
     with answering(lambda path, headers: (404, {}, said)) as host:
-        done = received(image_imports.ask_registry(f"{host}/x", AdminFactory()))
+        done = received(image_imports.request_from_registry(f"{host}/x", AdminFactory()))
     assert done.state == "failed"
     assert "It says: no\ufffd \ufffd" in done.problem
 
@@ -196,7 +196,8 @@ def test_a_database_that_is_away_ends_no_import() -> None:
     row = uploaded(rootfs())
     with (
         mock.patch(
-            "experiments.execution.image_transfers._keep", side_effect=OperationalError("away")
+            "experiments.execution.image_transfers._add_to_catalogue",
+            side_effect=OperationalError("away"),
         ),
         pytest.raises(OperationalError),
     ):
@@ -208,26 +209,26 @@ def test_a_database_that_is_away_ends_no_import() -> None:
 def test_a_file_on_a_cluster_is_fetched(here: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "it's a file.tar"
     path.write_bytes(rootfs())
-    done = received(image_imports.ask_file(here, str(path), here.owner, title="Toy"))
+    done = received(image_imports.request_from_cluster(here, str(path), here.owner, title="Toy"))
     assert done.image
     assert done.image.reference == "Toy"
     assert path.exists(), "what lies there stays"
 
 
 def test_a_file_that_is_not_there_is_named(here: Cluster) -> None:
-    done = received(image_imports.ask_file(here, "/none/x.sif", here.owner))
+    done = received(image_imports.request_from_cluster(here, "/none/x.sif", here.owner))
     assert done.problem == "There is no file /none/x.sif on here."
 
 
 def test_paths_on_clusters_are_absolute(here: Cluster) -> None:
     with pytest.raises(staging.NotDone, match="absolute"):
-        image_imports.ask_file(here, "x.sif", here.owner)
+        image_imports.request_from_cluster(here, "x.sif", here.owner)
 
 
 def test_who_may_not_add_images_asks_in_vain(here: Cluster) -> None:
     viewer = UserFactory(role="viewer")
     with pytest.raises(staging.NotDone, match="researcher"):
-        image_imports.ask_upload(SimpleUploadedFile("x", b"x"), viewer)
+        image_imports.request_upload(SimpleUploadedFile("x", b"x"), viewer)
 
 
 def test_an_arrival_is_received_once() -> None:
@@ -263,12 +264,12 @@ def test_a_registry_inside_is_asked_only_where_the_site_lists_it(settings: Setti
         return 404, {}, b""
 
     with answering(answer) as host:
-        done = received(image_imports.ask_registry(f"{host}/x", AdminFactory()))
+        done = received(image_imports.request_from_registry(f"{host}/x", AdminFactory()))
         assert (done.state, asked) == ("failed", [])
         assert "inside this site's network" in done.problem
         assert "IMAGE_INSIDE_HOSTS" in done.problem
         settings.IMAGE_INSIDE_HOSTS = [f"http://{host}"]
-        done = received(image_imports.ask_registry(f"{host}/x", AdminFactory()))
+        done = received(image_imports.request_from_registry(f"{host}/x", AdminFactory()))
         assert asked == ["/v2/x/manifests/latest"]
         assert "no such name" in done.problem
 
@@ -288,8 +289,8 @@ def test_hosts_inside_are_names_with_or_without_a_port(monkeypatch: pytest.Monke
 def test_a_site_may_name_the_registries_that_are_asked(settings: Settings) -> None:
     settings.IMAGE_REGISTRIES = ["registry.example.org"]
     with pytest.raises(staging.NotDone, match=r"registry\.example\.org only, not from intranet"):
-        image_imports.ask_registry("docker://intranet:5000/x", AdminFactory())
-    assert image_imports.ask_registry("registry.example.org/group/x:1", AdminFactory()).pk
+        image_imports.request_from_registry("docker://intranet:5000/x", AdminFactory())
+    assert image_imports.request_from_registry("registry.example.org/group/x:1", AdminFactory()).pk
 
 
 class TestSending:
@@ -325,7 +326,7 @@ class TestSending:
 
     def test_an_image_that_is_nowhere_cannot_be_staged(self, image: Image, here: Cluster) -> None:
         RuntimeFactory(cluster=here, kind="charliecloud", executable="ch-run")
-        store.forget(image.content_sha256)
+        store.delete(image.content_sha256)
         with pytest.raises(staging.NotDone, match="no copy"):
             staging.stage(image, here, "sandbox", here.owner)
 
@@ -334,7 +335,7 @@ class TestSending:
     ) -> None:
         execution.send(archive.pk)
         archive.refresh_from_db()
-        store.forget(archive.sha256)
+        store.delete(archive.sha256)
         other = Cluster.objects.get(pk=here.pk)
         other.pk, other.name = None, "other"
         other.work_directory += "-2"
@@ -350,7 +351,7 @@ class TestSending:
     def test_a_copy_that_was_changed_is_not_passed_on(self, archive: StagedImage) -> None:
         execution.send(archive.pk)
         archive.refresh_from_db()
-        store.forget(archive.sha256)
+        store.delete(archive.sha256)
         Path(archive.path).write_bytes(rootfs(more=b"x"))
         StagedImage.objects.create(
             image=archive.image,
@@ -373,7 +374,7 @@ def test_garbage_is_what_tare_has_made_and_nobody_uses(here: Cluster) -> None:
     EnvironmentFactory(cluster=here, runtime=runtime, staged_image=used)
     only = {"format": "archive", "path": "/x.archive", "made_here": True}
     StagedImageFactory(**{**columns, **only})
-    assert staging.garbage(here) == [unused]
+    assert staging.list_unused_forms(here) == [unused]
     assert "only copy" in staging.why_not_unstage(StagedImage.objects.get(path="/x.archive"))
 
 
@@ -384,7 +385,7 @@ def test_of_two_archives_that_are_each_others_only_copy_one_stays(here: Cluster)
         StagedImageFactory(
             image=image, cluster=cluster, format="archive", path="/x", state="ready", made_here=True
         )
-    assert len(staging.garbage()) == 1
+    assert len(staging.list_unused_forms()) == 1
 
 
 def test_only_whose_it_is_and_who_runs_the_cluster_may_remove_a_form(here: Cluster) -> None:

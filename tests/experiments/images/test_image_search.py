@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from experiments.images.search import Term, packages_found, search, terms
+from experiments.images.search import Term, find_packages, parse_terms, search
 from experiments.models import Image
 from tests.factories import ImageFactory
 
@@ -48,7 +48,7 @@ def plain(db: None) -> Image:
     ],
 )
 def test_a_version_belongs_to_the_name_before_it(text: str, found: list[Term]) -> None:
-    assert terms(text) == found
+    assert parse_terms(text) == found
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_a_digest_is_found_by_its_beginning(training: Image, plain: Image) -> No
 def test_the_packages_that_were_found_are_told_with_their_versions(
     training: Image, plain: Image
 ) -> None:
-    assert packages_found([training, plain], "numpy 2.4, proto") == {
+    assert find_packages([training, plain], "numpy 2.4, proto") == {
         training.pk: ["numpy 2.4.6", "protobuf 6.33.1, 4.25.0"],
         plain.pk: ["numpy 2.41.0"],
     }
-    assert packages_found([training], "") == {}
+    assert find_packages([training], "") == {}
 
 
 class Anything(TestCase):
@@ -104,8 +104,8 @@ class Anything(TestCase):
     )
     def test_no_text_breaks_the_search(self, text: str) -> None:
         rows = list(search(Image.objects.all(), text))
-        assert packages_found(rows, text) == {}
+        assert find_packages(rows, text) == {}
         made = ImageFactory()
-        packages_found([made], text)
+        find_packages([made], text)
         assert len(search(Image.objects.all(), text)) <= 1
         made.delete()

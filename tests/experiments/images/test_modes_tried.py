@@ -32,7 +32,7 @@ def checked(cluster: Cluster, *checks: Check) -> None:
 
 
 def offered(cluster: Cluster) -> dict[tuple[str, str], str]:
-    return {(form, mode): label for form, mode, label in staging.forms_for(cluster)}
+    return {(form, mode): label for form, mode, label in staging.list_forms(cluster)}
 
 
 def test_without_a_check_every_mode_is_offered_as_not_tried(cluster: Cluster) -> None:
@@ -46,7 +46,7 @@ def test_a_mode_that_does_not_work_is_not_offered_and_says_why(cluster: Cluster)
     labels = offered(cluster)
     assert ("udocker", "F3") not in labels
     assert labels["udocker", "P1"] == "udocker P1, for udocker"
-    assert [check.name for check in staging.impossible_forms(cluster)] == ["udocker F3"]
+    assert [check.name for check in staging.list_impossible_forms(cluster)] == ["udocker F3"]
     with pytest.raises(staging.NotDone, match="No patchelf"):
         staging.stage(ImageFactory(), cluster, "udocker", cluster.owner, mode="F3")
 

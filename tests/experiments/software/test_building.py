@@ -39,7 +39,7 @@ def base(cluster: Cluster) -> Image:
 
 
 def asked(base: Image, cluster: Cluster, lock: str = LOCK) -> Arrival:
-    return building.ask_recipe(base, lock, cluster, cluster.owner, title="numpy 2.3")
+    return building.request_build(base, lock, cluster, cluster.owner, title="numpy 2.3")
 
 
 def built(chore: Chore, **more: Any) -> Image:
@@ -140,7 +140,7 @@ def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Clust
     base.kind, base.facts = Image.Kind.OCI, {"tree": "x", "pythons": []}
     with pytest.raises(NotDone, match="no Python in"):
         asked(base, cluster)
-    base.facts, base.recipe = {}, recipes.text_of(base, LOCK)
+    base.facts, base.recipe = {}, recipes.write_recipe(base, LOCK)
     with pytest.raises(NotDone, match="itself built by a recipe"):
         asked(base, cluster)
     cluster.runtimes.filter(kind="apptainer").delete()
@@ -148,21 +148,21 @@ def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Clust
     with pytest.raises(NotDone, match="needs Apptainer, Singularity or Charliecloud"):
         asked(base, cluster)
     with pytest.raises(NotDone, match="viewer"):
-        building.ask_recipe(base, LOCK, cluster, UserFactory(role=Role.VIEWER), title="x")
+        building.request_build(base, LOCK, cluster, UserFactory(role=Role.VIEWER), title="x")
 
 
 def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     base: Image, cluster: Cluster
 ) -> None:
     image = built(asked(base, cluster).chores.get())
-    (offered,) = building.twins(image, cluster.owner)
+    (offered,) = building.list_twins(image, cluster.owner)
     assert offered.may_ask
-    chore = building.ask_match(image, cluster, cluster.owner)
-    assert building.ask_match(image, cluster, cluster.owner) == chore, "one at a time"
-    assert not building.twins(image, cluster.owner)[0].may_ask
+    chore = building.request_match(image, cluster, cluster.owner)
+    assert building.request_match(image, cluster, cluster.owner) == chore, "one at a time"
+    assert not building.list_twins(image, cluster.owner)[0].may_ask
     spec = chore_spec(chore)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
-    place = recipes.place_of(image, cluster)
+    place = recipes.twin_folder(image, cluster)
     assert place.startswith("/scratch/environments/")
     assert f"{place}/bin/python" in render(spec, Direct())
     facts = {"schema": 1, "mark": "match", "python": {"version": "3.13.5"}, "packages": {}}
@@ -171,14 +171,14 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     twin = recipes.twin_on(image, cluster)
     assert twin
     assert (twin.is_bare_metal, twin.python) == (True, f"{place}/bin/python")
-    assert parity_reports.sights([twin])[twin.pk].is_known
+    assert parity_reports.known_software([twin])[twin.pk].is_known
     with pytest.raises(NotDone, match="is there already"):
-        building.ask_match(image, cluster, cluster.owner)
+        building.request_match(image, cluster, cluster.owner)
 
 
 def test_a_match_that_fails_leaves_no_environment(base: Image, cluster: Cluster) -> None:
     image = built(asked(base, cluster).chores.get())
-    chore = building.ask_match(image, cluster, cluster.owner)
+    chore = building.request_match(image, cluster, cluster.owner)
     why = "node1 has no Python 3.13.5, which the image has. Found: /usr/bin/python3 (3.11.2)."
     assert KINDS["match"].finish(chore, why, read_record({})) == why
     assert not Environment.objects.exists()
@@ -187,6 +187,6 @@ def test_a_match_that_fails_leaves_no_environment(base: Image, cluster: Cluster)
 def test_an_image_without_a_lock_has_no_twin(base: Image, cluster: Cluster) -> None:
     base.recipe = "lab/image, numpy.lock"
     assert recipes.lock_of(base) == ""
-    assert building.twins(base, cluster.owner) == []
+    assert building.list_twins(base, cluster.owner) == []
     with pytest.raises(NotDone, match="not built from a lock"):
-        building.ask_match(base, cluster, cluster.owner)
+        building.request_match(base, cluster, cluster.owner)

@@ -32,7 +32,7 @@ NEW: dict[str, Any] = {"python": {"version": "2.7.12"}, "packages": {"numpy": "1
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep(environment, facts, parity_reports.fingerprint(environment))
+    parity_reports.keep_survey(environment, facts, parity_reports.fingerprint(environment))
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def container(draft: Experiment) -> Environment:
     return draft.environments.exclude(pk=draft.baseline_id).get()
 
 
-def passport(draft: Experiment) -> parity_reports.Passport:
-    (found,) = parity_reports.passports(draft)
+def passport(draft: Experiment) -> parity_reports.ParityReport:
+    (found,) = parity_reports.make_reports(draft)
     return found
 
 
@@ -65,12 +65,14 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
     bare.setup_lines = "export PYTHONPATH=/somewhere"
     bare.variables = {"OMP_NUM_THREADS": "1"}
     bare.save()
-    chore = parity_reports.ask(bare, bare.cluster.owner)
-    assert parity_reports.ask(bare, bare.cluster.owner) == chore, "one look at a time"
+    chore = parity_reports.request_inspection(bare, bare.cluster.owner)
+    assert parity_reports.request_inspection(bare, bare.cluster.owner) == chore, (
+        "one look at a time"
+    )
     tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
     chore.refresh_from_db()
     assert (chore.state, chore.message) == ("done", "")
-    sight = parity_reports.sights([bare])[bare.pk]
+    sight = parity_reports.known_software([bare])[bare.pk]
     assert sight.is_known
     assert sight.survey
     facts = sight.survey.facts
@@ -82,18 +84,18 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
 
 def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Environment) -> None:
     Environment.objects.filter(pk=bare.pk).update(python="/no/such/python")
-    chore = parity_reports.ask(bare, bare.cluster.owner)
+    chore = parity_reports.request_inspection(bare, bare.cluster.owner)
     tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
     bare.refresh_from_db()
-    sight = parity_reports.sights([bare])[bare.pk]
+    sight = parity_reports.known_software([bare])[bare.pk]
     assert (sight.survey, sight.chore) == (None, chore)
     assert sight.chore
     assert "/no/such/python" in sight.chore.message
 
 
 def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
-    with pytest.raises(parity_reports.NotAsked, match="viewer"):
-        parity_reports.ask(bare, UserFactory(role=Role.VIEWER))
+    with pytest.raises(parity_reports.NotRequested, match="viewer"):
+        parity_reports.request_inspection(bare, UserFactory(role=Role.VIEWER))
 
 
 def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(
@@ -130,9 +132,15 @@ def test_a_difference_stops_the_launch_until_it_is_waived_with_a_reason(
     seen(container, NEW)
     with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .* in Python"):
         lifecycle.launch(draft, draft.owner)
-    assert parity_reports.waive(draft, container, ["Python"], "  ", draft.owner) == 0
-    assert parity_reports.waive(draft, container, ["no such row"], "because", draft.owner) == 0
-    assert parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner) == 1
+    assert parity_reports.waive_differences(draft, container, ["Python"], "  ", draft.owner) == 0
+    assert (
+        parity_reports.waive_differences(draft, container, ["no such row"], "because", draft.owner)
+        == 0
+    )
+    assert (
+        parity_reports.waive_differences(draft, container, ["Python"], "as in 2017", draft.owner)
+        == 1
+    )
     lifecycle.launch(draft, draft.owner)
     (kept,) = draft.plan["parity"].values()
     (row,) = kept["differences"]
@@ -148,7 +156,7 @@ def test_what_was_waived_follows_the_verdict_into_every_row(
 ) -> None:
     seen(draft.baseline, OLD)
     seen(container, NEW)
-    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    parity_reports.waive_differences(draft, container, ["Python"], "as in 2017", draft.owner)
     lifecycle.launch(draft, draft.owner)
     measured(draft, container)
     Environment.objects.filter(pk=container.pk).update(name="renamed since")
@@ -168,7 +176,7 @@ def test_a_waiver_is_about_the_difference_that_was_seen(
 ) -> None:
     seen(draft.baseline, OLD)
     seen(container, NEW)
-    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    parity_reports.waive_differences(draft, container, ["Python"], "as in 2017", draft.owner)
     seen(container, {**NEW, "python": {"version": "3.6.1"}})
     assert [row.what for row in passport(draft).unwaived] == ["Python"]
     with pytest.raises(lifecycle.NotLaunchable):
@@ -180,10 +188,15 @@ def test_a_launched_experiment_is_not_waived_any_more(
 ) -> None:
     seen(draft.baseline, OLD)
     seen(container, NEW)
-    parity_reports.waive(draft, container, ["Python"], "as in 2017", draft.owner)
+    parity_reports.waive_differences(draft, container, ["Python"], "as in 2017", draft.owner)
     lifecycle.launch(draft, draft.owner)
-    assert parity_reports.waive(draft, container, ["Python"], "another reason", draft.owner) == 0
-    assert parity_reports.withdraw(draft, container, draft.owner) == 0
+    assert (
+        parity_reports.waive_differences(
+            draft, container, ["Python"], "another reason", draft.owner
+        )
+        == 0
+    )
+    assert parity_reports.withdraw_waivers(draft, container, draft.owner) == 0
     assert Waiver.objects.get().reason == "as in 2017"
 
 
@@ -239,7 +252,7 @@ def test_an_old_look_does_not_count(
     change(container)
     found = passport(draft)
     assert not found.is_known
-    assert why in found.sight.why_not
+    assert why in found.software.why_not
     lifecycle.launch(draft, draft.owner)
     (kept,) = draft.plan["parity"].values()
     assert any(why in told for told in kept["unknown"])
@@ -248,7 +261,7 @@ def test_an_old_look_does_not_count(
 def test_a_new_name_alone_is_no_edit(draft: Experiment, container: Environment) -> None:
     seen(container, OLD)
     Environment.objects.filter(pk=container.pk).update(name="another name")
-    assert passport(draft).sight.is_known
+    assert passport(draft).software.is_known
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_environments(
@@ -258,4 +271,4 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_environments(
         draft.environments.add(ContainerFactory(cluster=draft.cluster))
         draft.environments.add(EnvironmentFactory(cluster=draft.cluster))
     with django_assert_num_queries(5):
-        assert len(parity_reports.passports(draft)) == 9
+        assert len(parity_reports.make_reports(draft)) == 9
