@@ -240,9 +240,9 @@ def launch_demo(
     scale: str = "1x1",
 ) -> Experiment:
     """Make and launch the demo experiment, unless an earlier start has done so."""
-    found = Experiment.objects.filter(question=question, cluster=cluster).first()
-    if found:
-        return found
+    earlier = Experiment.objects.filter(question=question, cluster=cluster).first()
+    if earlier:
+        return earlier
     workloads = [
         Workload.objects.get_or_create(
             name=kind,
@@ -265,9 +265,9 @@ def launch_demo(
         )
         experiment.workloads.set(workloads)
         experiment.environments.set(rows)
-        for passport in parity_reports.make_reports(experiment):
-            names = [row.what for row in passport.unwaived]
-            parity_reports.waive_differences(experiment, passport.environment, names, WAIVED, owner)
+        for report in parity_reports.make_reports(experiment):
+            names = [row.what for row in report.unwaived]
+            parity_reports.waive_differences(experiment, report.environment, names, WAIVED, owner)
         lifecycle.launch(experiment, owner)
     return experiment
 

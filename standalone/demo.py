@@ -176,12 +176,12 @@ def _only_one() -> IO[str]:
 
 
 def _port() -> int:
-    wanted = os.environ.get("TARE_PORT", "8000")
-    if not wanted.isdigit() or not 0 < int(wanted) < 65536:
-        raise RuntimeError(f"TARE_PORT is {wanted!r}; it must be a port number.")
-    if children.listens(int(wanted)):
-        raise RuntimeError(f"port {wanted} is taken. Choose another one: TARE_PORT=8001 make demo")
-    return int(wanted)
+    port = os.environ.get("TARE_PORT", "8000")
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise RuntimeError(f"TARE_PORT is {port!r}; it must be a port number.")
+    if children.listens(int(port)):
+        raise RuntimeError(f"port {port} is taken. Choose another one: TARE_PORT=8001 make demo")
+    return int(port)
 
 
 def _environment(database_url: str, redis_url: str) -> dict[str, str]:

@@ -86,8 +86,8 @@ class Postgres:
         return self._psql("select 1").returncode == 0
 
     def _make_database(self) -> None:
-        found = self._psql("select 1 from pg_database where datname = 'tare'").stdout
-        if found.strip() != b"1":
+        databases = self._psql("select 1 from pg_database where datname = 'tare'").stdout
+        if databases.strip() != b"1":
             self._psql("create database tare").check_returncode()
 
     def _psql(self, statement: str) -> subprocess.CompletedProcess[bytes]:
@@ -131,8 +131,8 @@ def _major_version(binaries: Path) -> str:
     text = subprocess.run(
         [binaries / "postgres", "--version"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.search(r"(\d+)", text)
-    return found[1] if found else "unknown"
+    number = re.search(r"(\d+)", text)
+    return number[1] if number else "unknown"
 
 
 def _not_as_root() -> Sequence[str]:

@@ -33,7 +33,7 @@ class Valkey:
 
     @property
     def socket(self) -> Path:
-        """Where it listens: in the folder, or in one of /tmp where that path is too long."""
+        """Return the socket's path: in the folder, or in /tmp if that path is too long."""
         if self._socket is None:
             inside = self.folder.resolve() / "socket"
             fits = len(os.fsencode(inside)) <= LONGEST_PATH

@@ -1,8 +1,8 @@
-"""What would tell a reader who made an experiment, and where: found in its rows, hidden in texts.
+"""Anonymous pages: replace names that tell who made an experiment, and where.
 
-Each name and each directory gets a number, the same wherever it stands. What is hidden is text that
-equals a name that Tare knows of, or looks like a home or work directory; a name that somebody has
-typed into a question is found only if it is also an account's, a person's or a directory's.
+Each name and each directory gets a number, the same everywhere. A text is replaced if it equals a
+name in the database, or looks like a home or work directory; a name that somebody has typed into a
+question is replaced only if it is also an account's, a person's or a directory's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from experiments.access.machine_names import NODE_KEYS, machine_pattern, machine
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
 
 SHORT = 3
-"""Characters of a name that is hidden only where it stands alone: others stand in longer words."""
+"""Names of up to so many characters are replaced as whole words only: they occur in other words."""
 NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_O_LOGNAME")
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
@@ -59,7 +59,10 @@ class Anonymity:
         return self._hide(text, self._pattern_for(text))
 
     def hide_in_page(self, page: str) -> str:
-        """Hide in what is read, and in attributes that are; addresses and classes stay."""
+        """Hide names in the text of a page and in attributes that are shown or read out.
+
+        Addresses and classes stay.
+        """
         pattern = self._pattern_for(page)
         parts = re.split(r"(<[^>]*>)", page)
         return "".join(
@@ -70,7 +73,7 @@ class Anonymity:
         )
 
     def _pattern_for(self, text: str) -> re.Pattern[str] | None:
-        """Return what finds those that stand in a text at all: few of many, and searched once."""
+        """Return a pattern of the hidden names that occur in a text; None if none does."""
         folded = text.casefold()
         patterns = [
             self._patterns.get(spelling) or _pattern(spelling)
@@ -97,7 +100,7 @@ SHOWN_ATTRIBUTES = re.compile(
 
 
 def _spellings(text: str) -> list[str]:
-    """Return a text as it stands in plain text, HTML, JSON, addresses and LaTeX."""
+    """Return the ways to write a text in plain text, HTML, JSON, addresses and LaTeX."""
     latex = text.replace("_", r"\_")
     spellings = (
         text,
@@ -120,7 +123,7 @@ def _pattern(spelling: str) -> str:
 def anonymity_of(
     experiments: Sequence[Experiment], tables: Sequence[PublishedTable] = ()
 ) -> Anonymity:
-    """Return what hides all that Tare knows of who made these, and where they ran."""
+    """Return the `Anonymity` that hides who made these experiments and tables, and where."""
     names, paths = set[str](), set[str]()
     machines: dict[str, str] = {}
     for experiment in experiments:
@@ -146,7 +149,7 @@ def anonymity_of(
 
 
 def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
-    """Return whoever made, changed or lent something of these."""
+    """Return the people who made, changed or lent something of these."""
     keys = {row.owner_id for row in experiments} | {row.owner_id for row in tables}
     for experiment in experiments:
         rows = Event.objects.filter(experiment=experiment, actor__isnull=False).order_by()
@@ -171,7 +174,7 @@ def _names_in_snapshots(
 ) -> tuple[set[str], set[str], set[str]]:
     """Return accounts, directories and hosts from the snapshots of all runs of one experiment.
 
-    `count` and `newest` say which runs had ended then.
+    `count` and `newest` identify the ended runs, for the cache.
     """
     names, paths, hosts = (
         _values_in_snapshots(pk, keys) for keys in (NAME_KEYS, PATH_KEYS, NODE_KEYS)
@@ -187,7 +190,7 @@ WHERE id IN (SELECT snapshot_id FROM experiments_run WHERE experiment_id = %s)
 
 
 def _values_in_snapshots(pk: int, keys: Sequence[str]) -> set[str]:
-    """Return all texts that stand under one of `keys`, however deep."""
+    """Return all texts under one of `keys` in an experiment's snapshots, at any depth."""
     with connection.cursor() as cursor:
         cursor.execute(VALUES, [[f"$.**.{key}" for key in keys], pk])
         return {text for (text,) in cursor.fetchall() if text}

@@ -1,6 +1,6 @@
-"""The audit log: whoever changes a credential, a cluster, an image or a right writes it here.
+"""The audit log: every change of a credential, a cluster, an image or a right is written here.
 
-    before = audit.state(row)          # nothing yet: {}
+    before = audit.state(row)          # {} for a new row
     row.save()
     audit.saved(user, row, before)     # "added" or "changed", with what changed
 
@@ -25,7 +25,7 @@ SECRET = "changed"  # noqa: S105  (all that is said of one)
 MOST_CHARACTERS = 2000  # of one value; of a longer one, its length and its hash
 MOST_OF_A_NAME = 500
 
-# Columns that Tare keeps for itself are not news, these two are.
+# Columns that nobody can edit are not logged, but for these two.
 LOGGED_ALTHOUGH_NOT_EDITABLE = {"fingerprint", "recorded"}
 NEVER_LOGGED = {
     "last_login",
@@ -62,7 +62,7 @@ def note(
 def saved(
     by: User | AnonymousUser | None, row: models.Model, before: State, *, why: str = ""
 ) -> AuditEntry | None:
-    """Write what saving `row` has changed since `before`; nothing if that is nothing."""
+    """Write an entry on what saving `row` has changed since `before`; None if nothing changed."""
     changed = changes(before, state(row))
     if before and not changed:
         return None
@@ -70,7 +70,7 @@ def saved(
 
 
 def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> AuditEntry:
-    """Write that `row` goes, with what it was. To be called while it still has its key."""
+    """Write an entry on the deletion of `row`, with its values. Call it before the deletion."""
     return note(by, "deleted", row, changes=changes(state(row), {}), why=why)
 
 
@@ -83,9 +83,9 @@ def keep(
     first: dict[str, Any] | None = None,
     **known: Any,
 ) -> Row:
-    """Update the row that is `known`, or make it; and write down what that has changed.
+    """Update the row with the columns `known`, or create it, and log what that has changed.
 
-    Columns in `first` are only given to a row that is made: later they belong to people.
+    Columns in `first` are only set when the row is created: later they belong to people.
     """
     rows = model._default_manager
     with transaction.atomic():
@@ -98,14 +98,14 @@ def keep(
 
 
 def going_with(row: models.Model) -> list[models.Model]:
-    """Return what is deleted with `row` and has a history of its own, `row` last."""
+    """Return the rows that are deleted with `row` and have entries of their own, `row` last."""
     if isinstance(row, Cluster):
         return [*row.partitions.all(), *row.runtimes.all(), row]
     return [row]
 
 
 def kind_of(row: models.Model | type[models.Model]) -> str:
-    """Return what an entry calls the kind of `row`: the model's name in lower case."""
+    """Return the kind of `row` as entries name it: the model's name in lower case."""
     return str(row._meta.model_name)
 
 
@@ -115,7 +115,7 @@ def entries_of(row: models.Model) -> models.QuerySet[AuditEntry]:
 
 
 def state(row: models.Model | None) -> State:
-    """Return what can be compared of a stored row, by field. It holds secrets: never to be kept.
+    """Return a stored row's values by field, to compare them. They include secrets: never store it.
 
     {} for None and for a row that has not been stored.
     """
@@ -149,9 +149,9 @@ def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
 
 
 def changes(before: State, after: State) -> dict[str, Any]:
-    """Return {field: [old, new]} of what differs, and {field: "changed"} for secrets.
+    """Return {field: [old, new]} for values that differ, and {field: "changed"} for secrets.
 
-    What is empty on both sides, or empty in a row that was just added, is left out.
+    Values that are empty on both sides, or in a row that was just added, are left out.
     """
     differences: dict[str, Any] = {}
     for name in before.keys() | after.keys():

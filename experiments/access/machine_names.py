@@ -1,4 +1,4 @@
-"""Names of machines that would tell where an experiment ran, each with what stands for it."""
+"""The names of the machines on which an experiment ran, each with its anonymous replacement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.models import Experiment
 NODE_KEYS: tuple[str, ...] = ("hostname", "HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_NODELIST")
 NODE_KEYS += ("SLURM_JOB_NODELIST", "SLURM_SUBMIT_HOST", "SLURM_TOPOLOGY_ADDR", "SGE_O_HOST")
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1", "ip6-localhost"}
-# What many sites call partitions and machines tells of none of them, and is a word besides.
+# Names that many sites give partitions and machines identify none of them, and are plain words.
 COMMON_NAMES = {"all", "batch", "cluster", "compute", "cpu", "cpus", "debug", "default", "express"}
 COMMON_NAMES |= {
     "dev",
@@ -55,7 +55,7 @@ def machines_of(
 
 
 def machine_pattern(spelling: str, replacement: str) -> str:
-    """Return what finds a machine's name where it stands alone, since many are short.
+    """Return a pattern that finds a machine's name where it stands alone, since many are short.
 
     With a node's name goes its domain. Partitions and clusters may be called like a key of the
     page's own JSON, which stays.

@@ -1,8 +1,7 @@
-"""Who may do what: the one place of rules, for pages, forms, admin and commands alike.
+"""The rules on who may do what, for pages, forms, administration and commands alike.
 
 Each question has two forms: `may_add(user, Model)` answers yes or no, `why_not_add(user, Model)`
-says in words what stands against it, and "" where nothing does. What nobody wrote a rule for is
-refused.
+returns the reason against it, or "" if there is none. What has no rule is refused.
 """
 
 from __future__ import annotations
@@ -65,13 +64,16 @@ def may_add(user: Somebody, model: type[models.Model]) -> bool:
 
 
 def may_change(user: Somebody, row: models.Model) -> bool:
-    """Whether `user` may change or delete `row`."""
+    """Return whether `user` may change or delete `row`."""
     return changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
 
 
 def may_use(user: Somebody, row: models.Model) -> bool:
-    """Whether `user` may send jobs to a cluster, log in with a credential, or plan runs with a
-    workload, an environment or an image."""
+    """Return whether `user` may use `row`.
+
+    That is: send jobs to a cluster, log in with a credential, or plan runs with a workload, an
+    environment or an image.
+    """
     return not why_not_use(user, row)
 
 
@@ -85,8 +87,10 @@ def why_not_see_audit(user: Somebody) -> str:
 
 
 def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
-    """Site administrators read all of the log; cluster administrators what concerns what is theirs,
-    and what they have done themselves.
+    """Return the entries of the audit log that `user` may read.
+
+    Site administrators read all; cluster administrators those on what they may change, and those
+    of what they have done themselves.
     """
     if not may_see_audit(user):
         return AuditEntry.objects.none()
@@ -102,7 +106,7 @@ def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
 
 
 def may_administer(user: Somebody) -> bool:
-    """Whether the administration pages open at all."""
+    """Return whether `user` may open the administration pages at all."""
     return is_at_least(user, Role.CLUSTER_ADMINISTRATOR)
 
 
@@ -111,12 +115,12 @@ def may_add_in_administration(user: Somebody, model: type[models.Model]) -> bool
 
 
 def may_see_records(user: Somebody) -> bool:
-    """What Tare itself writes, as rows: jobs, runs, events, checks, queues."""
+    """Return whether `user` may see the rows that Tare itself writes: jobs, events, queues."""
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
 
 def may_run_here(user: Somebody) -> bool:
-    """Whether `user` may make Tare's own machine a cluster: jobs there run as Tare."""
+    """Return whether `user` may make Tare's own machine a cluster: jobs there run as Tare."""
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
 
@@ -125,7 +129,7 @@ def may_set_roles(user: Somebody) -> bool:
 
 
 def clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
-    """Return where `user` may make environments and stage images: with the cluster's key."""
+    """Return the clusters on which `user` may make environments and stage images."""
     if not isinstance(user, User):
         return Cluster.objects.none()
     usable = Cluster.objects.usable_by(user).values("pk")
@@ -168,7 +172,10 @@ def why_not_write_setup_lines(user: Somebody, cluster: Cluster) -> str:
 
 
 def why_not_set_role(by: Somebody, person: User, role: str, *, active: bool = True) -> str:
-    """Nobody sets their own role, and the last site administrator stays one."""
+    """Return why `by` may not give `person` this role; "" if they may.
+
+    Nobody sets their own role, and the last site administrator stays one.
+    """
     if not may_set_roles(by):
         return _needs(by, Role.SITE_ADMINISTRATOR, "To set a role")
     was, same = Role(person.role), active == person.is_active
@@ -271,7 +278,7 @@ def changeable_among(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
 
 
 def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
-    """Whose role is enough: which rows are theirs?"""
+    """Return the condition for rows that a user with a sufficient role may change."""
     model = rows.model
     if model in (User, Group):
         return models.Q(pk__in=[])

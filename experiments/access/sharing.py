@@ -1,4 +1,4 @@
-"""Who may read a row, as two fields of any form: a choice, and the groups that it may mean."""
+"""The two form fields that set who can view a row: the visibility, and the groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHICH = "Which groups? Choose one, or other readers."
 
 
 class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
-    """A form with `visibility` and `groups`; what is not said stays as it is."""
+    """A form with `visibility` and `groups`; a field that is left empty changes nothing."""
 
     def share_as(self, user: User) -> None:
         """Offer the groups of `user`; without any there is nothing to choose."""

@@ -312,13 +312,13 @@ class ImageAdmin(Owned):
 
 def modes() -> list[tuple[str, object]]:
     """Every runtime's modes under its name; those that have the same stand together."""
-    named: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    labels_by_modes: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for kind in RUNTIMES.values():
         if kind.modes:
-            named.setdefault(tuple(kind.modes.items()), []).append(kind.label)
+            labels_by_modes.setdefault(tuple(kind.modes.items()), []).append(kind.label)
     groups = [
         (" and ".join(labels), [(mode, f"{mode}: {what}") for mode, what in rows])
-        for rows, labels in named.items()
+        for rows, labels in labels_by_modes.items()
     ]
     return [("", "the runtime's own choice"), *groups]
 
@@ -331,20 +331,20 @@ class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         cluster = cleaned.get("cluster")
         stored = self.instance.cluster if self.instance.pk else None
-        for where in filter(None, (cluster, stored)):
-            if why_not := why_not_use_keys_of(self.by, where):
+        for affected in filter(None, (cluster, stored)):
+            if why_not := why_not_use_keys_of(self.by, affected):
                 self.add_error(None, why_not)
-            elif "setup_lines" in self.changed_data and not may_change(self.by, where):
+            elif "setup_lines" in self.changed_data and not may_change(self.by, affected):
                 self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
-        found = environments.refusals(
+        problems = environments.refusals(
             cluster=cluster,
             runtime=cleaned.get("runtime"),
             staged=cleaned.get("staged_image"),
             mode=cleaned.get("mode", ""),
             binds=cleaned.get("binds") or [],
         )
-        for name, words in found.items():
-            self.add_error(name, words)
+        for name, message in problems.items():
+            self.add_error(name, message)
         return cleaned
 
 

@@ -57,7 +57,7 @@ class CheckReport(Visit):
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it has not ended."""
+        """Return how long it took, in seconds; None while it has not ended."""
         if self.began_at is None or self.ended_at is None:
             return None
         return (self.ended_at - self.began_at).total_seconds()
@@ -127,7 +127,7 @@ class ConnectionTest(models.Model):
 
 
 def fingerprint_of(key: str) -> str:
-    """`SHA256:...` of a public key, whatever was pasted; empty if nothing was."""
+    """Return `SHA256:...` of a public key, however it was pasted; "" for an empty text."""
     try:
         return fingerprint(key) if key else ""
     except ValueError:

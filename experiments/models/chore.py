@@ -100,7 +100,7 @@ class Chore(Submission):
 
     @property
     def subject(self) -> object:
-        """What it works on."""
+        """Return the image, environment or import that it works on."""
         return self.staged_image or self.environment or self.arrival or self.image
 
     def asked_partition(self) -> Partition | None:
@@ -108,12 +108,12 @@ class Chore(Submission):
         return self.partition or self.cluster.partitions.order_by("-time_limit_minutes").first()
 
     def image_of(self) -> Image | None:
-        """The image that it is about, if it is about one."""
+        """Return the image that it is about, if it is about one."""
         if self.staged_image:
             return self.staged_image.image
         return self.image or (self.arrival.image if self.arrival else None)
 
     @property
     def percent(self) -> int | None:
-        """How many of its steps have ended, in percent; None before the first."""
+        """Return the percentage of its steps that have ended; None before the first."""
         return 100 * (self.step - 1) // self.steps if self.step and self.steps else None

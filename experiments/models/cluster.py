@@ -135,7 +135,7 @@ class Credential(models.Model):
 
     @property
     def cannot_be_opened(self) -> bool:
-        """Whether none of CREDENTIAL_KEYS is the one with which it was encrypted."""
+        """Return whether none of CREDENTIAL_KEYS is the one with which it was encrypted."""
         return bool(unopened(self))
 
     @property
@@ -154,13 +154,13 @@ class ClusterQuerySet(SharedQuerySet["Cluster"]):
         Where no key is needed, jobs run as Tare itself: there `user` has to be named. Where one is
         needed and not chosen yet, nobody knows whose it will be.
         """
-        there = self.visible_to(user).filter(enabled=True)
+        visible = self.visible_to(user).filter(enabled=True)
         if user.is_superuser:
-            return there
+            return visible
         keys = Credential.objects.usable_by(user).values("pk")
         named = Cluster.users.through._default_manager.filter(user=user).values("cluster_id")
         away = models.Q(credential__in=keys) & ~models.Q(transport=HERE)
-        return there.filter(away | models.Q(transport=HERE, pk__in=named))
+        return visible.filter(away | models.Q(transport=HERE, pk__in=named))
 
 
 class Cluster(SharedInside):
@@ -257,7 +257,7 @@ class Cluster(SharedInside):
         return self.name
 
     def way(self) -> list[Cluster]:
-        """The machines to log in to, from the first jump host to this one. Each only once."""
+        """Return the machines to log in to, from the first jump host to this one, each once."""
         way, at = [self], self.jump_host
         while at is not None and at not in way:
             way.insert(0, at)
@@ -265,27 +265,27 @@ class Cluster(SharedInside):
         return way
 
     def usable_by(self, user: User) -> bool:
-        """Whether `user` may send jobs here."""
+        """Return whether `user` may send jobs here."""
         return Cluster.objects.usable_by(user).filter(pk=self.pk).exists()
 
     @property
     def images_folder(self) -> str:
-        """Where Tare keeps images here."""
+        """Return the folder on the cluster in which Tare keeps images."""
         return f"{self.work_directory.rstrip('/')}/images"
 
     @property
     def executables(self) -> dict[str, str]:
-        """What starts containers here, by kind of runtime; of two of a kind the first."""
+        """Return the runtimes' executables by kind of runtime; of two of a kind the first."""
         return {row.kind: row.executable for row in self.runtimes.order_by("-pk")}
 
     @property
     def recent_failure(self) -> str:
-        """What Tare could not handle there, for a day: the visits went on without it."""
+        """Return the last failure that did not end a visit, for a day; "" if there is none."""
         return self.own_failure if self._has_failed_lately else ""
 
     @property
     def recent_details(self) -> str:
-        """What administrators read beside it, or beside what ended a visit."""
+        """Return the details of the last failure for administrators, for a day."""
         return self.own_failure_details if self._has_failed_lately else ""
 
     @property
@@ -295,14 +295,14 @@ class Cluster(SharedInside):
 
     @property
     def due_at(self) -> datetime | None:
-        """When it may be visited next, after its pause or a longer back-off; None: at once."""
+        """Return when it may be visited next, after its pause or back-off; None: at once."""
         floor = timedelta(seconds=self.poll_seconds)
         times = (self.last_tick_at and self.last_tick_at + floor, self.retry_at)
         return max(filter(None, times), default=None)
 
     @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:
-        """What the last visits say, by their age: silence is no sign of life."""
+        """Return whether the cluster was reached lately, by the outcome and age of its visits."""
         if self.last_error:
             return "failed"
         if self.last_seen_at is None:
@@ -313,7 +313,7 @@ class Cluster(SharedInside):
 
     @property
     def shared_pauses(self) -> list[Pause]:
-        """What holds back more than one experiment here; prefetch `pauses__partition`."""
+        """Return the pauses that concern more than one experiment; prefetch `pauses__partition`."""
         return [pause for pause in self.pauses.all() if pause.experiment_id is None]
 
 

@@ -164,12 +164,12 @@ class Experiment(Shared):
 
     @property
     def since(self) -> datetime | None:
-        """When it was launched, or its logs imported; None for a draft."""
+        """Return when it was launched, or its logs imported; None for a draft."""
         return self.launched_at or self.imported_at
 
     @property
     def key(self) -> str:
-        """What its files and plots are called by."""
+        """Return the name from which those of its files and plots are made."""
         return str(self.pk)
 
     @property

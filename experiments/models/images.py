@@ -83,21 +83,21 @@ class Image(SharedInside):
 
     @property
     def frameworks(self) -> list[str]:
-        """Each with its version."""
-        return [one for one in self.framework.split(", ") if one]
+        """Return the image's frameworks, each with its version."""
+        return [framework for framework in self.framework.split(", ") if framework]
 
     @property
     def short_digest(self) -> str:
         return self.digest.removeprefix("sha256:")[:12]
 
     def archive_on(self, cluster: Cluster) -> StagedImage | None:
-        """Its own bytes on a cluster, there or on their way."""
+        """Return the image's archive on a cluster, sent or being sent."""
         return self.staged.filter(cluster=cluster, format=ARCHIVE).first()
 
 
 class StagedImageQuerySet(models.QuerySet["StagedImage"]):
     def to_be_sent(self) -> StagedImageQuerySet:
-        """Archives that are wanted on a cluster and not there yet."""
+        """Return the archives that must be sent to a cluster."""
         return self.filter(format=ARCHIVE, state=StagedImage.State.STAGING)
 
 
@@ -148,12 +148,12 @@ class StagedImage(models.Model):
 
     @property
     def form(self) -> str:
-        """The format, and the mode where it belongs to one."""
+        """Return the format, and the mode if the form belongs to one."""
         return f"{self.format} {self.mode}".strip()
 
     @property
     def sent_percent(self) -> int | None:
-        """How much of an archive has been sent; None where nothing is under way."""
+        """Return how much of an archive has been sent; None if it is not being sent."""
         if self.sent_bytes is None or not self.size_bytes:
             return None
         return min(100, 100 * self.sent_bytes // self.size_bytes)

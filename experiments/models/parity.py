@@ -58,7 +58,7 @@ class Waiver(models.Model):
         return f"{self.what}: {self.reason}"
 
     def covers(self, difference: Any) -> bool:
-        """Whether this is about exactly that: what has changed since is another difference."""
+        """Return whether this waiver is about exactly this difference, with the same values."""
         return (self.what, self.here, self.there) == (
             difference.what,
             difference.here,

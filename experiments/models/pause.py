@@ -62,19 +62,19 @@ class Pause(models.Model):
 
     @property
     def is_of_the_site(self) -> bool:
-        """Whether it holds back everybody's jobs."""
+        """Return whether it holds back everybody's jobs."""
         return not (self.experiment_id or self.partition_id)
 
     @property
     def place(self) -> str:
-        """Where nothing is sent, in words."""
+        """Return what the pause concerns, in words: a partition, an experiment or the cluster."""
         if self.experiment_id:
             return "this experiment"
         return f"partition {self.partition.name}" if self.partition else str(self.cluster)
 
     @property
     def jobs(self) -> models.QuerySet[Job]:
-        """The jobs that wait for its end."""
+        """Return the jobs that wait for its end."""
         planned = Job.objects.filter(cluster=self.cluster_id, state=Job.State.PLANNED)
         if self.experiment_id:
             return planned.filter(experiment=self.experiment_id)
@@ -84,7 +84,7 @@ class Pause(models.Model):
 
     @property
     def title(self) -> str:
-        """What is paused, in few words."""
+        """Return a short title: what is paused."""
         return f"paused, {self.place}" if self.partition_id or self.experiment_id else "paused"
 
     def holds(self, *, partition_pk: int | None, experiment_pk: int | None) -> bool:

@@ -48,5 +48,5 @@ class PublishedTable(Shared):
 
     @property
     def key(self) -> str:
-        """What its files and plots are called by."""
+        """Return the name from which those of its files and plots are made."""
         return f"table-{self.pk}"

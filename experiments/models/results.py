@@ -94,13 +94,13 @@ class SnapshotManager(models.Manager["Snapshot"]):
         hashes = []
         rows = {}
         for content in contents:
-            kept = validate(content, Table())
-            digest = content_hash(kept)
+            cleaned = validate(content, Table())
+            digest = content_hash(cleaned)
             hashes.append(digest)
-            rows[digest] = Snapshot(content_hash=digest, content=kept, facts=facts(kept))
+            rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=facts(cleaned))
         self.bulk_create(rows.values(), ignore_conflicts=True)
-        found = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
-        return [found[digest] for digest in hashes]
+        stored_rows = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
+        return [stored_rows[digest] for digest in hashes]
 
 
 class Snapshot(models.Model):
@@ -173,7 +173,7 @@ class RunFile(models.Model):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a copy has been asked for and is not there yet."""
+        """Return whether a copy has been requested and is not there yet."""
         return bool(self.asked_at and not self.copied_at and not self.problem)
 
     @property

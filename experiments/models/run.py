@@ -69,17 +69,17 @@ class Job(Submission):
 
     @property
     def can_be_collected(self) -> bool:
-        """Whether it has ended, and its directory on the cluster is known."""
+        """Return whether it has ended and its directory on the cluster is known."""
         return self.is_final and bool(self.directory and self.submitted_at)
 
     @property
     def may_be_late(self) -> bool:
-        """Whether its files are to be looked for once more, and have not been yet."""
+        """Return whether late files are still expected: it has to be collected once more."""
         return self.collect_at is not None and self.collect_tries <= 1  # 1: at its end
 
     @property
     def number(self) -> int:
-        """Its block as people count: from 1."""
+        """Return the number of its block, counted from 1."""
         return self.block + 1
 
 
@@ -154,12 +154,12 @@ class Run(models.Model):
 
     @property
     def folder(self) -> str:
-        """Its directory on the cluster, relative to its job's."""
+        """Return its directory on the cluster, relative to its job's."""
         return f"runs/{self.position}-{self.uid}"
 
     @property
     def awaits_job(self) -> bool:
-        """It has ended, as the journal says; its files come home with those of its whole job."""
+        """Return whether it has ended by the journal, but its job's files are not fetched yet."""
         return self.state == self.State.RUNNING and self.ended_at is not None
 
 

@@ -52,7 +52,7 @@ class Submission(models.Model):
 
     @property
     def name(self) -> str:
-        """What the scheduler knows it by: unique per attempt, so that it can be found again."""
+        """Return the job name for the scheduler: unique per attempt, to find the job by it."""
         return f"tare-{self.uid}-{self.attempt}"
 
     @property
@@ -61,5 +61,5 @@ class Submission(models.Model):
 
     @property
     def scheduler_words(self) -> str:
-        """Why the scheduler lets it wait, in words; empty if there is nothing to say."""
+        """Return why the scheduler lets it wait, in words; "" if it does not."""
         return explain_reason(self.scheduler_state)

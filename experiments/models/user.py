@@ -78,5 +78,5 @@ class User(AbstractUser):
         super().save(*args, **kwargs)
 
     def is_at_least(self, role: Role) -> bool:
-        """Whether this person is in service and has `role` or one that includes it."""
+        """Return whether this person is active and has `role` or one that includes it."""
         return self.is_active and Role(self.role).rank >= role.rank

@@ -53,8 +53,8 @@ class SharedQuerySet(models.QuerySet[Row]):
             return ~models.Q(pk__in=[])
         public = models.Q(visibility=Visibility.PUBLIC)
         members = models.Q(visibility=Visibility.MEMBERS)
-        theirs = models.Q(visibility=Visibility.GROUPS) & shared_with_groups_of(user, self.model)
-        return public | members | models.Q(owner=user.pk) | theirs
+        in_groups = models.Q(visibility=Visibility.GROUPS) & shared_with_groups_of(user, self.model)
+        return public | members | models.Q(owner=user.pk) | in_groups
 
     def shown_to_readers(self, user: User | AnonymousUser, *, recorded: models.Q) -> models.Q:
         """Return the rule for rows of which some, the `recorded`, came with imported logs.
@@ -88,7 +88,7 @@ class Shared(models.Model):
 
     @property
     def readers(self) -> str:
-        """Who may read it, in words."""
+        """Return who may read it, in words."""
         if self.visibility == Visibility.GROUPS:
             names = ", ".join(group.name for group in self.groups.all())
             return f"group {names}" if names else "no group yet"

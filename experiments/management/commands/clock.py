@@ -1,4 +1,4 @@
-"""`manage.py clock`: rings for every cluster that is due. Run one."""
+"""`manage.py clock`: enqueues a visit to every cluster that is due. Run one."""
 
 from __future__ import annotations
 
@@ -36,65 +36,65 @@ from experiments.notify import (
     enqueue_visit,
 )
 
-# How long a check or a host key that somebody asked for may wait before the clock asks again.
+# How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
 
 
 class Command(BaseCommand):
-    help = "Ring for a tick of every cluster, as often as the cluster allows."
+    help = "Enqueue a visit to every cluster, as often as the cluster allows."
 
     def handle(self, *args: Any, **options: Any) -> None:
         stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())
-        rung: dict[int, float] = {}
-        again: dict[str, float] = {}
-        answered: dict[int, datetime] = {}
+        enqueued_at: dict[int, float] = {}
+        retried_at: dict[str, float] = {}
+        handled: dict[int, datetime] = {}
         while not stopping.wait(0.5):
             try:
-                enqueue_due(rung, time.monotonic())
-                enqueue_early(answered)
-                enqueue_waiting(again, time.monotonic())
+                enqueue_due(enqueued_at, time.monotonic())
+                enqueue_early(handled)
+                enqueue_waiting(retried_at, time.monotonic())
             except (OperationalError, InterfaceError) as error:
                 # PostgreSQL is away; it will come back, or the supervisor ends us.
                 self.stderr.write(str(error))
                 close_old_connections()
 
 
-def enqueue_due(rung: dict[int, float], now: float) -> None:
-    """Ring for each enabled cluster whose pause since `rung` is over; `now` in seconds."""
-    here = {"cluster": OuterRef("pk")}
+def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
+    """Enqueue a visit to each enabled cluster whose pause since `enqueued_at` is over."""
+    of_cluster = {"cluster": OuterRef("pk")}
     jobs, chores = (
-        Exists(model._default_manager.filter(**here).exclude(state__in=model.FINAL))
+        Exists(model._default_manager.filter(**of_cluster).exclude(state__in=model.FINAL))
         for model in (Job, Chore)
     )
     clusters = Cluster.objects.filter(enabled=True).annotate(busy=jobs | chores)
     for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
-        if now - rung.get(pk, float("-inf")) >= pause:
-            rung[pk] = now
+        if now - enqueued_at.get(pk, float("-inf")) >= pause:
+            enqueued_at[pk] = now
             enqueue_tick(pk)
 
 
-def enqueue_early(answered: dict[int, datetime]) -> None:
-    """Ring for visits that were asked for too early, as soon as the cluster may be visited.
+def enqueue_early(handled: dict[int, datetime]) -> None:
+    """Enqueue visits that were requested too early, as soon as the cluster may be visited.
 
-    `answered` is what has been rung for: once each, however long no worker comes.
+    `handled` are the requests that were enqueued: each only once, however long no worker comes.
     """
     now = timezone.now()
-    wanted = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
-    for cluster in wanted.exclude(lease_until__gt=now):
+    clusters = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
+    for cluster in clusters.exclude(lease_until__gt=now):
         is_due = cluster.due_at is None or cluster.due_at <= now
-        if is_due and cluster.wanted_at and answered.get(cluster.pk) != cluster.wanted_at:
-            answered[cluster.pk] = cluster.wanted_at
+        if is_due and cluster.wanted_at and handled.get(cluster.pk) != cluster.wanted_at:
+            handled[cluster.pk] = cluster.wanted_at
             enqueue_tick(cluster.pk)
 
 
-def enqueue_waiting(again: dict[str, float], now: float) -> None:
-    """Ring once more for what a person asked for and no worker has begun: its task was lost."""
-    if now - again.get("asked", float("-inf")) < WAITING_SECONDS:
+def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
+    """Enqueue again what a person has requested and no worker has begun: its task was lost."""
+    if now - retried_at.get("asked", float("-inf")) < WAITING_SECONDS:
         return
-    again["asked"] = now
+    retried_at["asked"] = now
     clock = timezone.now()
     asked = {"began_at": None, "ended_at": None, "asked_at__gt": clock - LONGEST}
     late = clock - timedelta(seconds=WAITING_SECONDS)
@@ -102,7 +102,7 @@ def enqueue_waiting(again: dict[str, float], now: float) -> None:
         for row in model._default_manager.filter(asked_at__lt=late, **asked):
             enqueue_visit(row)
     if not bulk_is_free():
-        return  # what waits there has its tasks, and more of them would only pile up
+        return  # what waits in the queue has its tasks already
     silent = clock - SILENCE
     for archive in StagedImage.objects.to_be_sent().filter(
         Q(sending_at=None) | Q(sending_at__lt=silent)

@@ -53,5 +53,5 @@ class Command(BaseCommand):
 
 
 def _reading(options: dict[str, Any]) -> Reading:
-    roles = dict(said.rpartition("=")[::2] for said in options["column"])
+    roles = dict(option.rpartition("=")[::2] for option in options["column"])
     return Reading(roles, options["unit"], options["direction"], options["runs"])

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--visibility",
             default=Experiment.Visibility.PRIVATE,
-            choices=[one for one in Experiment.Visibility.values if one != "groups"],
+            choices=[value for value in Experiment.Visibility.values if value != "groups"],
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -51,12 +51,12 @@ class Command(BaseCommand):
             raise CommandError("A margin is from 0.0001 to 1; 0.02 is 2 %.")
         try:
             logs = read_logs(files(source))
-            found = positions(logs.runs)
-            place = _place(found, options["environment"])
+            positions_in_paths = positions(logs.runs)
+            environment_position = _choose_position(positions_in_paths, options["environment"])
             experiment = store(
                 logs,
-                environment=place.index,
-                baseline=_baseline(place, options["baseline"]),
+                environment=environment_position.index,
+                baseline=_find_baseline(environment_position, options["baseline"]),
                 question=options["question"] or f"What do the logs in {source.name} say?",
                 margin=options["margin"],
                 owner=owner,
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         failed = sum(bool(run.reason) for run in logs.runs)
         self.stdout.write(
             f"{numbers.count(len(logs.runs), 'run')} in "
-            f"{numbers.count(len(place.values), 'environment')}: experiment "
+            f"{numbers.count(len(environment_position.values), 'environment')}: experiment "
             f"{experiment.pk}, {experiment.get_absolute_url()}. {failed} of them failed; "
             f"{logs.left_out} other files were left out."
         )
@@ -82,22 +82,24 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {run.reason}: {run.message}")
 
 
-def _place(found: list[Position], asked: int | None) -> Position:
-    if asked is None:
-        place = suggested(found)
-        if place is None:
+def _choose_position(paths_positions: list[Position], index: int | None) -> Position:
+    if index is None:
+        position = suggested(paths_positions)
+        if position is None:
             raise ImportProblem("No part of the paths tells environments apart.")
-        return place
-    if not 0 <= asked < len(found):
-        raise ImportProblem(f"The paths have parts 0 to {len(found) - 1}, not {asked}.")
-    return found[asked]
+        return position
+    if not 0 <= index < len(paths_positions):
+        raise ImportProblem(f"The paths have parts 0 to {len(paths_positions) - 1}, not {index}.")
+    return paths_positions[index]
 
 
-def _baseline(place: Position, asked: str) -> str:
-    """Return the environment that `asked` names in full, or in part if that says which."""
-    matching = [name for name in place.values if asked == name or asked in name]
-    if asked in place.values:
-        return asked
+def _find_baseline(position: Position, name: str) -> str:
+    """Return the environment that `name` names in full, or in part if only one matches."""
+    matching = [
+        candidate for candidate in position.values if name == candidate or name in candidate
+    ]
+    if name in position.values:
+        return name
     if len(matching) == 1:
         return matching[0]
-    raise ImportProblem(f"Which of {', '.join(place.values)} is the baseline {asked!r}?")
+    raise ImportProblem(f"Which of {', '.join(position.values)} is the baseline {name!r}?")

@@ -48,5 +48,5 @@ class Command(BaseCommand):
 
 def _newer_static_files() -> bool:
     collected = (settings.STATIC_ROOT / "staticfiles.json").stat().st_mtime
-    ours = (settings.BASE_DIR / "static").rglob("*")
-    return any(path.stat().st_mtime > collected for path in ours)
+    sources = (settings.BASE_DIR / "static").rglob("*")
+    return any(path.stat().st_mtime > collected for path in sources)

@@ -38,14 +38,14 @@ class Command(BaseCommand):
                 if row.format == ARCHIVE
                 else ("no environment uses it")
             )
-            said = f"{row}: {why}, {_size(row.size_bytes)}, {row.path}"
+            description = f"{row}: {why}, {_size(row.size_bytes)}, {row.path}"
             if by is not None:
                 try:
                     staging.unstage(row, by)
                 except staging.NotDone as refusal:
                     self.stdout.write(f"  stays   {row}: {refusal}")
                     continue
-            self.stdout.write(f"  {'would go' if by is None else 'asked'}  {said}")
+            self.stdout.write(f"  {'would go' if by is None else 'asked'}  {description}")
             freed, count = freed + (row.size_bytes or 0), count + 1
         if cluster is None:
             for file in list_leftovers():
@@ -56,32 +56,32 @@ class Command(BaseCommand):
                     f"{_size(file.size_bytes)}"
                 )
                 freed, count = freed + file.size_bytes, count + 1
-        asked = "would be freed" if by is None else "are freed once the clusters are done"
-        self.stdout.write(f"{count or 'Nothing'} to remove; {_size(freed)} {asked}.")
+        outcome = "would be freed" if by is None else "are freed once the clusters are done"
+        self.stdout.write(f"{count or 'Nothing'} to remove; {_size(freed)} {outcome}.")
 
 
 def _cluster(name: str | None) -> Cluster | None:
     if name is None:
         return None
-    found = Cluster.objects.filter(name=name, recorded=False).first()
-    if found is None:
+    cluster = Cluster.objects.filter(name=name, recorded=False).first()
+    if cluster is None:
         known = ", ".join(Cluster.objects.filter(recorded=False).values_list("name", flat=True))
         raise CommandError(f"No cluster is called {name}. There are: {known or 'none yet'}.")
-    return found
+    return cluster
 
 
 def _owner(name: str | None) -> User:
     people = User.objects.filter(is_active=True)
-    found = (
+    owner = (
         people.filter(username=name).first()
         if name
         else people.filter(is_superuser=True).order_by("pk").first()
     )
-    if found is None:
+    if owner is None:
         raise CommandError(
             f"Nobody is called {name}." if name else "There is no site administrator; say --owner."
         )
-    return found
+    return owner
 
 
 def _size(size: int | None) -> str:

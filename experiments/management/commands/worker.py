@@ -1,4 +1,4 @@
-"""`manage.py worker`: answers the doorbell."""
+"""`manage.py worker`: runs the tasks of a queue."""
 
 from __future__ import annotations
 
