@@ -1,4 +1,4 @@
-"""How runs, jobs and chores ended, in words: what pages say beside their states."""
+"""Texts on how runs, jobs and operations ended, for pages to show beside their states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["describe_exit_code", "plain_text", "split_reason"]
 
 
 def split_reason(reason: str, message: str) -> tuple[str, str]:
-    """Return the reason and what the message adds to it: nothing is said twice.
+    """Return the reason, and the part of the message that does not repeat it.
 
     A reason that is only the beginning of its message gives way to it.
     """

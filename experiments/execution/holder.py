@@ -1,4 +1,4 @@
-"""Who holds a lease: a process, written so that its neighbours can tell whether it still lives."""
+"""Tokens of lease holders, by which other processes can tell whether a holder still lives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_dead(token: str) -> bool:
 
 
 def _place() -> str:
-    """Return what tells apart machines, their starts, and the process ids of containers."""
+    """Return a hash that differs between machines, their boots, and process namespaces."""
     parts = (
         (PROC / "sys/kernel/random/boot_id").read_text(),
         socket.gethostname(),

@@ -1,4 +1,4 @@
-"""What a record's journal says, in our words."""
+"""Journals of jobs: read events from a record, and update runs and operations by them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def times(row: Job | Chore, record: Record) -> dict[str, Any]:
-    """When it started and ended, by the node's clock where that has written it down."""
+    """Return the columns of start and end, by the node's clock if its journal has them."""
     return {
         "started_at": moment(journalled(record, "job started").get("time")) or row.started_at,
         "ended_at": moment(journalled(record, "job ended").get("time")) or timezone.now(),

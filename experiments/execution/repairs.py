@@ -1,4 +1,4 @@
-"""Blocks of which some runs never began: a new job runs those, and nothing that has begun."""
+"""Repairs of blocks: a new job runs the runs that never began, and none that have begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visit reads of jobs and operations: narrow rows, by their states."""
+"""The queries of a visit for jobs and operations by state, without their large columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from experiments.execution.specs import job_spec
 from experiments.models import Chore, Job
 from runners.jobs import JobSpec
 
-# What is large of an image, and read nowhere during a visit but where a chore is sent.
+# Large columns of an image. A visit reads them only to send an operation.
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 
 
@@ -33,7 +33,7 @@ def chores_in(held: Lease, *states: str) -> QuerySet[Chore]:
 
 
 def rows_in(held: Lease, *states: str) -> list[Job | Chore]:
-    """Chores first: experiments wait for them, and they are short."""
+    """Return operations and jobs; operations first, because experiments wait for them."""
     return [*chores_in(held, *states), *jobs_in(held, *states)]
 
 

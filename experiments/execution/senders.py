@@ -1,4 +1,4 @@
-"""Who asked for a job to be sent, and whether they still may when its turn comes."""
+"""The person who requested a job, and whether they still may send it when its turn comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers do when they are told by `experiments.notify`: each safe twice, late or never."""
+"""The tasks that `experiments.notify` enqueues. Each may safely run twice, late or never."""
 
 from __future__ import annotations
 

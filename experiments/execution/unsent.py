@@ -1,4 +1,4 @@
-"""Jobs that failed before any scheduler took them: they can be sent again, all at once."""
+"""Jobs that failed before any scheduler accepted them: they can be sent again, all at once."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
 
 
 def list_impossible_forms(cluster: Cluster) -> list[Check]:
-    """Return the checks of modes that do not work on this cluster, which `forms_for` leaves out."""
+    """Return the checks of modes that do not work on this cluster: `list_forms` omits them."""
     return [check for check in preflights.modes_tried(cluster).values() if check.value != WORKS]
 
 
