@@ -15,6 +15,8 @@ SMALLEST = 1e-4
 """A number below this would be written with more zeros than anybody counts."""
 MOST_DIGITS = 7
 """Of a mean, however small its standard deviation is."""
+MOST_DECIMALS = 8
+"""Of a mean: more of them nobody counts."""
 SCALABLE_UP = frozenset({"B", "B/s", "FLOP/s", "Hz", "W", "J"})
 
 
@@ -116,10 +118,14 @@ def spread(
         value = f"{_written(mean, 4) if mean else 0} ± {_written(sd, 2) if sd else 0}"
     else:
         decimals = _decimals(sd, 2) if sd else _decimals(mean, 4)
-        decimals = min(decimals, max(_decimals(mean, MOST_DIGITS), 0))
-        # A spread that these digits would hide, such as that of rounding, is not none.
-        hidden = 0 < sd < 0.5 * 10**-decimals
-        value = f"{fixed(mean, decimals)} ± {scientific(sd, 2) if hidden else fixed(sd, decimals)}"
+        decimals = min(decimals, max(_decimals(mean, MOST_DIGITS), 0), MOST_DECIMALS)
+        # A spread that these digits would hide, such as that of rounding, is not none; and one
+        # of none needs no row of zeros to say so.
+        hidden = 0 < sd < max(0.5 * 10**-decimals, 1e-6)
+        spread_text = (
+            scientific(sd, 2) if hidden else fixed(sd, decimals if sd else min(decimals, 5))
+        )
+        value = f"{fixed(mean, decimals)} ± {spread_text}"
     return f"{value} {text}".rstrip() + f" (SD, {known})"
 
 
