@@ -62,7 +62,7 @@ def test_the_form_says_what_it_takes(as_owner: Client) -> None:
 def test_a_preview_shows_what_was_found_and_keeps_nothing(as_owner: Client) -> None:
     page = sent(as_owner, question="").content.decode()
     assert "Import 6 runs" in page
-    assert "Some cells have 3 runs only: verdicts on fewer than 5 are provisional." in page
+    assert "Some configurations have 3 runs only: verdicts on fewer than 5 are provisional." in page
     assert "synthetic_resnet50, batch 64" in page
     assert "This field is required" not in page
     assert "images/s" not in page  # a margin is chosen before the numbers are seen
@@ -75,7 +75,7 @@ def test_a_preview_names_the_runs_that_failed(as_owner: Client) -> None:
     tree |= logs.run("results/udocker/alexnet_1_gpu/1", model="alexnet")
     page = sent(as_owner, logs.as_zip(tree)).content.decode()
     assert "udocker/synthetic_resnet50_1_gpu/2/metric.log is missing" in page
-    assert "1 cell was run in one environment only" in page
+    assert "1 configuration was run in one environment only" in page
 
 
 def test_a_fragment_leaves_the_file_where_it_is(as_owner: Client) -> None:
