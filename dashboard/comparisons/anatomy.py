@@ -60,16 +60,19 @@ class Panel:
         return len(self.phases) + 3
 
 
-def panels(found: Sequence[Anatomy]) -> list[Panel]:
-    return [_panel(one) for one in found]
+def panels(anatomies: Sequence[Anatomy]) -> list[Panel]:
+    """Return what is shown of each workload at each scale."""
+    return [_panel(anatomy) for anatomy in anatomies]
 
 
-def _panel(one: Anatomy) -> Panel:
-    names = {name for body in one.bodies for name, seconds in body.phases.items() if seconds > 0}
+def _panel(anatomy: Anatomy) -> Panel:
+    names = {
+        name for body in anatomy.bodies for name, seconds in body.phases.items() if seconds > 0
+    }
     order = in_order(names)
     colours = {name: css_of(name) for name in order if name not in MEASURED}
-    longest = max(_overhead(body, colours) for body in one.bodies) or 1.0
-    base = one.bodies[0]
+    longest = max(_overhead(body, colours) for body in anatomy.bodies) or 1.0
+    base = anatomy.bodies[0]
     rows = [
         Row(
             body.environment,
@@ -80,11 +83,11 @@ def _panel(one: Anatomy) -> Panel:
                 if (seconds := body.phases.get(name, 0.0)) > 0
             ],
             numbers.quantity(_overhead(body, colours), "s", significant=3),
-            _cells(body, base, order, one.bodies),
+            _cells(body, base, order, anatomy.bodies),
         )
-        for body in one.bodies
+        for body in anatomy.bodies
     ]
-    return Panel(one.title, [(name, colours.get(name, "")) for name in order], rows)
+    return Panel(anatomy.title, [(name, colours.get(name, "")) for name in order], rows)
 
 
 def _overhead(body: Body, names: Sequence[str] | dict[str, str]) -> float:
@@ -92,26 +95,26 @@ def _overhead(body: Body, names: Sequence[str] | dict[str, str]) -> float:
 
 
 def _cells(body: Body, base: Body, order: Sequence[str], bodies: Sequence[Body]) -> list[Cell]:
-    """Every phase, then the whole run."""
+    """Return a cell for every phase, then one for the whole run."""
     columns: list[tuple[float | None, float | None, list[float | None]]] = [
-        (body.phases.get(name), base.phases.get(name), [one.phases.get(name) for one in bodies])
+        (body.phases.get(name), base.phases.get(name), [other.phases.get(name) for other in bodies])
         for name in order
     ]
-    columns.append((body.total, base.total, [one.total for one in bodies]))
+    columns.append((body.total, base.total, [other.total for other in bodies]))
     return [
         Cell(
-            numbers.beside(here, column, "s"),
-            _difference(here - there, column)
-            if body is not base and here is not None and there is not None
+            numbers.beside(seconds, column, "s"),
+            _difference(seconds - baseline_seconds, column)
+            if body is not base and seconds is not None and baseline_seconds is not None
             else "",
         )
-        for here, there, column in columns
+        for seconds, baseline_seconds, column in columns
     ]
 
 
 def _difference(seconds: float, column: Sequence[float | None]) -> str:
-    """With its sign, in its column's unit; what a subtraction leaves by rounding is none."""
-    longest = max(abs(one) for one in column if one is not None)
+    """Return a difference with its sign, in its column's unit; what rounding leaves is none."""
+    longest = max(abs(phase_seconds) for phase_seconds in column if phase_seconds is not None)
     if abs(seconds) <= ROUNDING * longest:
         return "±0"
     return f"{'−' if seconds < 0 else '+'}{numbers.beside(abs(seconds), column, 's')}"

@@ -32,26 +32,28 @@ def compare(request: Request) -> HttpResponse:
     filters = ExperimentFilter(request, leave_out=("state",))
     visible = Experiment.objects.visible_to(request.user).with_results().dated()
     rows = filters.apply(visible).select_related("cluster", "baseline")
-    found = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
-    context = {"listing": found, "filter": filters, "tab": "experiments"}
+    rows_shown = listing(request, rows, sorts=SORTS, default="-launched", per_page=PER_PAGE)
+    context = {"listing": rows_shown, "filter": filters, "tab": "experiments"}
     return render(request, "comparisons/list.html", context)
 
 
 def _compare_tables(request: Request) -> HttpResponse:
     filters = TableFilter(request)
     rows = filters.apply(PublishedTable.objects.visible_to(request.user)).select_related("owner")
-    found = listing(request, rows, sorts=TABLE_SORTS, default="-created", per_page=PER_PAGE)
-    context = {"listing": found, "filter": filters, "tab": "tables"}
+    rows_shown = listing(request, rows, sorts=TABLE_SORTS, default="-created", per_page=PER_PAGE)
+    context = {"listing": rows_shown, "filter": filters, "tab": "tables"}
     return render(request, "comparisons/list.html", context)
 
 
 @by_link
 @require_GET
 def comparison(request: OpenRequest, pk: int) -> HttpResponse:
-    """One comparison; as a fragment, its verdicts in brief."""
+    """Show a comparison; as a fragment, its verdicts in brief."""
     experiment = readable(request, pk)
-    found = compare_experiment(experiment)
-    context: dict[str, Any] = {"experiment": experiment, "comparison": found}
+    context: dict[str, Any] = {
+        "experiment": experiment,
+        "comparison": compare_experiment(experiment),
+    }
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     progress = progress_of([experiment])[experiment.pk]
@@ -62,17 +64,16 @@ def comparison(request: OpenRequest, pk: int) -> HttpResponse:
 @by_link
 @require_GET
 def table(request: OpenRequest, pk: int) -> HttpResponse:
-    """The comparison of a published table; as a fragment, its verdicts in brief."""
+    """Show the comparison of a published table; as a fragment, its verdicts in brief."""
     row = readable_table(request, pk)
     context: dict[str, Any] = {
         "table": row,
         "can_edit": may_change(request.user, row),
     }
     try:
-        found = compare_published(row)
+        context["comparison"] = compare_published(row)
     except TableError as error:
         return render(request, "comparisons/unreadable.html", context | {"problem": str(error)})
-    context["comparison"] = found
     if request.htmx:
         return render(request, "comparisons/brief.html", context)
     return _with_panels(request, context)

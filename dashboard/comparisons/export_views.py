@@ -24,21 +24,21 @@ from experiments.statistics.published.printed import TableError
 @by_link
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
-    found = compare_experiment(readable(request, pk))
-    return _csv(found, waiting=found.stage.waiting)
+    comparison = compare_experiment(readable(request, pk))
+    return _csv(comparison, waiting=comparison.stage.waiting)
 
 
 @by_link
 @require_GET
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
     experiment = readable(request, pk)
-    found = compare_experiment(experiment)
+    comparison = compare_experiment(experiment)
     about = {
         "experiment": _about(experiment),
-        "waiting": found.stage.waiting,
-        "left_out": found.left_out,
+        "waiting": comparison.stage.waiting,
+        "left_out": comparison.left_out,
     }
-    return _json(found, about)
+    return _json(comparison, about)
 
 
 @by_link
