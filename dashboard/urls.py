@@ -145,9 +145,14 @@ urlpatterns = [
     path("visibility/<slug:kind>/<int:pk>/", visibility_views.readers, name="readers"),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
-    path("chores/<int:pk>/", RedirectView.as_view(pattern_name="chore", permanent=True)),
+    path(
+        "chores/<int:pk>/",
+        RedirectView.as_view(pattern_name="chore", permanent=True),
+        name="old_chore",
+    ),
     path(
         "readers/<slug:kind>/<int:pk>/",
         RedirectView.as_view(pattern_name="readers", permanent=True),
+        name="old_readers",
     ),
 ]

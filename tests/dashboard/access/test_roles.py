@@ -83,6 +83,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "cluster": (GET, "cluster", Role.VIEWER),
     "environment": (GET, "environment", Role.VIEWER),
     "chore": (GET, "chore", Role.VIEWER),
+    "old_chore": (GET, "chore", Role.VIEWER),
+    "old_readers": (GET, "readers", Role.VIEWER),
     "chore_cancel": (POST, "chore", Role.VIEWER),
     "arrival_cancel": (POST, "arrival", Role.VIEWER),
     "arrival_dismiss": (POST, "arrival", Role.VIEWER),
