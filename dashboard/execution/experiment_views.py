@@ -14,7 +14,7 @@ from dashboard.access.rights import by_link, editable, readable
 from dashboard.execution.matrix import matrix
 from dashboard.lists import ExperimentFilter, listing
 from dashboard.software.parity_views import known
-from dashboard.typed_requests import OpenRequest, Request, whole_number
+from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
 from experiments.access.permissions import may_change, why_not_use
 from experiments.clusters.pauses import pauses_of
 from experiments.clusters.preflights import last_if_red, why_not_check
@@ -260,7 +260,8 @@ def retry(request: Request, uid: str) -> HttpResponse:
 
 def _back(request: Request, job: Job) -> HttpResponse:
     """Return to the page whose button was pressed: a run's, or the tab of jobs."""
-    run = job.runs.filter(uid=request.POST.get("run", "")[:32]).first()
+    uid = posted_text(request, "run")[:32]
+    run = job.runs.filter(uid=uid).first()
     if run is None:  # a run that never began may have moved to the job that runs it
-        run = Run.objects.filter(job__repairs=job, uid=request.POST.get("run", "")[:32]).first()
+        run = Run.objects.filter(job__repairs=job, uid=uid).first()
     return redirect(run or f"{job.experiment.get_absolute_url()}?tab=jobs")
