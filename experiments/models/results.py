@@ -35,9 +35,9 @@ class Measurement(models.Model):
 class Series(models.Model):
     """The steps inside one run: for plots, never tested.
 
-    What `experiments.comparisons.step_summaries.note` finds in times per step and in losses
-    stands beside them, so that nobody has to read them all to compare a thousand runs. Places are
-    numbers of steps from the start.
+    What `comparisons.step_summaries.add_step_summary` finds in times per step and in losses stands
+    beside them, so that nobody has to read them all to compare a thousand runs. Places are numbers
+    of steps from the start.
     """
 
     run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="series")
