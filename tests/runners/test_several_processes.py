@@ -1,6 +1,7 @@
 """Several processes of one run: what the job script says, and packed instances for real, here."""
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -97,8 +98,16 @@ def test_a_home_of_the_environments_own_is_kept(runner, block, program):
     assert run.files["instance-1/output.txt"] == b"1 of 2 on none at /mine\n"
 
 
-def test_the_first_instance_that_fails_ends_the_others_and_is_named(runner, block, program):
-    script = 'if [ "$TARE_INSTANCE" = 1 ]; then echo I am out; exit 3; fi; exec sleep 60'
+def test_the_first_instance_that_fails_ends_the_others_and_is_named(
+    runner, block, program, tmp_path
+):
+    # One that has not begun when another fails has no exit code of its own.
+    script = (
+        f"cd {shlex.quote(str(tmp_path))}; "
+        'if [ "$TARE_INSTANCE" = 1 ]; then '
+        "until [ -e began-0 ] && [ -e began-2 ]; do sleep 0.02; done; echo I am out; exit 3; fi; "
+        'touch "began-$TARE_INSTANCE"; exec sleep 60'
+    )
     job = replace(block(program(script), program("true")), launch=Launch(instances=3))
     record = finished(runner, job, runner.submit(job))
     run, after = record.runs.values()
