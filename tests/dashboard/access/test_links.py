@@ -217,10 +217,10 @@ def test_a_link_opens_no_cluster_and_leads_to_none(run: Run) -> None:
 SECRETS = (
     *("grete.hermann", "Grete", "Hermann", "grete@example.org", "emmy_noether", "ab1234"),
     *("tx-31", "tx-32", "login7.hpc.example.org", "10.1.2.3", "haicore-a100", "forhlr2"),
-    *("/work/grete", "/home/ab1234", "/lustre/project/x17", "/hpc/home/lise", "lise"),
+    *("/gpfs/grete", "/home/ab1234", "/lustre/project/x17", "/hpc/home/lise", "lise"),
 )
 LOG = (
-    "reading /home/ab1234/data and /work/grete/set\nhello emmy_noether <grete@example.org>\n"
+    "reading /home/ab1234/data and /gpfs/grete/set\nhello emmy_noether <grete@example.org>\n"
     "Traceback: File '/hpc/home/lise/venv/x.py' on tx-31.hpc.example.org (haicore-a100)\n"
     "GRETE.HERMANN wrote /lustre/project/x17/a"
 )
@@ -236,16 +236,16 @@ def told(site: Site, people: People) -> Experiment:
     helper = UserFactory(username="emmy_noether")
     key = CredentialFactory(owner=owner, user_name="ab1234")
     Cluster.objects.update(
-        name="forhlr2", host="login7.hpc.example.org", work_directory="/work/grete", credential=key
+        name="forhlr2", host="login7.hpc.example.org", work_directory="/gpfs/grete", credential=key
     )
     Partition.objects.update(name="haicore-a100")
     experiment = measured(site, owner, blocks=2, question="Asked by Grete Hermann?")
     plan = {
-        "environments": {"x": {"python": "/home/ab1234/venv/bin/python", "binds": ["/work/grete"]}}
+        "environments": {"x": {"python": "/home/ab1234/venv/bin/python", "binds": ["/gpfs/grete"]}}
     }
     Experiment.objects.filter(pk=experiment.pk).update(plan=plan | (experiment.plan or {}))
     Job.objects.update(
-        script=f"#!/bin/bash\ncd /work/grete/jobs # {LOG}", directory="/work/grete/j"
+        script=f"#!/bin/bash\ncd /gpfs/grete/jobs # {LOG}", directory="/gpfs/grete/j"
     )
     variables = {"USER": "ab1234", "HOME": "/home/ab1234", "SCRATCH": "/lustre/project/x17"}
     variables |= {"SLURM_JOB_PARTITION": "haicore-a100", "SLURM_NODELIST": "tx-[31-32],tx-32"}
@@ -284,10 +284,10 @@ def test_what_is_hidden_is_the_same_wherever_it_stands(told: Experiment) -> None
     page = body(client.get(run.get_absolute_url()))
     assert "reading /directory-" in page
     open_page = body(visitor(link_to(told)).get(run.get_absolute_url()))
-    for secret in ("emmy_noether", "ab1234", "/work/grete"):
+    for secret in ("emmy_noether", "ab1234", "/gpfs/grete"):
         assert secret in open_page  # it is a choice of the link
-    hidden = Anonymity({"ab1234", "emmy"}, {"/work/ab1234"})
-    assert hidden.hide("ab1234 emmy /work/ab1234/x ab1234") == (
+    hidden = Anonymity({"ab1234", "emmy"}, {"/gpfs/ab1234"})
+    assert hidden.hide("ab1234 emmy /gpfs/ab1234/x ab1234") == (
         "account-1 account-2 /directory-1/x account-1"
     )
 
