@@ -71,7 +71,7 @@ def concerns_the_visit(error: Exception) -> bool:
     if isinstance(error, DataError | IntegrityError):
         return False  # the database answered: this row's values cannot be kept
     if isinstance(error, DatabaseError | InterfaceError):
-        state = getattr(error.__cause__, "sqlstate", None) or ""
+        state = getattr(error.__cause__, "pgcode", None) or ""
         return not state.startswith(TOO_MUCH_FOR_A_ROW)
     # Those of the worker reach us wherever we are: its time is over, or it is to stop.
     return isinstance(error, TryAgain | LeaseLost | BaseTimeoutException | StopRequested)
