@@ -8,14 +8,14 @@ from django import forms
 from django.db.models import Model
 
 from dashboard.form_styles import Styled
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import User
 
 
-class ReadersForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class ReadersForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.share_as(user)
+        self.offer_groups_of(user)
 
 
 def readers_form(model: type[Model]) -> Any:

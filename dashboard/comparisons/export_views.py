@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, readable, readable_table
 from dashboard.comparisons import latex
-from dashboard.comparisons.exports import as_csv, as_json, file_name, safe_table
 from dashboard.comparisons.panels import csv_rows, exported_rows
+from dashboard.comparisons.safe_files import as_csv, as_json, file_name, safe_table
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, compare_experiment, run_rows
 from experiments.comparisons.published_tables import TableComparison, compare_published

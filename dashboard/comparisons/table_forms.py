@@ -11,7 +11,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from dashboard.form_styles import PercentField, Styled
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.comparisons.published_tables import (
     MOST_BYTES,
     Preview,
@@ -59,7 +59,7 @@ TOO_LARGE = (
 )
 
 
-class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a published table, which is read as soon as there is a text: see `preview`."""
 
     text = forms.CharField(
@@ -104,7 +104,7 @@ class TableForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.share_as(user)
+        self.offer_groups_of(user)
         self.fields["question"].required = False
         self.fields["text"].validators = []  # reading the table gives better messages
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from django.http import QueryDict
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, outlooks
 from dashboard.typed_requests import whole_number
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.design import Scale
 from experiments.models import (
@@ -106,7 +106,7 @@ def look_choices() -> list[tuple[int, str]]:
 UNTOUCHED_SCALES: list[list[str]] = [[], ["1x1"], ["1x0"]]
 
 
-class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of an experiment; the cluster decides which partitions and environments show."""
 
     scales = ScalesField(
@@ -183,7 +183,7 @@ class ExperimentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg
         self.fields["warm_up"].required = False  # the model knows the usual one
         self.fields["margin"].unit = "%"  # type: ignore[attr-defined]
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
-        self.share_as(user)
+        self.offer_groups_of(user)
         self.chosen_cluster = self._chosen_cluster(user)
         visible = Environment.objects.visible_to(user).filter(cluster=self.chosen_cluster)
         environments = visible.select_related("runtime", "staged_image__image")

@@ -11,7 +11,7 @@ from django.forms import BoundField
 
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import User, Workload
 from experiments.planning.workloads import describe_limits, format_value, label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
@@ -29,7 +29,7 @@ class Group:
     fields: list[BoundField]
 
 
-class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of a workload of one kind, with a field for each of the kind's parameters.
 
     A kind whose parameters need more than a field each has a subclass of this in `FORMS`, with a
@@ -47,7 +47,7 @@ class WorkloadForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, kind: str, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.share_as(user)
+        self.offer_groups_of(user)
         self.kind = WORKLOADS[kind]
         self.fields["time_limit_seconds"].unit = "s"  # type: ignore[attr-defined]
         self.add_fields(self.instance.parameters)

@@ -12,7 +12,7 @@ from django.http import QueryDict
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import whole_number
 from experiments.access import permissions
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.images.inventory import interpreter
 from experiments.models import Cluster, Environment, Image, Runtime, StagedImage, User
 from experiments.software import environments
@@ -70,7 +70,7 @@ class Variables(Lines):
             return True
 
 
-class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class EnvironmentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
     """The form of an environment on one cluster; an existing one keeps its cluster."""
 
     mode = forms.ChoiceField(required=False)
@@ -143,7 +143,7 @@ class EnvironmentForm(Sharing, Styled, forms.ModelForm):  # type: ignore[type-ar
             "staged_image", self._startable_forms()
         )
         self._set_modes()
-        self.share_as(user)
+        self.offer_groups_of(user)
         if permissions.why_not_write_setup_lines(user, self.chosen_cluster or Cluster()):
             del self.fields["setup_lines"]
         if not self.is_bound and not self.instance.pk:

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django_rq.admin import QueueAdmin
 
 from experiments.access import audit, permissions
-from experiments.access.sharing import MEANT
+from experiments.access.visibility_fields import GROUPS_HELP
 from experiments.admin.json_field import PlainJSON
 from experiments.models import Cluster, Credential, Runtime, StagedImage, User
 
@@ -62,7 +62,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         if field and request and db_field.name == "groups" and self.model is not User:
             row = self._row(request)
             field.queryset = permissions.groups_to_share_with(request.user, row)
-            field.help_text = MEANT
+            field.help_text = GROUPS_HELP
         return field
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django_rq.models import Dashboard
 
 from experiments.access.permissions import may_change, may_run_here, why_not_use_keys_of
-from experiments.access.sharing import Sharing
+from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, Queues, ReadOnly, RuledInline
 from experiments.execution import partition_problem
 from experiments.models import (
@@ -173,7 +173,7 @@ class RuntimeInline(KeyedInline):
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
 
-class ClusterForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     by: ClassVar[User]
 
     def clean_host_key(self) -> str:
@@ -297,7 +297,7 @@ class StagedImageInline(RuledInline):
         return super().get_queryset(request).filter(cluster__in=seen)
 
 
-class ImageForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+class ImageForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     """An image, and who may read it."""
 
 
@@ -323,7 +323,7 @@ def modes() -> list[tuple[str, object]]:
     return [("", "the runtime's own choice"), *groups]
 
 
-class EnvironmentForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+class EnvironmentForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     by: ClassVar[User]
     mode = forms.ChoiceField(choices=modes, required=False)
 
@@ -359,7 +359,7 @@ class EnvironmentAdmin(Owned):
     )
 
 
-class WorkloadForm(Sharing, forms.ModelForm):  # type: ignore[type-arg]
+class WorkloadForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("kind") and isinstance(cleaned.get("parameters"), dict):

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons.exports import file_name, safe_cell
+from dashboard.comparisons.safe_files import file_name, safe_cell
 from experiments.models import Environment, Experiment, Run, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import PublishedTableFactory, SeriesFactory

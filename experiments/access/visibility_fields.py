@@ -11,20 +11,20 @@ from experiments.access.permissions import groups_to_share_with
 from experiments.models import User
 from experiments.models.visibility import Visibility
 
-MEANT = "Whom “my groups” means. Their people may read it and use it."
-WHICH = "Which groups? Choose one, or other readers."
+GROUPS_HELP = "Whom “my groups” means. Their people may read it and use it."
+NO_GROUP_CHOSEN = "Which groups? Choose one, or other readers."
 
 
-class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
+class VisibilityFields(forms.BaseModelForm):  # type: ignore[type-arg]
     """A form with `visibility` and `groups`; a field that is left empty changes nothing."""
 
-    def share_as(self, user: User) -> None:
+    def offer_groups_of(self, user: User) -> None:
         """Offer the groups of `user`; without any there is nothing to choose."""
         visibility: Any = self.fields["visibility"]
         groups: Any = self.fields["groups"]
         visibility.label = "Readers"
         visibility.required = False  # the model knows the usual ones
-        groups.help_text = MEANT
+        groups.help_text = GROUPS_HELP
         groups.queryset = groups_to_share_with(user, self.instance)
         if not groups.queryset.exists():
             del self.fields["groups"]
@@ -37,5 +37,5 @@ class Sharing(forms.BaseModelForm):  # type: ignore[type-arg]
         if not cleaned.get("visibility"):
             cleaned.pop("visibility", None)
         elif cleaned["visibility"] == Visibility.GROUPS and not cleaned.get("groups"):
-            self.add_error("groups", ValidationError(WHICH, code="required"))
+            self.add_error("groups", ValidationError(NO_GROUP_CHOSEN, code="required"))
         return cleaned
