@@ -17,7 +17,7 @@ from tests.factories import (
     block,
 )
 
-BURN_IN = 10
+FIXED_WARM_UP = 10
 STEPS = 400
 
 
@@ -39,7 +39,7 @@ class Made:
     def __init__(self, **columns: Any) -> None:
         self.bare = EnvironmentFactory(name="bare metal")
         self.box = ContainerFactory(name="box", cluster=self.bare.cluster)
-        parameters = {"steps": STEPS, "burn_in": BURN_IN}
+        parameters = {"steps": STEPS, "burn_in": FIXED_WARM_UP}
         self.workload = WorkloadFactory(name="cnn", kind="cnn", parameters=parameters)
         self.experiment: Experiment = LaunchedFactory(
             cluster=self.bare.cluster,
@@ -54,7 +54,7 @@ class Made:
         self.count += 1
         made = block(self.experiment, self.count, {self.bare: 1.0, self.box: 1.0})
         for run, values in zip(made.runs.order_by("position"), (bare, box), strict=True):
-            mean = fmean(values[BURN_IN:])
+            mean = fmean(values[FIXED_WARM_UP:])
             run.measurements.update(value=mean)
             run.spec = {"workload": {"parameters": self.workload.parameters}}
             run.save(update_fields=["spec"])

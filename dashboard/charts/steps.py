@@ -31,7 +31,7 @@ FAR = 3.0
 def step_trace(
     values: Sequence[float],
     *,
-    burn_in: int,
+    fixed_warm_up: int,
     unit: str,
     metric: str = "step time",
     mark: int = 0,
@@ -40,13 +40,17 @@ def step_trace(
 ) -> Figure:
     """Draw each step, the medians of blocks after the cut, and the mean of the steady segment.
 
-    The detected warm-up is shaded, else the fixed burn-in; a line marks the end of the latter.
+    The detected warm-up is shaded, else the fixed warm-up; a line marks the end of the latter.
     `mark` is the index of the run's environment, whose colour the medians have; `ends` are the
     last steps of values that are means of several.
     """
     ends = list(ends or range(1, len(values) + 1))
     edges = [0.5, *(end + 0.5 for end in ends)]
-    cut = burn_in if steady_state is None or steady_state.warm_up is None else steady_state.warm_up
+    cut = (
+        fixed_warm_up
+        if steady_state is None or steady_state.warm_up is None
+        else steady_state.warm_up
+    )
     first = bisect_right(ends, cut)
     steady = values[first:] or values
     factor, unit = numbers.si(steady, unit)
@@ -62,8 +66,8 @@ def step_trace(
         above = sum(value > extent["range"][1] for value in shown)
         note_text += f": {above} step{'s' * (above != 1)} above, up to {max(far):.4g} {unit}"
     notes = [_note_right_of(0.5, note_text)] if cut or steady_state else []
-    if steady_state and burn_in:
-        notes.append(_note_right_of(burn_in + 0.5, "fixed burn-in", line=1))
+    if steady_state and fixed_warm_up:
+        notes.append(_note_right_of(fixed_warm_up + 0.5, "fixed warm-up", line=1))
     data = [
         {
             "type": "scatter",
@@ -91,7 +95,7 @@ def step_trace(
             showlegend=True,
             xaxis=axis("step", showgrid=False, range=[0.5, edges[-1]]),
             yaxis=axis(with_unit(metric, unit), **extent),
-            shapes=list(_shapes(cut, burn_in if steady_state else 0)),
+            shapes=list(_shapes(cut, fixed_warm_up if steady_state else 0)),
             annotations=notes,
         ),
     }
@@ -99,7 +103,7 @@ def step_trace(
 
 def _describe_shape(steady_state: SteadyState | None) -> str:
     if steady_state is None:
-        return "burn-in"
+        return "warm-up"
     if not steady_state.has_trend or steady_state.trend is None:
         return str(steady_state.shape)
     if steady_state.trend < 0:
@@ -110,12 +114,12 @@ def _describe_shape(steady_state: SteadyState | None) -> str:
     )
 
 
-def _shapes(cut: int, burn_in: int) -> Iterator[dict[str, Any]]:
+def _shapes(cut: int, fixed_warm_up: int) -> Iterator[dict[str, Any]]:
     whole = {"yref": "paper", "y0": 0, "y1": 1}
     if cut:
         yield band(xref="x", x0=0.5, x1=cut + 0.5, **whole)
-    if burn_in:
-        place = {"xref": "x", "x0": burn_in + 0.5, "x1": burn_in + 0.5}
+    if fixed_warm_up:
+        place = {"xref": "x", "x0": fixed_warm_up + 0.5, "x1": fixed_warm_up + 0.5}
         line = {"color": MUTED, "width": 1, "dash": "dot"}
         yield {"type": "line", "name": "reference", **place, **whole, "line": line}
 

@@ -135,14 +135,15 @@ def traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, those that are compared first."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
     primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
-    burn_in = int(run.spec.get("workload", {}).get("parameters", {}).get("burn_in") or 0)
+    parameters = run.spec.get("workload", {}).get("parameters", {})
+    fixed_warm_up = int(parameters.get("burn_in") or 0)
     first = (primary, "step_time")
     rows = sorted(run.series.all(), key=lambda row: (row.metric not in first, row.metric))
     evaluated_at = {row.metric: row for row in rows if row.metric in EVALUATED_AT}
     return [
         _trace_of_evaluations(row, evaluated_at[ACCURACY_TIME], run, mark)
         if row.metric == ACCURACY and ACCURACY_TIME in evaluated_at
-        else _trace_of_steps(row, burn_in if row.burn_in is None else row.burn_in, mark)
+        else _trace_of_steps(row, fixed_warm_up if row.burn_in is None else row.burn_in, mark)
         for row in rows
         if row.metric not in evaluated_at
     ]
@@ -164,7 +165,7 @@ def _trace_of_evaluations(row: Series, times: Series, run: Run, mark: int) -> Tr
     return Trace(f"series-{row.pk}", figure, caption)
 
 
-def _trace_of_steps(row: Series, burn_in: int, mark: int) -> Trace:
+def _trace_of_steps(row: Series, fixed_warm_up: int, mark: int) -> Trace:
     steady_state = read_steady_state(row)
     options: dict[str, Any] = {
         "unit": row.unit,
@@ -175,10 +176,18 @@ def _trace_of_steps(row: Series, burn_in: int, mark: int) -> Trace:
         figure = interval_trace(row.values, row.steps, **options)
     else:
         figure = step_trace(
-            row.values, burn_in=burn_in, steady_state=steady_state, ends=row.steps, **options
+            row.values,
+            fixed_warm_up=fixed_warm_up,
+            steady_state=steady_state,
+            ends=row.steps,
+            **options,
         )
     sentences = (
-        [steady_state.sentence, steady_state.trend_sentence, _describe_residual_bias(row, burn_in)]
+        [
+            steady_state.sentence,
+            steady_state.trend_sentence,
+            _describe_residual_bias(row, fixed_warm_up),
+        ]
         if steady_state
         else []
     )
@@ -186,13 +195,13 @@ def _trace_of_steps(row: Series, burn_in: int, mark: int) -> Trace:
     return Trace(f"series-{row.pk}", figure, " ".join(filter(None, sentences)))
 
 
-def _describe_residual_bias(row: Series, burn_in: int) -> str:
-    """Return a sentence on the bias that the fixed burn-in leaves; "" where it is not known."""
-    counted = row.values[burn_in:]
+def _describe_residual_bias(row: Series, fixed_warm_up: int) -> str:
+    """Return a sentence on the bias that the fixed warm-up leaves; "" where it is not known."""
+    counted = row.values[fixed_warm_up:]
     if row.steps or not row.settled_mean or not counted:
         return ""
     bias = fmean(counted) / row.settled_mean - 1
     return (
-        f"The fixed burn-in of {burn_in:,} step{'s' * (burn_in != 1)} leaves "
+        f"The fixed warm-up of {fixed_warm_up:,} step{'s' * (fixed_warm_up != 1)} leaves "
         f"{numbers.cost(bias, decimals=2)}."
     )

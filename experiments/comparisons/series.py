@@ -119,7 +119,7 @@ def inside(experiment: Experiment, workload: Workload, scale: str) -> Inside:
 def _pool_tails(experiment: Experiment, rows: QuerySet[Series]) -> Iterator[Tail]:
     """Pool the steps after each run's start-up, environment by environment.
 
-    The start-up is the detected warm-up where the experiment uses that, else the fixed burn-in:
+    The start-up is the detected warm-up where the experiment uses that, else the fixed warm-up:
     the one that the program reported, as on the run's page, else the requested one.
     """
     uses_detected_warm_up = experiment.warm_up == Experiment.WarmUp.FOUND

@@ -32,7 +32,7 @@ class Start:
     slows: bool
     speeds_up: bool
     measured: float
-    """The run's mean as it was reported: after the fixed burn-in."""
+    """The run's mean as it was reported: after the fixed warm-up."""
     settled: float | None
     """The run's mean after its own cut."""
 
@@ -58,7 +58,7 @@ class InEnvironment:
     slows: int
     speeds_up: int
     fixed_bias: float | None
-    """How far the mean after the fixed burn-in lies above that after the warm-up, as a fraction."""
+    """How far the mean after the fixed warm-up lies above that after the warm-up, as a fraction."""
     ratio_bias: float | None
     """The same for the ratio to the baseline; None for the baseline itself."""
 
@@ -99,14 +99,15 @@ class WarmUps:
     starts: Mapping[str, Start]
     """The start-up of each run, by the run's uid."""
     decides: bool
-    """Whether the detected warm-up is cut off, rather than the fixed burn-in."""
-    burn_in: int
+    """Whether the detected warm-up is cut off, rather than the fixed warm-up."""
+    fixed_warm_up: int
+    """In steps."""
     is_time: bool
     """Whether the metric is a time; False for a rate, which is the inverse."""
     means_after_cut: Mapping[str, float]
     """With a common cut, the mean of all steps after it, by the uid of each run."""
     common_cut: int | None = None
-    """In steps; None where the shapes do not agree, or the fixed burn-in is cut off."""
+    """In steps; None where the shapes do not agree, or the fixed warm-up is cut off."""
     is_judged_early: bool = False
     """Whether interim analyses judge some runs before others exist; those must not move the cut."""
 
@@ -166,7 +167,7 @@ class WarmUps:
         """Return the columns that the exported file of comparisons has about a pair's start-ups."""
         columns: dict[str, Any] = {
             "warm_up": "found" if self.decides else "fixed",
-            "fixed_burn_in_steps": self.burn_in,
+            "fixed_burn_in_steps": self.fixed_warm_up,
             "common_cut_steps": self.common_cut,
         }
         sides = {pair.baseline: "baseline", pair.environment: "environment"}
@@ -180,9 +181,10 @@ class WarmUps:
     @property
     def rule(self) -> str:
         """Return the sentence that says which steps of each run are compared."""
+        steps = self.fixed_warm_up
         fixed = (
-            f"the mean after the fixed burn-in of {self.burn_in:,} step{'s' * (self.burn_in != 1)}"
-            if self.burn_in
+            f"the mean after the fixed warm-up of {steps:,} step{'s' * (steps != 1)}"
+            if steps
             else "the mean of all steps"
         )
         if not self.decides:
@@ -247,7 +249,7 @@ def warm_ups(
         run__measurements__metric=models.F("metric"),
     ).exclude(shape="")
     starts_by_group: dict[Place, dict[str, Start]] = {}
-    burn_ins: dict[Place, int] = {}
+    fixed_warm_ups: dict[Place, int] = {}
     for (
         workload,
         scale,
@@ -261,7 +263,7 @@ def warm_ups(
         trend_p,
         measured,
         settled,
-        own_burn_in,
+        reported_warm_up,
     ) in rows.values_list(
         "run__workload_id",
         "run__scale",
@@ -291,8 +293,8 @@ def warm_ups(
             settled=settled,
         )
         starts_by_group.setdefault((workload, scale), {})[uid] = start
-        if own_burn_in is not None:
-            burn_ins[workload, scale] = own_burn_in
+        if reported_warm_up is not None:
+            fixed_warm_ups[workload, scale] = reported_warm_up
     decides = experiment.warm_up == Experiment.WarmUp.FOUND
     is_judged_early = experiment.looks > 1
     shared = decides and not is_judged_early
@@ -307,7 +309,9 @@ def warm_ups(
             environments=environments,
             starts=starts,
             decides=decides,
-            burn_in=burn_ins.get(place, _frozen_burn_in(experiment, by_pk[place[0]])),
+            fixed_warm_up=fixed_warm_ups.get(
+                place, _read_fixed_warm_up(experiment, by_pk[place[0]])
+            ),
             is_time=metrics[place[0]].unit == "s",
             means_after_cut={uid: means_after_cut[uid] for uid in starts if uid in means_after_cut},
             common_cut=cuts[place],
@@ -340,7 +344,7 @@ def _means_after_common_cut(
     return means_after_cut
 
 
-def _frozen_burn_in(experiment: Experiment, workload: Workload) -> int:
+def _read_fixed_warm_up(experiment: Experiment, workload: Workload) -> int:
     """Return the steps that the workload's own means leave out, as the plan froze them."""
     declared = {
         parameter.name: parameter.default for parameter in KNOWN_WORKLOADS[workload.kind].parameters

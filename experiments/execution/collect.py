@@ -229,13 +229,13 @@ def keep_run(
         for name, (value, unit) in result.measurements.items()
     )
     run.series.all().delete()  # those of an earlier attempt
-    reported_burn_in = result.facts.get("burn_in")
+    reported_steps = result.facts.get("burn_in")
     is_count = (
-        isinstance(reported_burn_in, int)
-        and not isinstance(reported_burn_in, bool)
-        and 0 <= reported_burn_in <= MOST_STEPS
+        isinstance(reported_steps, int)
+        and not isinstance(reported_steps, bool)
+        and 0 <= reported_steps <= MOST_STEPS
     )
-    burn_in = reported_burn_in if is_count else None
+    fixed_warm_up = reported_steps if is_count else None
     Series.objects.bulk_create(
         add_step_summary(
             Series(
@@ -244,7 +244,7 @@ def keep_run(
                 unit=unit,
                 values=list(values),
                 steps=result.steps.get(name),
-                burn_in=burn_in,
+                burn_in=fixed_warm_up,
             )
         )
         for name, (unit, values) in result.series.items()

@@ -63,8 +63,8 @@ class Experiment(Shared):
         INDEPENDENT = "independent", "independent: every run is a job of its own"
 
     class WarmUp(models.TextChoices):
-        FIXED = "fixed", "fixed: the first steps of each run, as many as the workload's burn-in"
-        FOUND = "found", "found: up to where each run settles, by change points"
+        FIXED = "fixed", "fixed number of steps: the workload's parameter warm-up"
+        FOUND = "found", "detected: up to where each run settles, by change points"
 
     question = models.CharField(max_length=300)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="experiments")

@@ -194,7 +194,7 @@ def _check_steps(
         if scale.is_packed:
             messages["warm_up"].append(
                 f"{scale} packs {scale.instances_per_node} instances into a run, and each settles "
-                "at a step of its own: choose the burn-in."
+                "at a step of its own: choose the fixed number of steps."
             )
     needed = BLOCK * FEWEST_BLOCKS
     for workload in workloads:

@@ -74,10 +74,10 @@ FIGURE_1 = Preset(
     paper=UDOCKER_GPU,
     question="Does a container change the time per batch of AlexNet, GoogLeNet, Overfeat, VGG and "
     "a network for MNIST?",
-    then="One GTX 980 Ti of a node; 1000 batches of synthetic images after a burn-in, 20,000 steps "
+    then="One GTX 980 Ti of a node; 1000 batches of synthetic images after a warm-up, 20,000 steps "
     "for MNIST; bare metal, uDocker (F3) and Singularity, TensorFlow 1.5 and 1.8. No penalty was "
     "seen.",
-    now="Five repeats. Batch sizes and burn-in are ours: they were not published. MNIST has "
+    now="Five repeats. Batch sizes and warm-up are ours: they were not published. MNIST has "
     "synthetic digits unless a folder is named. Two versions of a framework are two images, so "
     "two environments each.",
     needs=("tensorflow",),

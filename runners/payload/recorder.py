@@ -101,7 +101,7 @@ class Recorder:
         `count` is the number of steps, or an iterable such as a loader of batches; then its items
         are yielded, and waiting for one is part of its step. A pass that does not call `step`
         ends where the next one begins. Marks the phases "first step", "burn-in", "steady state"
-        and "end". A second loop (another epoch) continues after the last one: the burn-in is that
+        and "end". A second loop (another epoch) continues after the last one: the warm-up is that
         of the whole program. Its default is $TARE_BURN_IN, or else 0.
         """
         if burn_in is None:
@@ -181,14 +181,14 @@ class Recorder:
         return bool(self._metrics)
 
     def mean(self, name: str) -> float:
-        """Return the arithmetic mean of a series after the burn-in, in which slow steps count."""
+        """Return the arithmetic mean of a series after the warm-up, in which slow steps count."""
         values = self._counted(name)
         if not values:
-            raise ResultError(f"no {name} was recorded after the burn-in")
+            raise ResultError(f"no {name} was recorded after the warm-up")
         return math.fsum(values) / len(values)
 
     def sd(self, name: str) -> Optional[float]:
-        """Return the standard deviation (n - 1) of a series after the burn-in; None if n < 2.
+        """Return the standard deviation (n - 1) of a series after the warm-up; None if n < 2.
 
         It tells how unsteady this run was, not how precise its mean is: the steps of a run
         resemble each other, so the precision of the mean takes several runs.
@@ -200,7 +200,7 @@ class Recorder:
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
     def tail_ratio(self, name: str) -> Optional[float]:
-        """Return the 99th percentile of a series after the burn-in, divided by its median.
+        """Return the 99th percentile of a series after the warm-up, divided by its median.
 
         Both are nearest ranks. None below 100 values, where the 99th percentile would be the
         longest of all, or if the median is 0.

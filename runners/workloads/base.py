@@ -18,7 +18,7 @@ RESULT = "result.json"
 SAME_SEED, OTHER_SEEDS = "same in all repeats", "another in each repeat"
 
 
-def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
+def stepping(*, steps: int, warm_up: int) -> tuple[Parameter, ...]:
     """Return the parameters that all workloads with steps share, with these defaults."""
     return (
         Parameter(
@@ -27,12 +27,13 @@ def stepping(*, steps: int, burn_in: int) -> tuple[Parameter, ...]:
             default=steps,
             minimum=1,
             maximum=1_000_000,
-            help="Steps in all, the burn-in among them.",
+            help="Steps in all, the warm-up among them.",
         ),
         Parameter(
             name="burn_in",
             type="integer",
-            default=burn_in,
+            label="Warm-up",
+            default=warm_up,
             minimum=0,
             maximum=999_999,
             unit="steps",
@@ -150,9 +151,9 @@ class Workload:
         Raises ParameterError with a message for each name.
         """
         cleaned = clean_parameters(cls.parameters, parameters)
-        steps, burn_in = (cleaned.get(name) for name in ("steps", "burn_in"))
-        if isinstance(steps, int) and isinstance(burn_in, int) and burn_in >= steps:
-            message = f"must be less than the {steps} steps in all; it is {burn_in}"
+        steps, warm_up = (cleaned.get(name) for name in ("steps", "burn_in"))
+        if isinstance(steps, int) and isinstance(warm_up, int) and warm_up >= steps:
+            message = f"must be less than the {steps} steps in all; it is {warm_up}"
             raise ParameterError({"burn_in": message})
         return cleaned
 

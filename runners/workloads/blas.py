@@ -75,7 +75,7 @@ class Blas(Workload):
             choices=("float32", "float64", "complex64", "complex128"),
             help="Precision of every matrix and signal.",
         ),
-        *stepping(steps=250, burn_in=25),
+        *stepping(steps=250, warm_up=25),
     )
     metrics = (
         *TIMES,

@@ -14,7 +14,7 @@ NETWORK, BATCH, LENGTH, MACHINE = "Network and data", "Step", "Length", "Framewo
 REAL = ("mnist", "cifar10", "imagenet")
 
 # The parameters of all workloads with steps; here each gets a heading.
-STEPPING = {parameter.name: parameter for parameter in stepping(steps=400, burn_in=40)}
+STEPPING = {parameter.name: parameter for parameter in stepping(steps=400, warm_up=40)}
 
 
 class Cnn(Workload):
@@ -122,7 +122,7 @@ class Cnn(Workload):
         replace(
             STEPPING["steps"],
             group=LENGTH,
-            help="Steps in all, the burn-in among them; with epochs of synthetic data, those of "
+            help="Steps in all, the warm-up among them; with epochs of synthetic data, those of "
             "one epoch. Epochs of a data set are as long as it is.",
         ),
         replace(STEPPING["burn_in"], group=LENGTH),

@@ -108,7 +108,7 @@ class Files(Workload):
             help="Of Python’s library and its packages, by name; compiled bytecode is left out.",
             group="What",
         ),
-        *(parameter for parameter in stepping(steps=20, burn_in=2) if parameter.name != "threads"),
+        *(parameter for parameter in stepping(steps=20, warm_up=2) if parameter.name != "threads"),
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),

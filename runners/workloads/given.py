@@ -13,7 +13,7 @@ MOST_METRICS, LONGEST_METRIC, LONGEST_UNIT = 20, 60, 30
 MOST_FILES, LARGEST_FILE, LARGEST_TOGETHER = 20, 1_000_000, 4_000_000
 LAST, MEAN, SERIES, RUNNING_RATE = "last", "mean", "series", "running_rate"
 TAKES = (LAST, MEAN, SERIES, RUNNING_RATE)
-"""How several numbers become one: the last, their mean after the burn-in, or the mean with each
+"""How several numbers become one: the last, their mean after the warm-up, or the mean with each
 number as a step. For rates that are means of all steps so far: the last, with the rates between
 them as steps."""
 OURS = "tare.py"

@@ -42,13 +42,13 @@ def _read_report(run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) 
             "Python, as JSON lines in any language. Or read its numbers by patterns, CSV or JSON"
         ) from None
     series = {name: _parse_series(name, entry) for name, entry in document["series"].items()}
-    burn_in = parameters["burn_in"] or _parse_burn_in(document["facts"])
+    warm_up_steps = parameters["burn_in"] or _parse_warm_up(document["facts"])
     values: dict[str, tuple[float, str]] = {}
     for name, entry in document["metrics"].items():
         values[name] = _parse_metric(name, entry)
     values |= {
         name: value
-        for name, value in _summarize_steps(series, burn_in).items()
+        for name, value in _summarize_steps(series, warm_up_steps).items()
         if name not in values
     }
     for row in parameters["metrics"]:
@@ -57,7 +57,7 @@ def _read_report(run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) 
             number, unit = values.pop(source)
         elif source in series:
             unit, numbers = series[source]
-            number = _aggregate(numbers, row, burn_in)
+            number = _aggregate(numbers, row, warm_up_steps)
         else:
             known = ", ".join(sorted({*values, *series})) or "nothing"
             raise SanityError(
@@ -70,7 +70,7 @@ def _read_report(run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) 
         name: parse_number(seconds, f"phase {name!r}")
         for name, seconds in document["phases"].items()
     }
-    facts: dict[str, Any] = {"burn_in": burn_in}
+    facts: dict[str, Any] = {"burn_in": warm_up_steps}
     if FIRST_STEP in document["facts"]:
         facts[FIRST_STEP] = parse_number(document["facts"][FIRST_STEP], FIRST_STEP)
     return Result(values, series, phases, facts)
@@ -98,15 +98,15 @@ def _parse_unit(name: str, entry: Mapping[str, Any]) -> str:
     return unit
 
 
-def _parse_burn_in(facts: Mapping[str, Any]) -> int:
+def _parse_warm_up(facts: Mapping[str, Any]) -> int:
     steps = facts.get("burn_in", 0)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-        raise SanityError(f"the burn-in is {steps!r}, which is no number of steps")
+        raise SanityError(f"the warm-up is {steps!r}, which is no number of steps")
     return steps
 
 
 def _summarize_steps(
-    series: Mapping[str, tuple[str, list[float]]], burn_in: int
+    series: Mapping[str, tuple[str, list[float]]], warm_up_steps: int
 ) -> dict[str, tuple[float, str]]:
     """Return the mean, standard deviation and tail ratio of the times per step."""
     if STEP_TIME not in series:
@@ -114,7 +114,7 @@ def _summarize_steps(
     unit, times = series[STEP_TIME]
     if unit != "s":
         raise SanityError(f"step_time is in {unit!r}, and is to be in seconds")
-    counted_times = _skip_burn_in(times, burn_in, STEP_TIME)
+    counted_times = _skip_warm_up(times, warm_up_steps, STEP_TIME)
     metrics = {STEP_TIME: (math.fsum(counted_times) / len(counted_times), "s")}
     if len(counted_times) > 1 and (spread := statistics.stdev(counted_times)):
         metrics["step_time_sd"] = spread, "s"
@@ -247,31 +247,31 @@ def _get_content(run_files: Mapping[str, bytes], name: str, parameters: Mapping[
 
 
 def _make_result(numbers: Mapping[str, Sequence[float]], parameters: Mapping[str, Any]) -> Result:
-    burn_in = parameters["burn_in"]
+    warm_up_steps = parameters["burn_in"]
     values, series = {}, {}
     for row in parameters["metrics"]:
         name = row["name"]
         all_values = list(numbers[name])
-        values[name] = _aggregate(all_values, row, burn_in), row["unit"]
+        values[name] = _aggregate(all_values, row, warm_up_steps), row["unit"]
         if row["take"] == given.SERIES:
             series[name] = row["unit"], all_values
-    return Result(values, series, {}, {"burn_in": burn_in})
+    return Result(values, series, {}, {"burn_in": warm_up_steps})
 
 
-def _aggregate(numbers: Sequence[float], row: Row, burn_in: int) -> float:
+def _aggregate(numbers: Sequence[float], row: Row, warm_up_steps: int) -> float:
     """Return the metric's value: one number from all that were found."""
     if row["take"] in (given.LAST, given.RUNNING_RATE):
         return numbers[-1]
-    counted_numbers = _skip_burn_in(numbers, burn_in, row["name"])
+    counted_numbers = _skip_warm_up(numbers, warm_up_steps, row["name"])
     return math.fsum(counted_numbers) / len(counted_numbers)
 
 
-def _skip_burn_in(numbers: Sequence[float], burn_in: int, name: str) -> Sequence[float]:
-    if burn_in >= len(numbers):
+def _skip_warm_up(numbers: Sequence[float], warm_up_steps: int, name: str) -> Sequence[float]:
+    if warm_up_steps >= len(numbers):
         raise SanityError(
-            f"{name} has {len(numbers)} values, and the burn-in takes {burn_in}: none is left"
+            f"{name} has {len(numbers)} values, and the warm-up takes {warm_up_steps}: none is left"
         )
-    return numbers[burn_in:]
+    return numbers[warm_up_steps:]
 
 
 READERS: dict[str, Callable[[Mapping[str, bytes], Mapping[str, Any]], Result]] = {

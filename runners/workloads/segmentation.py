@@ -232,7 +232,7 @@ def _check_synthetic(settings: Mapping[str, Any], replicas: int) -> list[str]:
         )
     elif settings["burn_in"] >= settings["epochs"] * (samples // batch):
         reasons.append(
-            f"A burn_in of {settings['burn_in']} steps leaves none of the "
+            f"A warm-up of {settings['burn_in']} steps leaves none of the "
             f"{settings['epochs'] * (samples // batch)} steps of all epochs: make it shorter."
         )
     return reasons

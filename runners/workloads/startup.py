@@ -39,7 +39,7 @@ class Startup(Workload):
         ),
         *(
             parameter
-            for parameter in stepping(steps=11, burn_in=1)
+            for parameter in stepping(steps=11, warm_up=1)
             if parameter.name in ("steps", "burn_in")
         ),
     )

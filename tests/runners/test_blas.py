@@ -33,7 +33,7 @@ def run(directory: Path, **parameters: object) -> Any:
 
 
 def test_every_declared_metric_is_reported(tmp_path: Path) -> None:
-    result = run(tmp_path, steps=103)  # a hundred after the burn-in have a 99th percentile
+    result = run(tmp_path, steps=103)  # a hundred after the warm-up have a 99th percentile
     declared = {metric.name for metric in BLAS.metrics}
     assert set(result.measurements) == declared - {INSTANCE_SPREAD.name}  # of packed runs alone
     assert {unit for unit, _ in result.series.values()} == {"s"}

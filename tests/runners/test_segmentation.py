@@ -92,7 +92,7 @@ def test_refusals_say_before_the_launch_what_the_payload_would_say() -> None:
     assert refused(tile_size=100)[0].startswith("A tile_size of 100 cannot be divided")
     assert refused(predict_size=63)[0].startswith("A predict_size of 63 is less than one tile")
     assert refused(samples=15, batch_size=16)[0].startswith("A batch of 16 tiles for the whole")
-    assert refused(burn_in=96)[0].startswith("A burn_in of 96 steps leaves none of the 96")
+    assert refused(burn_in=96)[0].startswith("A warm-up of 96 steps leaves none of the 96")
     assert refused(data="hdf5") == ["data=hdf5 needs a data_directory."]
 
 

@@ -248,12 +248,12 @@ def _bands_of_start_ups(rng: Any, effort: Effort) -> Iterator[Band]:
     }
     shortest = start_ups.level(rng, effort.runs, steps=BLOCK * FEWEST_BLOCKS)
     yield Band(
-        "bias of a run's mean after the warm-up that was found",
+        "bias of a run's mean after the detected warm-up",
         {name: abs(bias.detected) for name, bias in measured.items()},
         high=0.005,
     )
     yield Band(
-        f"bias of a run's mean after a fixed burn-in of {start_ups.FIXED} steps",
+        f"bias of a run's mean after a fixed warm-up of {start_ups.FIXED} steps",
         {name: measured[name].fixed for name in ("+50 %, tau 40", "+10 %, tau 150")},
         high=0.01,
         control=True,

@@ -50,7 +50,7 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
                 record(done)
 
         run_batch = lambda: step(next(batches))  # noqa: E731
-        loss = train(run_batch, planned.steps, planned.burn_in, recorder, between_steps)
+        loss = train(run_batch, planned.steps, planned.warm_up_steps, recorder, between_steps)
     report(recorder, loss, backend.job_batch)
     recorder.facts.update(
         {

@@ -14,7 +14,7 @@ class Schedule(NamedTuple):
     """The length of a training and of its parts, all in steps."""
 
     steps: int
-    burn_in: int
+    warm_up_steps: int
     evaluate_every: int = 0  # 0: after the last step alone
     epoch: int = 0  # steps of one epoch; 0: epochs are not told apart
 
@@ -25,25 +25,25 @@ def schedule(parameters: Dict[str, Any], images: int, job_batch: int) -> Schedul
     With 0 images an epoch has as many steps as the parameter `steps` says. The last images of an
     epoch are left out if they fill no batch.
     """
-    steps, burn_in = parameters["steps"], parameters["burn_in"]
+    steps, warm_up_steps = parameters["steps"], parameters["burn_in"]
     every, epochs = parameters.get("evaluate_every", 0), parameters.get("epochs", 0)
     if not epochs:
-        return Schedule(steps, burn_in, every)
+        return Schedule(steps, warm_up_steps, every)
     epoch = images // job_batch if images else steps
     if not epoch:
         raise ResultError(f"a batch of {job_batch} is more than the {images} images of an epoch")
-    if burn_in >= epochs * epoch:
+    if warm_up_steps >= epochs * epoch:
         raise ResultError(
-            f"a burn-in of {burn_in} steps leaves none of the {epochs * epoch} steps of "
+            f"a warm-up of {warm_up_steps} steps leaves none of the {epochs * epoch} steps of "
             f"{epochs} epochs; choose a shorter one"
         )
-    return Schedule(epochs * epoch, burn_in, every * epoch, epoch)
+    return Schedule(epochs * epoch, warm_up_steps, every * epoch, epoch)
 
 
 def train(
     step: Callable[[], Any],
     steps: int,
-    burn_in: int,
+    warm_up_steps: int,
     recorder: Recorder,
     after_step: Callable[[int], None] = lambda done: None,
 ) -> float:
@@ -54,7 +54,7 @@ def train(
     """
     loss = math.nan
     recorder.series("loss", "1")
-    for number in recorder.steps(steps, burn_in):
+    for number in recorder.steps(steps, warm_up_steps):
         loss = float(step())
         recorder.step(loss=loss)
         if not math.isfinite(loss):

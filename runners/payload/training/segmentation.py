@@ -72,7 +72,7 @@ def train_epochs(
         accuracy.after_step(done)
 
     train_batch = lambda: step(next(batches))  # noqa: E731
-    return train(train_batch, planned.steps, planned.burn_in, recorder, after_step)
+    return train(train_batch, planned.steps, planned.warm_up_steps, recorder, after_step)
 
 
 def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
@@ -80,13 +80,13 @@ def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
 
     Raises StartError if the warm-up leaves no step.
     """
-    epochs, burn_in = parameters["epochs"], parameters["burn_in"]
-    if burn_in >= epochs * epoch:
+    epochs, warm_up_steps = parameters["epochs"], parameters["burn_in"]
+    if warm_up_steps >= epochs * epoch:
         raise StartError(
-            f"a burn-in of {burn_in} steps leaves none of the {epochs * epoch} steps of {epochs} "
-            "epochs: make it shorter"
+            f"a warm-up of {warm_up_steps} steps leaves none of the {epochs * epoch} steps of "
+            f"{epochs} epochs: make it shorter"
         )
-    return Schedule(epochs * epoch, burn_in, parameters["evaluate_every"] * epoch, epoch)
+    return Schedule(epochs * epoch, warm_up_steps, parameters["evaluate_every"] * epoch, epoch)
 
 
 def measure(predict: Callable[[Any], Any], tiles: Tiles) -> Dict[str, float]:

@@ -73,13 +73,15 @@ def figures():
         "equivalence": equivalence(pairs(samples()), margin=0.02, marks=MARKS),
         "equivalence of nothing": equivalence([], margin=0.02, marks=MARKS),
         "equivalence without inference": equivalence(pairs(samples(1)), margin=0.02, marks=MARKS),
-        "steps": step_trace([2.0, 0.5] + [0.02] * 48, burn_in=10, unit="s"),
-        "no steps": step_trace([], burn_in=10, unit="s"),
-        "fewer steps than the burn-in": step_trace([0.1] * 3, burn_in=10, unit="s"),
+        "steps": step_trace([2.0, 0.5] + [0.02] * 48, fixed_warm_up=10, unit="s"),
+        "no steps": step_trace([], fixed_warm_up=10, unit="s"),
+        "fewer steps than the warm-up": step_trace([0.1] * 3, fixed_warm_up=10, unit="s"),
         "steps that settle": step_trace(
-            SLOW_START, burn_in=10, unit="s", steady_state=find(SLOW_START)
+            SLOW_START, fixed_warm_up=10, unit="s", steady_state=find(SLOW_START)
         ),
-        "steps that never do": step_trace(NEVER, burn_in=10, unit="s", steady_state=find(NEVER)),
+        "steps that never do": step_trace(
+            NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER)
+        ),
     }
 
 
@@ -253,7 +255,7 @@ def test_run_order_tells_nodes_by_filling_and_leaves_out_runs_without_a_start():
 
 def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
     values = [2.0, 0.5] + [0.020 + 0.001 * (i % 4) for i in range(48)]
-    figure = step_trace(values, burn_in=10, unit="s")
+    figure = step_trace(values, fixed_warm_up=10, unit="s")
     (shade,) = figure["layout"]["shapes"]
     assert (shade["x0"], shade["x1"]) == (0.5, 10.5)
     assert figure["layout"]["yaxis"]["range"][1] < 30
@@ -263,16 +265,16 @@ def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
     assert len([x for x in medians["x"] if x is None]) == 4
     assert (
         "shapes" not in figure["layout"]
-        or not step_trace(values, burn_in=0, unit="s")["layout"]["shapes"]
+        or not step_trace(values, fixed_warm_up=0, unit="s")["layout"]["shapes"]
     )
 
 
-def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
-    figure = step_trace(SLOW_START, burn_in=10, unit="s", steady_state=find(SLOW_START))
+def test_the_step_trace_shows_what_was_found_beside_the_fixed_warm_up():
+    figure = step_trace(SLOW_START, fixed_warm_up=10, unit="s", steady_state=find(SLOW_START))
     shade, line = figure["layout"]["shapes"]
     assert (shade["x0"], shade["x1"]) == (0.5, 70.5)
     assert (line["name"], line["x0"], line["x1"]) == ("reference", 10.5, 10.5)
-    assert words(figure) == ["warm-up", "fixed burn-in"]
+    assert words(figure) == ["warm-up", "fixed warm-up"]
     _, medians, steady = figure["data"]
     assert medians["x"][0] == steady["x"][0] == 70.5
     assert steady["x"][1] == 400.5
@@ -280,7 +282,7 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_burn_in():
 
 
 def test_steps_that_never_settle_have_no_steady_mean():
-    figure = step_trace(NEVER, burn_in=10, unit="s", steady_state=find(NEVER))
+    figure = step_trace(NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER))
     assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]
     assert words(figure)[0].startswith("no steady state; slower with time")
 
@@ -288,7 +290,9 @@ def test_steps_that_never_settle_have_no_steady_mean():
 def test_values_of_a_log_stand_at_the_last_of_their_steps():
     ends = [1, *range(10, 401, 10)]
     values = [0.03] * 8 + [0.02 + 0.0001 * (i % 7) for i in range(33)]
-    figure = step_trace(values, burn_in=0, unit="s", steady_state=find(values, ends), ends=ends)
+    figure = step_trace(
+        values, fixed_warm_up=0, unit="s", steady_state=find(values, ends), ends=ends
+    )
     points, medians, steady = figure["data"]
     assert points["x"] == ends
     assert medians["x"][:2] == [70.5, 80.5]
@@ -296,7 +300,7 @@ def test_values_of_a_log_stand_at_the_last_of_their_steps():
 
 
 def test_a_straggler_after_the_warm_up_is_never_cut_off():
-    figure = step_trace([0.02] * 20 + [5.0] + [0.02] * 20, burn_in=10, unit="s")
+    figure = step_trace([0.02] * 20 + [5.0] + [0.02] * 20, fixed_warm_up=10, unit="s")
     assert "range" not in figure["layout"]["yaxis"]
 
 
@@ -316,7 +320,7 @@ def test_names_are_text_and_never_markup():
             margin=0.02,
             marks=marks,
         ),
-        step_trace([1.0], burn_in=0, unit="s", metric=label),
+        step_trace([1.0], fixed_warm_up=0, unit="s", metric=label),
     ):
         text = json.dumps(figure)
         assert "&lt;b onclick" in text

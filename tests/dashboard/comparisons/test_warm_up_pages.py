@@ -23,7 +23,7 @@ def text(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
-def test_the_form_offers_both_and_suggests_the_fixed_burn_in(as_owner: Client, site: Site) -> None:
+def test_the_form_offers_both_and_suggests_the_fixed_warm_up(as_owner: Client, site: Site) -> None:
     page = text(as_owner.get(NEW))
     assert 'name="warm_up" value="fixed"' in page
     assert 'name="warm_up" value="found"' in page
@@ -63,13 +63,13 @@ def test_a_clone_keeps_the_choice(as_owner: Client, people: People) -> None:
     assert Experiment.objects.latest("pk").warm_up == "found"
 
 
-def test_the_comparison_says_what_the_fixed_burn_in_leaves(
+def test_the_comparison_says_what_the_fixed_warm_up_leaves(
     as_owner: Client, people: People
 ) -> None:
     made = started(owner=people.owner)
     made.add(steps(0.02), steps(0.0202, throttled_from=250))
     page = text(as_owner.get(reverse("comparison", args=[made.experiment.pk])))
-    assert "What is compared is the mean after the fixed burn-in of 10 steps." in page
+    assert "What is compared is the mean after the fixed warm-up of 10 steps." in page
     assert "5 warm-up, 1 no steady state" in page
     assert "+4.87 %" in page
     assert "1 of 12 runs never settle" in page
@@ -88,7 +88,7 @@ def test_a_runs_page_says_how_it_starts(as_owner: Client, people: People) -> Non
     run = Run.objects.get(experiment=made.experiment, repeat=1, environment=made.box)
     page = text(as_owner.get(run.get_absolute_url()))
     assert "Warm-up: the first 40 steps are slower; steady from there." in page
-    assert "The fixed burn-in of 10 steps leaves +3.8" in page
+    assert "The fixed warm-up of 10 steps leaves +3.8" in page
 
 
 def test_the_strips_of_an_experiment_show_the_values_that_are_compared(people: People) -> None:

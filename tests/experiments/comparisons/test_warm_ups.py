@@ -9,18 +9,18 @@ from django.test.utils import CaptureQueriesContext
 from experiments.comparisons import compare_experiment, comparison_rows, run_rows
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
-from tests.starts import BURN_IN, FOUND, Made, started, steps
+from tests.starts import FIXED_WARM_UP, FOUND, Made, started, steps
 
 pytestmark = pytest.mark.django_db
 
 
-def test_the_fixed_burn_in_decides_unless_the_plan_says_otherwise():
+def test_the_fixed_warm_up_decides_unless_the_plan_says_otherwise():
     made = started()
     assert made.values(made.box) == [
-        fmean(steps(0.0202, slow_until=40 + 10 * (k % 3), seed=k)[BURN_IN:]) for k in range(5)
+        fmean(steps(0.0202, slow_until=40 + 10 * (k % 3), seed=k)[FIXED_WARM_UP:]) for k in range(5)
     ]
     assert made.group.warm_ups.rule == (
-        "What is compared is the mean after the fixed burn-in of 10 steps."
+        "What is compared is the mean after the fixed warm-up of 10 steps."
     )
 
 
@@ -33,7 +33,7 @@ def test_found_is_one_cut_for_all_the_largest_of_the_group():
     assert "after the first 60" in made.group.warm_ups.rule
 
 
-def test_the_bias_of_the_fixed_burn_in_is_told_by_environment_and_of_the_ratio():
+def test_the_bias_of_the_fixed_warm_up_is_told_by_environment_and_of_the_ratio():
     bare, box = started().group.warm_ups.in_environments
     assert bare.fixed_bias == pytest.approx(0, abs=1e-4)
     # 30 to 50 of 390 steps that take half as long again.
@@ -88,7 +88,7 @@ def test_a_run_that_never_settles_counts_and_is_named(columns):
     run = Run.objects.get(experiment=made.experiment, repeat=6, environment=made.box)
     assert pair.n_blocks == 6
     assert stamped(pair).startswith(f"1 of 12 runs never settles: run {run.uid} (box).")
-    cut = 60 if columns else BURN_IN
+    cut = 60 if columns else FIXED_WARM_UP
     assert made.values(made.box)[5] == pytest.approx(fmean(never[cut:]))
 
 
@@ -96,11 +96,11 @@ def test_a_pair_whose_runs_settle_has_no_stamp():
     assert stamped(started().group.pairs[0]) is None
 
 
-def test_where_no_run_settles_the_fixed_burn_in_counts():
+def test_where_no_run_settles_the_fixed_warm_up_counts():
     made = Made(**FOUND)
     never = [steps(0.02, throttled_from=250, seed=seed) for seed in range(4)]
     made.add(*never[:2]).add(*never[2:])
-    assert made.values(made.bare) == [fmean(values[BURN_IN:]) for values in never[::2]]
+    assert made.values(made.bare) == [fmean(values[FIXED_WARM_UP:]) for values in never[::2]]
     assert made.group.warm_ups.rule.startswith("No run settles")
 
 

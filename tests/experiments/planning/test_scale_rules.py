@@ -142,7 +142,7 @@ def test_a_warm_up_is_not_looked_for_in_several_instances(asked: dict[str, Any])
     assert found == {
         "warm_up": [
             "1x4x4 packs 4 instances into a run, and each settles at a step of its own: choose "
-            "the burn-in."
+            "the fixed number of steps."
         ]
     }
 
