@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import pairwise
 
-from tests.layered_graph import Layout, merge_circles, reduce_transitively
+from tests.layered_graph import Layout, reduce_transitively
 from tests.source_tree import BASE, FLOORS, imports_between_rooms
 
 PICTURE = BASE / "docs" / "rooms.svg"
@@ -78,7 +78,7 @@ class Floor:
         for room, below in graph.items():
             if room not in self.shared:
                 together[room] = {SHARED if other in self.shared else other for other in below}
-        self.graph = reduce_transitively(merge_circles(together))
+        self.graph = reduce_transitively(together)
         rows = _break_lines(sorted(self.shared), width - 2 * PADDING)
         self.rows = rows
         arrows = {
@@ -102,7 +102,7 @@ class Floor:
         self.height = HEAD + self.layers * LAYER + 24 + 24 * len(rows) + 14
 
     def _label(self, room: str) -> str:
-        return room if any(part in self.packages for part in room.split(" + ")) else f"{room}.py"
+        return room if room in self.packages else f"{room}.py"
 
     def _y(self, level: int) -> float:
         """Return the upper edge of a layer's boxes; of layer 0, of the frame of shared modules."""

@@ -13,20 +13,6 @@ from itertools import pairwise
 Graph = Mapping[str, set[str]]
 
 
-def merge_circles(graph: Graph) -> dict[str, set[str]]:
-    """Return the graph with the rooms of each circle as one node, "gate + preflight"."""
-    reached = {node: _reach(graph, node) for node in graph}
-    names = {
-        node: " + ".join(sorted({node} | {n for n in reached[node] if node in reached[n]}))
-        for node in graph
-    }
-    merged: dict[str, set[str]] = {}
-    for node, below in graph.items():
-        name = names[node]
-        merged.setdefault(name, set()).update({names[n] for n in below} - {name})
-    return merged
-
-
 def reduce_transitively(graph: Graph) -> dict[str, set[str]]:
     """Return the graph without the arrows that a longer way makes superfluous."""
     return {

@@ -9,14 +9,10 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from runners.errors import Refused, TryAgain
-from runners.preflight.checks import Check, Outcome
-from runners.transports.base import Transport
-from runners.untrusted import clean_text
+from runners.gate.commands import COMMANDS
 
 VERSION = 1
 """To be raised with the first change after a release; a test knows the released versions."""
@@ -24,29 +20,16 @@ VERSION = 1
 INSTALLED = "~/.ssh/tare-gate.py"
 LONGEST_ARGUMENT = 60  # characters; the table holds the SHA-256 of longer ones
 SOURCE = Path(__file__).with_name("tare_gate.py")
-NAME = "Forced command"
 ONLY_FORWARDS = "tare-gate lets through and runs nothing"
 # A name or an address as it may stand in a line of authorized_keys, between quotes.
 HOST = re.compile(
     r"^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)\Z"
 )
-INSTALL = f"Save the script of the credential's page as {INSTALLED} on the login node."
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command that Tare sends, with placeholders for the arguments that differ each time."""
-
-    purpose: str
-    pattern: tuple[str, ...]
-    scheduler: str = ""  # the only one that it is sent for; empty: any
 
 
 @cache
 def render_script() -> str:
     """Return the text of the script, with the table filled in."""
-    from runners.gate.commands import COMMANDS
-
     rows = [
         f"    ({_quote(command.purpose)}, {_quote(command.scheduler)},\n"
         f"     [{', '.join(_quote(_shorten_argument(argument)) for argument in command.pattern)}]),"
@@ -105,50 +88,3 @@ def _format_permit(host: str, port: int) -> str:
         raise ValueError(f"The host {host!r} cannot stand in a line of authorized_keys.")
     name = f"[{host}]" if ":" in host else host  # sshd's spelling of IPv6
     return f'permitopen="{name}:{port}"'
-
-
-def check_forced_command(transport: Transport, *, area: str, expected: bool = False) -> Check:
-    """Check which forced command the account has, if any. Never raises.
-
-    `expected`: whether there should be one.
-    """
-    try:
-        answer = transport.run(["tare-gate"], timeout=10)
-    except (TryAgain, Refused) as problem:
-        if ONLY_FORWARDS in str(problem):
-            message = "The key runs nothing here: it only lets through to the hosts behind."
-            return Check(area, NAME, "ok", message, value="only forwards")
-        return Check(area, NAME, "failed", "The account runs no command.", INSTALL, str(problem))
-    printed = clean_text(answer.stdout + answer.stderr).strip()
-    version = re.search(r"^tare-gate (\d+) ([0-9a-f]{64})$", printed, re.MULTILINE)
-    if version:
-        return _check_version(area, int(version[1]), version[2])
-    if answer.returncode == 127 and "tare-gate" in printed:
-        message = "None is installed: the key may do all that the account may."
-        outcome: Outcome = "warning" if expected else "not applicable"
-        return Check(area, NAME, outcome, message, INSTALL if expected else "", value="none")
-    return Check(
-        area,
-        NAME,
-        "failed",
-        "Something answers that is not Tare's script: another forced command, or python3 is "
-        "missing there.",
-        f"{INSTALL} It needs python3, 3.6 or newer.",
-        printed[:1000],
-        value="another",
-    )
-
-
-def _check_version(area: str, version: int, digest: str) -> Check:
-    value = f"version {version}"
-    if digest == hash_script():
-        return Check(area, NAME, "ok", f"Tare's own, version {version}.", value=value)
-    if version < VERSION:
-        message = f"The installed script is older than Tare's: version {version}, not {VERSION}."
-    elif version > VERSION:
-        message = (
-            f"The installed script is newer than this Tare's: version {version}, not {VERSION}."
-        )
-    else:
-        message = f"The installed script calls itself version {version}, and is not Tare's."
-    return Check(area, NAME, "warning", message, f"{INSTALL} The line there stays.", value=value)

@@ -6,12 +6,23 @@ itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, 
 `tests/runners/test_gate.py` fails for a script that is not here.
 """
 
+from dataclasses import dataclass
+
 from runners.directories import COPY, LIST, PACK
-from runners.gate import Command
-from runners.preflight import asking, probes
+from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, TAIL
 from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
 from runners.transports.base import APPEND, FINISH, READ, SEND, SENT, WRITE
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that Tare sends, with placeholders for the arguments that differ each time."""
+
+    purpose: str
+    pattern: tuple[str, ...]
+    scheduler: str = ""  # the only one that it is sent for; empty: any
+
 
 ANY = (
     Command("greeting", ("true",)),
@@ -30,17 +41,17 @@ ANY = (
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )
 CHECKS = (
-    Command("a check's file", ("sh", "-c", asking.TOKEN, "write", "<work>", "<token>")),
+    Command("a check's file", ("sh", "-c", login_node.TOKEN, "write", "<work>", "<token>")),
     Command("removing a check's file", ("rm", "-f", "<token_path>")),
-    Command("the check", ("bash", "-c", probes.PROBES, "probes", "", "<probes>")),
-    Command("system", ("sh", "-c", asking.SYSTEM)),
+    Command("the check", ("bash", "-c", PROBES, "probes", "", "<probes>")),
+    Command("system", ("sh", "-c", login_node.SYSTEM)),
     Command("Python", ("python3", "--version")),
     Command("clock", ("date", "+%s")),
-    Command("work directory", ("sh", "-c", asking.WORK_DIRECTORY, "check", "<work>")),
-    Command("free space", ("sh", "-c", asking.SPACE, "df", "<work>")),
-    Command("free inodes", ("sh", "-c", asking.INODES, "df", "<work>")),
-    Command("file system", ("sh", "-c", asking.FILE_SYSTEM, "stat", "<work>")),
-    Command("quota", ("sh", "-c", asking.QUOTA, "quota", "<work>")),
+    Command("work directory", ("sh", "-c", login_node.WORK_DIRECTORY, "check", "<work>")),
+    Command("free space", ("sh", "-c", login_node.SPACE, "df", "<work>")),
+    Command("free inodes", ("sh", "-c", login_node.INODES, "df", "<work>")),
+    Command("file system", ("sh", "-c", login_node.FILE_SYSTEM, "stat", "<work>")),
+    Command("quota", ("sh", "-c", login_node.QUOTA, "quota", "<work>")),
 )
 SLURM = (
     Command("submitting", ("bash", "-c", slurm.SUBMIT, "sbatch", "<path>/job.sh"), "slurm"),
@@ -63,7 +74,7 @@ SLURM = (
         "a check on a node",
         (
             *("srun", "--immediate=<number>", "--input=none", "<options>"),
-            *("bash", "-lc", probes.PROBES, "probes", "...", "<text>"),
+            *("bash", "-lc", PROBES, "probes", "...", "<text>"),
         ),
         "slurm",
     ),
@@ -94,7 +105,7 @@ DIRECT = (
     # Jobs run on this very machine, so what a check starts here is no more than a job may.
     Command(
         "a check on this machine",
-        ("bash", "-lc", probes.PROBES, "probes", "...", "<text>"),
+        ("bash", "-lc", PROBES, "probes", "...", "<text>"),
         "direct",
     ),
 )

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from runners import gate
 from runners.errors import Refused, TryAgain
 from runners.preflight import asking, limits, machine, node, queue
 from runners.preflight.checks import (
@@ -23,9 +22,17 @@ from runners.preflight.checks import (
     find_changes,
     find_worst_outcome,
 )
+from runners.preflight.forced_command import check_forced_command
 from runners.preflight.login import AREA, log_in
 from runners.preflight.modes import check_modes
-from runners.preflight.probes import Answer, Probe, build_command, compute_time_limit, parse_answers
+from runners.probes import (
+    Answer,
+    Probe,
+    build_command,
+    compute_time_limit,
+    login_node,
+    parse_answers,
+)
 from runners.schedulers import Scheduler
 from runners.transports import SSH, Transport
 from runners.untrusted import clean_text
@@ -80,9 +87,7 @@ def check_connection(transport: SSH) -> list[Check]:
     """Log in over all jump hosts and check what the key may do there. Never raises."""
     checks = log_in(transport)
     if not any(check.outcome == "failed" for check in checks):
-        checks.append(
-            gate.check_forced_command(transport, area=AREA, expected=transport.address.gated)
-        )
+        checks.append(check_forced_command(transport, area=AREA, expected=transport.address.gated))
     return checks
 
 
@@ -91,7 +96,7 @@ def _write_token_file(transport: Transport, site: Site) -> str:
     name = f".tare-check-{uuid.uuid4().hex}"
     try:
         done = transport.run(
-            ["sh", "-c", asking.TOKEN, "write", site.work_directory, name], timeout=10
+            ["sh", "-c", login_node.TOKEN, "write", site.work_directory, name], timeout=10
         )
     except TryAgain:
         return ""  # the file system hangs: the check of the work directory will say so

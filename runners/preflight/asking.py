@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from runners.jobs import EnvironmentSpec, JobSpec, Resources
 from runners.preflight.checks import PartitionSpec, RuntimeSpec, Site
 from runners.preflight.node import OUTPUT_PREFIX
-from runners.preflight.probes import Probe, build_command, compute_time_limit
+from runners.probes import Probe, build_command, compute_time_limit, login_node
 from runners.runtimes import RUNTIMES, Inside
 from runners.schedulers import Scheduler
 
@@ -22,28 +22,6 @@ GRACE_SECONDS = 5  # for the scheduler to start and end what runs on a node
 ALONE = ("udocker",)
 ANYWHERE = "/tmp"  # noqa: S108 - every machine has it, and nothing is written there
 
-SYSTEM = '. /etc/os-release; echo "$PRETTY_NAME"; uname -sr; id -un'
-# In the nearest folder that exists, so that a check leaves no new one behind.
-WORK_DIRECTORY = """where=$1
-until [ -d "$where" ]; do where=$(dirname "$where"); done
-folder=$(mktemp -d "$where/.tare-check-XXXXXX") || exit 73
-trap 'rm -rf "$folder"' EXIT
-head -c 1048576 /dev/zero >"$folder/a" && [ "$(wc -c <"$folder/a")" -eq 1048576 ] || exit 74
-ln "$folder/a" "$folder/b" || exit 75
-mv "$folder/b" "$folder/c" || exit 76
-echo "$where"
-"""
-# The nearest parent folder that exists is on the file system that jobs will write to.
-NEAREST = 'where=$1; until [ -d "$where" ]; do where=$(dirname "$where"); done; shift; '
-# Writes the file that nodes have to find, and prints its path.
-TOKEN = NEAREST + ': >"$where/$1" && echo "$where/$1"'
-QUOTA = NEAREST + (
-    'if command -v lfs >/dev/null && lfs quota -q -u "$(id -un)" "$where" 2>/dev/null; then :; '
-    "elif command -v quota >/dev/null; then quota -wp || :; else exit 127; fi"
-)
-SPACE = NEAREST + 'df -Pk -- "$where"'
-INODES = NEAREST + 'df -Pi -- "$where"'
-FILE_SYSTEM = NEAREST + 'stat -f -c %T -- "$where"'
 CGROUP = """case $(stat -f -c %T /sys/fs/cgroup) in
 cgroup2fs) echo 2 ;;
 tmpfs) if [ -e /sys/fs/cgroup/unified/cgroup.procs ]; then echo hybrid; else echo 1; fi ;;
@@ -77,14 +55,16 @@ def list_login_node_probes(site: Site, scheduler: Scheduler) -> list[Probe]:
     """Return the probes of the machine that Tare logs in to."""
     where = site.work_directory
     probes = [
-        Probe("system", ["sh", "-c", SYSTEM]),
+        Probe("system", ["sh", "-c", login_node.SYSTEM]),
         Probe("python", ["python3", "--version"]),
         Probe("clock", ["date", "+%s"]),
-        Probe("work directory", ["sh", "-c", WORK_DIRECTORY, "check", where], TRIAL_SECONDS),
-        Probe("space", ["sh", "-c", SPACE, "df", where]),
-        Probe("inodes", ["sh", "-c", INODES, "df", where]),
-        Probe("file system", ["sh", "-c", FILE_SYSTEM, "stat", where]),
-        Probe("quota", ["sh", "-c", QUOTA, "quota", where]),
+        Probe(
+            "work directory", ["sh", "-c", login_node.WORK_DIRECTORY, "check", where], TRIAL_SECONDS
+        ),
+        Probe("space", ["sh", "-c", login_node.SPACE, "df", where]),
+        Probe("inodes", ["sh", "-c", login_node.INODES, "df", where]),
+        Probe("file system", ["sh", "-c", login_node.FILE_SYSTEM, "stat", where]),
+        Probe("quota", ["sh", "-c", login_node.QUOTA, "quota", where]),
     ]
     for name, argv in (("version", scheduler.version()), ("partitions", scheduler.partitions())):
         if argv:

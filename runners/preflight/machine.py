@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from runners.preflight.checks import MESSAGE_LIMIT, Check, Outcome
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 
 GIB = 1024**3
 FREE_LEAST, FREE_ENOUGH = 1 * GIB, 10 * GIB  # bytes in the work directory's file system

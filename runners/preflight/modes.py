@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from runners.preflight.checks import MESSAGE_LIMIT, Check, RuntimeSpec
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.runtimes import RUNTIMES
 
 WORKS = "works"  # the value of the check of a mode that works

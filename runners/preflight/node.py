@@ -10,7 +10,7 @@ from runners.exit_codes import describe_exit_code
 from runners.jobs import EnvironmentSpec
 from runners.preflight.checks import MESSAGE_LIMIT, Check, RuntimeSpec
 from runners.preflight.machine import check_for_silence
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.runtimes import RUNTIMES
 from runners.untrusted import Damaged, Table, parse_document
 

@@ -7,7 +7,7 @@ from functools import partial
 from runners.errors import Refused, TryAgain
 from runners.preflight.checks import MESSAGE_LIMIT, Check, PartitionSpec
 from runners.preflight.machine import check_for_silence
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.schedulers import PartitionFacts, Scheduler
 
 CHOICE = re.compile(r"[^\w.+=:-]")  # a pattern or a list, not the name of one partition

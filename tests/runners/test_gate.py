@@ -22,7 +22,8 @@ from runners.gate.commands import COMMANDS
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
 from runners.preflight import Site, asking, check_cluster
 from runners.preflight.checks import PartitionSpec
-from runners.preflight.probes import PROBES
+from runners.preflight.forced_command import check_forced_command
+from runners.probes import PROBES
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS, Direct
 from runners.transports import SSH
@@ -389,12 +390,12 @@ def test_a_jump_hosts_key_opens_the_hosts_behind_it_and_runs_nothing(gated: Gate
         with pytest.raises(TryAgain, match="does not reach"):
             jump.open_tunnel(address.host, 1)
         assert gate.ONLY_FORWARDS in refusal(lambda: jump.run(["id"]))
-        assert gate.check_forced_command(jump, area="Connection", expected=True).outcome == "ok"
+        assert check_forced_command(jump, area="Connection", expected=True).outcome == "ok"
 
 
 def test_the_installed_script_is_told_from_tares(gated: Gated, through: SSH) -> None:
     def seen() -> tuple[str, str]:
-        check = gate.check_forced_command(through, area="Connection", expected=True)
+        check = check_forced_command(through, area="Connection", expected=True)
         return check.outcome, check.found
 
     assert seen() == ("ok", f"Tare's own, version {gate.VERSION}.")
@@ -408,9 +409,8 @@ def test_the_installed_script_is_told_from_tares(gated: Gated, through: SSH) -> 
 
 def test_without_one_it_is_said_that_the_key_may_do_all(gated: Gated) -> None:
     with SSH(gated.server.address) as transport:
-        free = gate.check_forced_command(transport, area="Connection")
+        free = check_forced_command(transport, area="Connection")
         assert (free.outcome, "may do all" in free.found) == ("not applicable", True)
         assert (
-            gate.check_forced_command(transport, area="Connection", expected=True).outcome
-            == "warning"
+            check_forced_command(transport, area="Connection", expected=True).outcome == "warning"
         )

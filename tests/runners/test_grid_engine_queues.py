@@ -5,7 +5,7 @@ import pytest
 from runners.errors import Refused, TryAgain
 from runners.jobs import Resources
 from runners.preflight import PartitionSpec, queue
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.schedulers import GridEngine
 from runners.transports.base import Completed
 

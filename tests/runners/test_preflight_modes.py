@@ -8,7 +8,7 @@ from runners.jobs import Resources
 from runners.preflight.asking import list_node_probes
 from runners.preflight.checks import Check, PartitionSpec, RuntimeSpec, Site, find_changes
 from runners.preflight.modes import WORKS, check_modes
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.schedulers import Slurm
 
 UDOCKER = RuntimeSpec("udocker", "udocker", "/usr/local/bin/udocker", "1.3.17")

@@ -16,7 +16,7 @@ from runners.preflight.checks import (
     find_changes,
     find_worst_outcome,
 )
-from runners.preflight.probes import Answer
+from runners.probes import Answer
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS, GridEngine, Slurm
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import TryAgain
-from runners.preflight.probes import MARKER, Probe, build_command, compute_time_limit, parse_answers
+from runners.probes import MARKER, Probe, build_command, compute_time_limit, parse_answers
 from runners.transports import Local
 
 
