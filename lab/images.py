@@ -14,17 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from lab import host, oci, recipes, rootfs, wheels
+from lab import host, recipes, rootfs, wheels
 from lab.instance import SOFTWARE, Instance
 from lab.progress import Progress
 from lab.recipes import RECIPES
+from runners.payload import pack
 
 MODES = ("P1", "R1")  # udocker changes a container's files for R1, so each mode has its own
 
 
 def folder(name: str) -> Path:
     """Where the cache keeps the image: another name for every other lock, recipe or cluster."""
-    parts = [*RECIPES[name].files, host.HERE / "oci.py", host.HERE / "images.py"]
+    parts = [*RECIPES[name].files, Path(pack.__file__), host.HERE / "images.py"]
     return host.cache() / "software" / f"{name}-{host.digest(parts, rootfs.versions())}"
 
 
@@ -130,19 +131,16 @@ class Build:
         python = self.lab.facts()["python"]["version"]
         system = re.search('PRETTY_NAME="(.*)"', (self.base_folder / "etc/os-release").read_text())
         labels = {"org.opencontainers.image.title": self.reference, "tare.lock.sha256": lock_hash}
-        self.digest = oci.write(
-            self.partial / "image.tar",
-            [
-                oci.Tree(self.base_folder, sources_keep_times=True),
-                oci.Tree(self.partial / "env", "opt/tare"),
-            ],
-            self.reference,
-            {
-                "Env": ["PATH=/opt/tare/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"],
-                "Cmd": ["/bin/bash"],
-            },
-            labels,
-        )
+        sources = [
+            pack.Source(str(self.base_folder), sources_keep_times=True),
+            pack.Source(str(self.partial / "env"), "opt/tare"),
+        ]
+        config = {
+            "Env": ["PATH=/opt/tare/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"],
+            "Cmd": ["/bin/bash"],
+        }
+        with (self.partial / "image.tar").open("wb") as file:
+            self.digest = pack.write(file, sources, config, labels, self.reference)
         final = f"{SOFTWARE}/{self.folder.name}"
         self.facts = {
             "bare_metal": {

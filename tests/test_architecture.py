@@ -184,6 +184,18 @@ def test_execution_alone_joins_models_and_transports() -> None:
     assert offenders == []
 
 
+def test_the_lab_imports_the_payload_and_nothing_else_of_a_floor() -> None:
+    """It starts before any package is installed."""
+    for path in (BASE / "lab").rglob("*.py"):
+        wrong = [
+            imported
+            for imported in imports(ast.parse(path.read_text()))
+            if imported.partition(".")[0] not in sys.stdlib_module_names
+            and not within(imported, {"lab", "runners.payload"})
+        ]
+        assert wrong == [], path.name
+
+
 def test_the_payload_imports_only_the_standard_library_at_the_top() -> None:
     for path in (BASE / "runners" / "payload").rglob("*.py"):
         top = ast.Module(

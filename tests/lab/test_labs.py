@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import oci, rootfs
+from lab import rootfs
 from lab.client import SCRIPT, ensure_lab, load, stop_lab
 from lab.instance import Instance
 from tests.lab.machine import namespace_of, processes, until
@@ -170,18 +169,3 @@ E: Package 'runc' has no installation candidate
 E: Release 'sid' for 'apptainer' was not found
 E: mmdebstrap failed to run"""
     assert rootfs.missing_packages(said) == ["apptainer", "runc", "slurm-wlm"]
-
-
-def test_the_same_folder_gives_the_same_digest(tmp_path: Path) -> None:
-    digests = []
-    for age in (1, 2):
-        folder = tmp_path / str(age)
-        folder.mkdir()
-        (folder / "b.py").write_text("text")
-        os.utime(folder / "b.py", (age, age))
-        os.symlink("b.py", folder / "a")
-        trees = [oci.Tree(folder), oci.Tree(folder, "opt/tare")]
-        digests.append(oci.write(tmp_path / f"{age}.tar", trees, "tare/x:1", {}, {}))
-    assert digests[0] == digests[1]
-    other = oci.write(tmp_path / "x.tar", [oci.Tree(tmp_path / "1")], "tare/x:1", {}, {})
-    assert other != digests[0]
