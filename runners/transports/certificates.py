@@ -1,7 +1,7 @@
 """Parses OpenSSH's user certificates, and says whether one can be used with a key now.
 
 The format is PROTOCOL.certkeys of OpenSSH. The server decides whom it lets in; problems that can be
-known earlier are reported before.
+known earlier are reported before. docs/decisions/0085 says why no library parses it.
 """
 
 import base64
@@ -26,16 +26,14 @@ DAMAGED = "The certificate is cut off or damaged: hand in the whole file."
 
 @dataclass(frozen=True)
 class Certificate:
-    """The fields of a certificate, none of which is secret."""
+    """What Tare needs of a certificate; nothing of it is secret."""
 
     key_id: str
-    serial: int
     principals: tuple[str, ...]  # accounts; none: any
     valid_from: datetime | None  # None: no beginning
     valid_to: datetime | None  # None: no end
     ca_fingerprint: str
     key_fingerprint: str  # of the key that it belongs to
-    forced_command: str  # that the server runs instead of any other; empty: none
     blob: bytes = field(repr=False)
 
     def problem(self, key: paramiko.PKey, now: datetime | None = None) -> str:
@@ -114,11 +112,12 @@ def _parse_blob(kind: str, blob: bytes) -> Certificate:
     for _ in range(PUBLIC_FIELDS[kind]):
         content.string()
     public = _pack_string(kind.encode()) + blob[began : content.at]
-    serial, role = content.number(8), content.number(4)
+    content.number(8)  # serial number
+    role = content.number(4)
     key_id = content.string().decode(errors="replace")
     principals = tuple(name.decode(errors="replace") for name in _read_strings(content.string()))
     valid_from, valid_to = content.number(8), content.number(8)
-    critical = dict(_read_pairs(content.string()))
+    content.string()  # critical options
     content.string()  # extensions
     content.string()  # reserved
     authority = content.string()
@@ -130,20 +129,13 @@ def _parse_blob(kind: str, blob: bytes) -> Certificate:
         raise _Unusable("This is the certificate of a host; one of a user is wanted.")
     return Certificate(
         key_id=key_id,
-        serial=serial,
         principals=principals,
         valid_from=_to_datetime(valid_from) if valid_from else None,
         valid_to=_to_datetime(valid_to),
         ca_fingerprint=digest_of(authority),
         key_fingerprint=digest_of(public),
-        forced_command=_read_forced_command(critical),
         blob=blob,
     )
-
-
-def _read_forced_command(critical: dict[bytes, bytes]) -> str:
-    command = critical.get(b"force-command")
-    return Reader(command).string().decode(errors="replace") if command else ""
 
 
 def _is_signed(signed: bytes, authority: bytes, signature: bytes) -> bool:
@@ -160,11 +152,6 @@ def _read_strings(packed: bytes) -> list[bytes]:
     while not content.is_at_end:
         strings.append(content.string())
     return strings
-
-
-def _read_pairs(packed: bytes) -> list[tuple[bytes, bytes]]:
-    strings = _read_strings(packed)
-    return list(zip(strings[::2], strings[1::2], strict=True))
 
 
 def _pack_string(content: bytes) -> bytes:

@@ -1,15 +1,25 @@
 """User certificates of a real authority, read and shown to a real server."""
 
+import base64
+import hashlib
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    SSHCertificateBuilder,
+    SSHCertificateType,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runners.errors import TryAgain
 from runners.transports import fingerprint, load_private_key, parse_certificate
+from runners.transports.keys import Reader
 from tests.runners.sshd import make_key, sign
 
 
@@ -28,13 +38,13 @@ def failure(transport) -> TryAgain:
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
 def test_a_certificate_is_read_as_ssh_keygen_reads_it(authority, tmp_path, kind):
     private = make_key(tmp_path / "key", "-t", kind)
-    text = sign(authority, tmp_path / "key", "-n", "me,other", "-V", "-1h:+2h", "-z", "7")
+    text = sign(authority, tmp_path / "key", "-n", "me,other", "-V", "-1h:+2h")
     read = parse_certificate(text)
     shown = subprocess.check_output(["ssh-keygen", "-Lf", tmp_path / "key-cert.pub"], text=True)
     assert f'Key ID: "{read.key_id}"' in shown
     assert read.ca_fingerprint in shown
     assert read.key_fingerprint in shown
-    assert (read.principals, read.serial) == (("me", "other"), 7)
+    assert read.principals == ("me", "other")
     assert read.valid_to - read.valid_from == timedelta(hours=3)
     assert re.search(rf"to {read.valid_to.astimezone():%Y-%m-%dT%H:%M:%S}", shown)
     assert read.problem(load_private_key(private)) == ""
@@ -127,3 +137,77 @@ def test_an_expired_one_is_refused_before_anything_is_sent(server, connect, auth
     error = failure(connect(address))
     assert error.kind == "certificate"
     assert "has expired: valid from 2020-01-0" in str(error)
+
+
+def sign_with_security_key(certificate: str, device: Ed25519PrivateKey) -> tuple[str, str]:
+    """Return the certificate as an authority on a security key signs it, and its public key.
+
+    No such device is here: this signs what the device would (PROTOCOL.u2f of OpenSSH).
+    """
+    kind, content, *_ = certificate.split()
+    name, application, touched = b"sk-ssh-ed25519@openssh.com", b"ssh:", b"\x01"
+    fields = Reader(base64.b64decode(content))
+    for size in (0, 0, 0, 8, 4, 0, 0, 8, 8, 0, 0, 0):  # up to the authority; 0: a string
+        fields.take(size) if size else fields.string()
+    public = b"".join(map(pack, (name, device.public_key().public_bytes_raw(), application)))
+    body = fields.content[: fields.at] + pack(public)
+    counter = (7).to_bytes(4)
+    hashes = [hashlib.sha256(text).digest() for text in (application, body)]
+    signature = device.sign(hashes[0] + touched + counter + hashes[1])
+    signed = body + pack(pack(name) + pack(signature) + touched + counter)
+    return (
+        f"{kind} {base64.b64encode(signed).decode()}",
+        f"{name.decode()} {base64.b64encode(public).decode()}\n",
+    )
+
+
+def pack(content: bytes) -> bytes:
+    return len(content).to_bytes(4) + content
+
+
+def test_an_authority_may_be_on_a_security_key(server, connect, authority, tmp_path):
+    """The library `cryptography` refuses such certificates, or Tare would leave them to it."""
+    private = make_key(tmp_path / "key")
+    plain = sign(authority, tmp_path / "key", "-n", server.address.user)
+    text, public_key = sign_with_security_key(plain, Ed25519PrivateKey.generate())
+    server.trust(public_key)
+    assert parse_certificate(text).ca_fingerprint == "SHA256:" + base64.b64encode(
+        hashlib.sha256(base64.b64decode(public_key.split()[1])).digest()
+    ).decode().rstrip("=")
+    address = server.but(private_key=private, certificate=text)
+    assert connect(address).run(["echo", "in"]).stdout == b"in\n"
+
+
+@given(
+    key_id=st.binary(max_size=40),
+    principals=st.lists(st.binary(min_size=1, max_size=20), max_size=5),
+    dates=st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)).map(sorted),
+    options=st.dictionaries(st.binary(min_size=1, max_size=9), st.binary(max_size=9), max_size=3),
+)
+def test_what_a_library_writes_is_read(key_id, principals, dates, options):
+    authority, key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    builder = (
+        SSHCertificateBuilder()
+        .public_key(key.public_key())
+        .type(SSHCertificateType.USER)
+        .key_id(key_id)
+        .valid_after(dates[0])
+        .valid_before(dates[1])
+    )
+    builder = (
+        builder.valid_principals(principals) if principals else builder.valid_for_all_principals()
+    )
+    for name, value in options.items():
+        builder = builder.add_critical_option(name, value)
+    certificate = parse_certificate(builder.sign(authority).public_bytes().decode())
+    assert certificate.key_id == key_id.decode(errors="replace")
+    assert certificate.principals == tuple(p.decode(errors="replace") for p in principals)
+    public = [
+        key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        for key in (authority, key)
+    ]
+    assert [certificate.ca_fingerprint, certificate.key_fingerprint] == [
+        fingerprint(line) for line in public
+    ]
+    for moment, seconds in zip((certificate.valid_from, certificate.valid_to), dates, strict=True):
+        assert moment is None or moment.timestamp() == seconds
