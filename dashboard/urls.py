@@ -92,10 +92,12 @@ urlpatterns = [
     path("catalogue/images/<int:pk>/delete/", image_views.delete, name="image_delete"),
     path("staged/<int:pk>/verify/", image_views.verify, name="staged_verify"),
     path("staged/<int:pk>/remove/", image_views.unstage, name="staged_remove"),
-    path("image-imports/<int:pk>/cancel/", image_import_views.cancel, name="arrival_cancel"),
-    path("image-imports/<int:pk>/dismiss/", image_import_views.dismiss, name="arrival_dismiss"),
-    path("operations/<int:pk>/", operation_views.chore, name="chore"),
-    path("operations/<int:pk>/cancel/", operation_views.cancel, name="chore_cancel"),
+    path("image-imports/<int:pk>/cancel/", image_import_views.cancel, name="image_import_cancel"),
+    path(
+        "image-imports/<int:pk>/dismiss/", image_import_views.dismiss, name="image_import_dismiss"
+    ),
+    path("operations/<int:pk>/", operation_views.operation, name="operation"),
+    path("operations/<int:pk>/cancel/", operation_views.cancel, name="operation_cancel"),
     path("catalogue/environments/new/", environment_views.new, name="environment_new"),
     path("catalogue/environments/<int:pk>/", environment_views.environment, name="environment"),
     path(
@@ -147,8 +149,8 @@ urlpatterns = [
     # Pages that somebody may have linked to under an older word.
     path(
         "chores/<int:pk>/",
-        RedirectView.as_view(pattern_name="chore", permanent=True),
-        name="old_chore",
+        RedirectView.as_view(pattern_name="operation", permanent=True),
+        name="old_operation",
     ),
     path(
         "readers/<slug:kind>/<int:pk>/",

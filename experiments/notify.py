@@ -13,7 +13,14 @@ import django_rq
 from django.db import transaction
 from redis.exceptions import RedisError
 
-from experiments.models import Arrival, CheckReport, ConnectionTest, HostKey, RunFile, StagedImage
+from experiments.models import (
+    CheckReport,
+    ConnectionTest,
+    HostKey,
+    ImageImport,
+    RunFile,
+    StagedImage,
+)
 
 TASKS = "experiments.execution.tasks"
 VISITS = {CheckReport: "check", HostKey: "fetch_host_key", ConnectionTest: "test_connection"}
@@ -36,7 +43,7 @@ def enqueue_send(row: StagedImage) -> None:
     _enqueue_on_commit("send", row.pk, queue=BULK)
 
 
-def enqueue_receive(row: Arrival) -> None:
+def enqueue_receive(row: ImageImport) -> None:
     """Ask for an image that somebody wants in the catalogue."""
     _enqueue_on_commit("receive", row.pk, queue=BULK)
 

@@ -170,7 +170,7 @@ def _render_steps(job: JobSpec) -> str:
         more = f", {json.dumps(members)[1:-1]}"
         lines.append(f"    step {quote(more)} {_quote_all(list(step.argv))}")
     steps = "\n".join(lines)
-    return f"setup={quote(setup)}\nsteps() {{\n{steps}\n}}\nchore"
+    return f"setup={quote(setup)}\nsteps() {{\n{steps}\n}}\noperation"
 
 
 def _quote_all(arguments: list[str]) -> str:

@@ -12,17 +12,17 @@ from django.contrib.auth.hashers import make_password
 from factory.django import DjangoModelFactory
 
 from experiments.models import (
-    Arrival,
     CheckReport,
-    Chore,
     Cluster,
     Credential,
     Environment,
     Event,
     Experiment,
     Image,
+    ImageImport,
     Job,
     Measurement,
+    Operation,
     Partition,
     PublishedTable,
     Role,
@@ -147,29 +147,31 @@ class StagedImageFactory(DjangoModelFactory[StagedImage]):
     path = "/images/tensorflow.sif"
 
 
-class ArrivalFactory(DjangoModelFactory[Arrival]):
+class ImageImportFactory(DjangoModelFactory[ImageImport]):
     """An image that is being fetched from a registry."""
 
     class Meta:
-        model = Arrival
+        model = ImageImport
 
-    kind = Arrival.Kind.REGISTRY
+    kind = ImageImport.Kind.REGISTRY
     reference = factory.Sequence(lambda n: f"docker://registry.example.org/tensorflow:{n}")
-    state = Arrival.State.UNDER_WAY
+    state = ImageImport.State.UNDER_WAY
     owner = factory.SubFactory(UserFactory)
 
 
-class ChoreFactory(DjangoModelFactory[Chore]):
+class OperationFactory(DjangoModelFactory[Operation]):
     """A form that is being made; another subject by naming it."""
 
     class Meta:
-        model = Chore
+        model = Operation
 
-    kind = Chore.Kind.STAGE
+    kind = Operation.Kind.STAGE
     staged_image = factory.SubFactory(StagedImageFactory)
-    image = factory.LazyAttribute(lambda chore: chore.staged_image and chore.staged_image.image)
-    cluster = factory.LazyAttribute(lambda chore: chore.staged_image.cluster)
-    state = Chore.State.RUNNING
+    image = factory.LazyAttribute(
+        lambda operation: operation.staged_image and operation.staged_image.image
+    )
+    cluster = factory.LazyAttribute(lambda operation: operation.staged_image.cluster)
+    state = Operation.State.RUNNING
     owner = factory.SubFactory(UserFactory)
 
 

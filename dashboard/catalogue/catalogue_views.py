@@ -15,7 +15,15 @@ from dashboard.lists import WordFilter, listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import changeable_among, may_add
 from experiments.images.search import find_packages
-from experiments.models import Arrival, Chore, Cluster, Environment, Image, StagedImage, Workload
+from experiments.models import (
+    Cluster,
+    Environment,
+    Image,
+    ImageImport,
+    Operation,
+    StagedImage,
+    Workload,
+)
 from experiments.planning.workloads import describe_settings
 from runners.workloads import WORKLOADS
 
@@ -32,17 +40,21 @@ def catalogue(request: Request) -> HttpResponse:
     context["preparing"] = Cluster.objects.visible_to(request.user).exclude(preparing="")
     context["may_add_images"] = may_add(request.user, Image)
     if context["tab"] == "images":
-        arrivals = Arrival.objects.told_to(request.user).select_related("cluster", "image", "owner")
-        builds = Prefetch("chores", Chore.objects.only("state", "doing", "arrival_id"))
-        context["arrivals"] = list(arrivals.defer("lock", "recipe").prefetch_related(builds))
-        keys = (row.image_id for row in context["arrivals"])
+        image_imports = ImageImport.objects.listed_for(request.user).select_related(
+            "cluster", "image", "owner"
+        )
+        builds = Prefetch("operations", Operation.objects.only("state", "doing", "image_import_id"))
+        context["image_imports"] = list(image_imports.defer("lock").prefetch_related(builds))
+        keys = (row.image_id for row in context["image_imports"])
         context["readable_images"] = readable_keys(request.user, Image, keys)
-        context["arriving"] = any(not row.is_over for row in context["arrivals"])
+        context["arriving"] = any(not row.is_over for row in context["image_imports"])
     if not request.htmx:
         parts = {"images": _images, "workloads": _workloads, "environments": _environments}
         context |= parts[context["tab"]](request)
         context["changeable"] = changeable_among(request.user, context["listing"].page)
-    return render(request, "catalogue/index.html" + ("#arrivals" if request.htmx else ""), context)
+    return render(
+        request, "catalogue/index.html" + ("#image_imports" if request.htmx else ""), context
+    )
 
 
 def _images(request: Request) -> dict[str, Any]:

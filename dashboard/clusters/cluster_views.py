@@ -16,7 +16,7 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
-from experiments.models import Chore, Cluster, Experiment, HostKey, Job, Pause
+from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
 from experiments.models.checks import fingerprint_of
 from experiments.notify import enqueue_tick, enqueue_visit
 
@@ -29,13 +29,15 @@ def clusters(request: Request) -> HttpResponse:
     filters = WordFilter(request)
     live = Count("jobs", filter=Q(jobs__state__in=Job.LIVE))
     # A subquery, so that jobs are not multiplied by a join.
-    chores = Chore.objects.filter(cluster=OuterRef("pk"), state__in=Chore.LIVE).values("cluster")
-    live_chores = Coalesce(Subquery(chores.annotate(count=Count("pk")).values("count")), 0)
+    operations = Operation.objects.filter(cluster=OuterRef("pk"), state__in=Operation.LIVE).values(
+        "cluster"
+    )
+    live_operations = Coalesce(Subquery(operations.annotate(count=Count("pk")).values("count")), 0)
     waiting = Count("jobs", filter=Q(jobs__state=Job.State.PLANNED))
     rows = (
         Cluster.objects.visible_to(request.user)
         .filter(Q(name__icontains=filters.search_text) | Q(host__icontains=filters.search_text))
-        .annotate(live_jobs=live + live_chores, waiting_jobs=waiting)
+        .annotate(live_jobs=live + live_operations, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
     clusters_listing = listing(request, rows, sorts=SORTS, default="name")
@@ -53,16 +55,16 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     context = {
         "cluster": row,
         "way": row.way(),
-        "live_jobs": alive.count() + row.chores.filter(state__in=Chore.LIVE).count(),
+        "live_jobs": alive.count() + row.operations.filter(state__in=Operation.LIVE).count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
         "imported": imported.select_related("owner")[:RECENT],
         "jobs": alive.filter(experiment__in=visible)
         .select_related("experiment", "workload")
         .defer("script", "experiment__plan")[:RECENT],
-        "chores": Chore.objects.visible_to(request.user)
+        "operations": Operation.objects.visible_to(request.user)
         .filter(cluster=row)
-        .exclude(state__in=Chore.FINAL)
-        .select_related("owner", "staged_image__image", "environment", "arrival", "image")
+        .exclude(state__in=Operation.FINAL)
+        .select_related("owner", "staged_image__image", "environment", "image_import", "image")
         .defer("script", "output_tail", "result")[:RECENT],
         "findings": preflights.findings(row),
         "tests": connection_tests.latest_tests(row.credential, row) if row.credential else None,

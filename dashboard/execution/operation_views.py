@@ -1,4 +1,4 @@
-"""A chore: what a cluster was asked to do with an image, step by step, with its script and log."""
+"""An operation: what a cluster does with an image, step by step, with its script and log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.images import staging
-from experiments.models import Chore
+from experiments.models import Operation
 
 
 @require_GET
-def chore(request: Request, pk: int) -> HttpResponse:
+def operation(request: Request, pk: int) -> HttpResponse:
     row = _seen(request, pk)
-    context = {"chore": row, "may_cancel": may_cancel(request, row)}
+    context = {"operation": row, "may_cancel": may_cancel(request, row)}
     return render(
         request, "execution/operations/detail.html" + ("#live" if request.htmx else ""), context
     )
@@ -32,16 +32,22 @@ def cancel(request: Request, pk: int) -> HttpResponse:
         messages.error(request, str(refusal))
     else:
         messages.success(request, "Asked to end. What is half made is removed.")
-    return redirect("chore", pk=pk)
+    return redirect("operation", pk=pk)
 
 
-def may_cancel(request: Request, row: Chore) -> bool:
+def may_cancel(request: Request, row: Operation) -> bool:
     may_end = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
     return may_end and not row.is_final and row.cancel_requested_at is None
 
 
-def _seen(request: Request, pk: int) -> Chore:
-    rows = Chore.objects.visible_to(request.user).select_related(
-        "cluster", "partition", "owner", "image", "staged_image__image", "environment", "arrival"
+def _seen(request: Request, pk: int) -> Operation:
+    rows = Operation.objects.visible_to(request.user).select_related(
+        "cluster",
+        "partition",
+        "owner",
+        "image",
+        "staged_image__image",
+        "environment",
+        "image_import",
     )
     return get_object_or_404(rows, pk=pk)

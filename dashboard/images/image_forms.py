@@ -13,7 +13,7 @@ from dashboard.form_styles import Styled
 from dashboard.uploads import too_large
 from experiments.access import audit
 from experiments.images import image_imports, staging
-from experiments.models import Arrival, Cluster, Image, Partition, StagedImage, User
+from experiments.models import Cluster, Image, ImageImport, Partition, StagedImage, User
 
 MOST_LABELS = 100
 LONGEST_LABEL = 1000
@@ -37,11 +37,11 @@ class ImageImportForm(Styled, forms.Form):
         super().__init__(*args, **{"auto_id": f"id_{self.way}_%s", **kwargs})
         self.user = user
 
-    def request_import(self) -> Arrival:
+    def request_import(self) -> ImageImport:
         """Store a request for the import and return it; raises NotDone."""
         raise NotImplementedError
 
-    def request_import_if_valid(self) -> Arrival | None:
+    def request_import_if_valid(self) -> ImageImport | None:
         """Request the import if the form is valid; a refusal is shown at its field."""
         if not self.is_valid():
             return None
@@ -92,7 +92,7 @@ class ReferenceForm(ImageImportForm):
             self.add_error(missing, "A user name and a password go together.")
         return cleaned
 
-    def request_import(self) -> Arrival:
+    def request_import(self) -> ImageImport:
         cleaned = self.cleaned_data
         return image_imports.request_from_registry(
             cleaned["reference"],
@@ -131,7 +131,7 @@ class UploadForm(ImageImportForm):
         upload: UploadedFile[Any] | None = self.cleaned_data["file"]
         return upload
 
-    def request_import(self) -> Arrival:
+    def request_import(self) -> ImageImport:
         cleaned = self.cleaned_data
         return image_imports.request_upload(cleaned["file"], self.user, title=cleaned["title"])
 
@@ -160,7 +160,7 @@ class FileForm(ImageImportForm):
         if not clusters.queryset:
             self.is_useless = "There is no cluster yet whose key you may use."
 
-    def request_import(self) -> Arrival:
+    def request_import(self) -> ImageImport:
         cleaned = self.cleaned_data
         return image_imports.request_from_cluster(
             cleaned["cluster"], cleaned["path"], self.user, title=cleaned["title"]

@@ -18,7 +18,7 @@ from dashboard.typed_requests import Request, whole_number
 from dashboard.uploads import ImageUpload, image_refusal, no_room_for, too_large
 from experiments.images import image_imports
 from experiments.images.staging import NotDone
-from experiments.models import Arrival, Image
+from experiments.models import Image, ImageImport
 
 
 # Django's check of the token reads the whole request: first comes where to, and whether it fits.
@@ -46,16 +46,16 @@ def _ask(request: Request) -> HttpResponse:
         return _page(request)
     upload_options = {"refused": image_refusal(request)} if way is UploadForm else {}
     form = way(request.POST, request.FILES, user=request.user, **upload_options)
-    arrival = form.request_import_if_valid()
-    if arrival is None:
+    image_import = form.request_import_if_valid()
+    if image_import is None:
         return _page(request, form)
-    messages.success(request, f"{arrival} is on its way into the catalogue.")
+    messages.success(request, f"{image_import} is on its way into the catalogue.")
     return HttpResponseClientRedirect("/catalogue/") if request.htmx else redirect("catalogue")
 
 
 @require_POST
 def cancel(request: Request, pk: int) -> HttpResponse:
-    row = get_object_or_404(Arrival.objects.told_to(request.user), pk=pk)
+    row = get_object_or_404(ImageImport.objects.listed_for(request.user), pk=pk)
     try:
         image_imports.cancel(row, request.user)
     except NotDone as refusal:
@@ -65,10 +65,10 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def dismiss(request: Request, pk: int) -> HttpResponse:
-    """Put away what came of an arrival: it has been read."""
-    row = get_object_or_404(Arrival.objects.told_to(request.user), pk=pk)
+    """Put away what came of an image_import: it has been read."""
+    row = get_object_or_404(ImageImport.objects.listed_for(request.user), pk=pk)
     if row.is_over:
-        Arrival.objects.filter(pk=pk).update(dismissed_at=timezone.now())
+        ImageImport.objects.filter(pk=pk).update(dismissed_at=timezone.now())
     return redirect("catalogue")
 
 

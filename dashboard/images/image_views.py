@@ -105,7 +105,9 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
     staged_forms = forms_of(row, request.user)
     context: dict[str, Any] = {"image": row, "forms": staged_forms, **history_of(row, request.user)}
     context["matches"] = list_twins(row, request.user)
-    context["alive"] = any(form.is_alive for form in staged_forms) or bool(context["chores_alive"])
+    context["alive"] = any(form.is_alive for form in staged_forms) or bool(
+        context["operations_alive"]
+    )
     if not fragment:
         context |= _packages(request, row)
         context["told"] = list(inventory_page.describe_image(row))

@@ -10,11 +10,11 @@ from django.db.models import Prefetch, Q
 from dashboard.images.inventory_page import Same, sameness
 from experiments.access import permissions
 from experiments.models import (
-    Chore,
     Cluster,
     Environment,
     Experiment,
     Image,
+    Operation,
     StagedImage,
     User,
 )
@@ -90,13 +90,13 @@ def history_of(image: Image, reader: User) -> dict[str, Any]:
 
     `cancellable` are the keys of those that `reader` may end.
     """
-    about = Q(image=image) | Q(staged_image__image=image) | Q(arrival__image=image)
-    rows = Chore.objects.filter(about).select_related("cluster", "staged_image", "owner")
-    alive = list(rows.exclude(state__in=Chore.FINAL).defer("script", "result"))
-    ended = list(rows.filter(state__in=Chore.FINAL).defer(*LARGE)[:HISTORY])
+    about = Q(image=image) | Q(staged_image__image=image) | Q(image_import__image=image)
+    rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
+    alive = list(rows.exclude(state__in=Operation.FINAL).defer("script", "result"))
+    ended = list(rows.filter(state__in=Operation.FINAL).defer(*LARGE)[:HISTORY])
     cancellable = permissions.changeable_among(reader, alive)
-    cancellable |= {chore.pk for chore in alive if chore.owner_id == reader.pk}
-    for chore in (*alive, *ended):
-        if chore.staged_image:
-            chore.staged_image.image = image  # for its name, without another query
-    return {"chores_alive": alive, "chores_ended": ended, "cancellable": cancellable}
+    cancellable |= {operation.pk for operation in alive if operation.owner_id == reader.pk}
+    for operation in (*alive, *ended):
+        if operation.staged_image:
+            operation.staged_image.image = image  # for its name, without another query
+    return {"operations_alive": alive, "operations_ended": ended, "cancellable": cancellable}

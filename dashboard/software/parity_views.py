@@ -77,7 +77,7 @@ def look_into(request: Request, pk: int) -> HttpResponse:
 def inside(row: Environment, reader: User) -> dict[str, Any]:
     """Return what an environment's page says of its software."""
     sight = parity_reports.known_software([row])[row.pk]
-    facts = sight.survey.facts if sight.survey else {}
+    facts = sight.inspection.facts if sight.inspection else {}
     return {
         "sight": sight,
         "libraries": list(libraries(facts)),

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import UploadedFile
 
 from dashboard.form_styles import Styled
 from experiments.images.staging import NotDone
-from experiments.models import Arrival, Cluster, Image, Partition, User
+from experiments.models import Cluster, Image, ImageImport, Partition, User
 from experiments.software import building
 from experiments.software.lock_files import MOST_CHARACTERS, LockError, read_lock
 
@@ -85,7 +85,7 @@ class RecipeForm(Styled, forms.Form):
             self.add_error("partition", f"This is a partition of {partition.cluster}.")
         return cleaned
 
-    def request_build_if_valid(self) -> Arrival | None:
+    def request_build_if_valid(self) -> ImageImport | None:
         """Request the build; a refusal is shown at its field."""
         if not self.is_valid():
             return None

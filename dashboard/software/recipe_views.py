@@ -23,14 +23,15 @@ def new(request: Request) -> HttpResponse:
     initial = {"base": request.GET.get("base")}
     posted = (request.POST, request.FILES) if request.method == "POST" else ()
     form = RecipeForm(*posted, user=request.user, initial=initial)
-    arrival = form.request_build_if_valid() if posted else None
-    if arrival is None:
+    image_import = form.request_build_if_valid() if posted else None
+    if image_import is None:
         return render(request, "software/recipe_form.html", {"form": form})
     messages.success(
         request,
-        f"{arrival.cluster} was asked to build {arrival}. When it is done, it is in the catalogue.",
+        f"{image_import.cluster} was asked to build {image_import}. "
+        "When it is done, it is in the catalogue.",
     )
-    return redirect("chore", pk=arrival.chores.values_list("pk", flat=True).get())
+    return redirect("operation", pk=image_import.operations.values_list("pk", flat=True).get())
 
 
 @require_POST

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from experiments.comparisons.accuracies import Spread
 from experiments.comparisons.step_summaries import LOSS
-from experiments.models import Chore, Job, Run
+from experiments.models import Job, Operation, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
@@ -158,7 +158,7 @@ def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeStri
 
 
 @register.filter
-def took(row: Job | Run | Chore) -> str:
+def took(row: Job | Run | Operation) -> str:
     """Return how long a job, a run or an operation took, by its own clock."""
     began = row.began_at if isinstance(row, Run) else row.started_at
     if began is None or row.ended_at is None:

@@ -14,14 +14,14 @@ from django.db import models
 from django.db.models.functions import Cast
 
 from experiments.models import (
-    Arrival,
     AuditEntry,
-    Chore,
     Cluster,
     Credential,
     Environment,
     Experiment,
     Image,
+    ImageImport,
+    Operation,
     Partition,
     PublishedTable,
     Role,
@@ -43,8 +43,8 @@ MAKERS: dict[type[models.Model], Role] = {
     Environment: Role.RESEARCHER,
     Image: Role.RESEARCHER,
     StagedImage: Role.RESEARCHER,
-    Arrival: Role.RESEARCHER,
-    Chore: Role.RESEARCHER,
+    ImageImport: Role.RESEARCHER,
+    Operation: Role.RESEARCHER,
     Cluster: Role.CLUSTER_ADMINISTRATOR,
     Partition: Role.CLUSTER_ADMINISTRATOR,
     Runtime: Role.CLUSTER_ADMINISTRATOR,
@@ -294,7 +294,7 @@ def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.
         return on_own_clusters
     if model is StagedImage:
         return models.Q(image__owner=user.pk) | on_own_clusters
-    if model in (Environment, Chore):
+    if model in (Environment, Operation):
         return models.Q(owner=user.pk) | on_own_clusters
     return models.Q(owner=user.pk)
 

@@ -399,7 +399,7 @@ class EventAdmin(ReadOnly):
 
 @admin.register(CheckReport)
 class CheckReportAdmin(ReadOnly):
-    list_display = ("cluster", "asked_at", "owner", "outcome")
+    list_display = ("cluster", "requested_at", "owner", "outcome")
     list_filter = ("outcome", "cluster")
     list_select_related = ("cluster", "owner")
 

@@ -38,9 +38,9 @@ def request_test(
 def _end_the_dead(credential: Credential) -> None:
     """End tests whose worker must have died: they began too long ago."""
     row = {"name": str(credential), "pk": None, "checks": [DIED.as_json()]}
-    credential.connection_tests.filter(ended_at=None, asked_at__lt=timezone.now() - LONGEST).update(
-        ended_at=timezone.now(), outcome=DIED.outcome, rows=[row]
-    )
+    credential.connection_tests.filter(
+        ended_at=None, requested_at__lt=timezone.now() - LONGEST
+    ).update(ended_at=timezone.now(), outcome=DIED.outcome, rows=[row])
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,6 @@ def latest_tests(credential: Credential, cluster: Cluster | None = None) -> Late
     if cluster:
         tests = tests.filter(Q(cluster=cluster) | Q(cluster=None))
     late = timezone.now() - LONGEST
-    under_way = tests.filter(ended_at=None, asked_at__gte=late).first()
+    under_way = tests.filter(ended_at=None, requested_at__gte=late).first()
     last = tests.exclude(ended_at=None).order_by("-ended_at", "-pk").first()
     return LatestTests(under_way, last, cluster.pk if cluster else None)

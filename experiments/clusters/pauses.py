@@ -12,11 +12,13 @@ from datetime import timedelta
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from experiments.models import Chore, Experiment, Job, Pause
+from experiments.models import Experiment, Job, Operation, Pause
 from runners.errors import Kind, Scope
 
 
-def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope, details: str = "") -> Pause:
+def hold(
+    row: Job | Operation, message: str, *, kind: Kind, scope: Scope, details: str = ""
+) -> Pause:
     """Store or prolong the pause of all that the site would refuse likewise, and return it."""
     columns = _columns_of(row, scope)
     now = timezone.now()
@@ -33,7 +35,7 @@ def hold(row: Job | Chore, message: str, *, kind: Kind, scope: Scope, details: s
     return pause
 
 
-def _columns_of(row: Job | Chore, scope: Scope) -> dict[str, int | None]:
+def _columns_of(row: Job | Operation, scope: Scope) -> dict[str, int | None]:
     """Return the columns that say what a pause holds back."""
     partition_pk, experiment_pk = _keys(row)
     if scope == "partition" and partition_pk:
@@ -43,7 +45,7 @@ def _columns_of(row: Job | Chore, scope: Scope) -> dict[str, int | None]:
     return {"partition_id": None, "experiment_id": experiment_pk}
 
 
-def _keys(row: Job | Chore) -> tuple[int | None, int | None]:
+def _keys(row: Job | Operation) -> tuple[int | None, int | None]:
     """Return the primary keys of a row's partition and experiment."""
     if isinstance(row, Job):
         return row.experiment.partition_id, row.experiment_id
@@ -51,7 +53,7 @@ def _keys(row: Job | Chore) -> tuple[int | None, int | None]:
     return (partition.pk if partition else None), None
 
 
-def is_held(row: Job | Chore, pauses: Sequence[Pause]) -> bool:
+def is_held(row: Job | Operation, pauses: Sequence[Pause]) -> bool:
     """Return whether one of `pauses` keeps `row` from being sent."""
     if not pauses:
         return False
@@ -72,7 +74,7 @@ def without_held(jobs: QuerySet[Job], pauses: Sequence[Pause]) -> QuerySet[Job]:
     )
 
 
-def end_pauses(row: Job | Chore) -> None:
+def end_pauses(row: Job | Operation) -> None:
     """End the pauses that held `row` back, because it was accepted."""
     partition_pk, experiment_pk = _keys(row)
     for pause in Pause.objects.filter(cluster=row.cluster):

@@ -72,7 +72,9 @@ def request_host_key(cluster: Cluster, by: User) -> HostKey:
 
 def _list_dead(model: type[Asked], cluster: Cluster) -> list[Asked]:
     late = timezone.now() - LONGEST
-    return list(model._default_manager.filter(cluster=cluster, ended_at=None, asked_at__lt=late))
+    return list(
+        model._default_manager.filter(cluster=cluster, ended_at=None, requested_at__lt=late)
+    )
 
 
 def _save_unless_under_way(row: Asked) -> Asked:
@@ -227,7 +229,7 @@ def _worst_first(check: Check) -> int:
 
 def findings(cluster: Cluster) -> Findings:
     under_way = cluster.checkreports.filter(
-        ended_at=None, asked_at__gte=timezone.now() - LONGEST
+        ended_at=None, requested_at__gte=timezone.now() - LONGEST
     ).first()
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last, before = [*ended.select_related("owner", "cluster")[:2], None, None][:2]

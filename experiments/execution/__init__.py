@@ -1,8 +1,8 @@
 """Where rows meet runners: the only package that imports both."""
 
-import experiments.execution.build_operations  # its kinds of chores
-import experiments.execution.inspect_operations  # its kinds of chores
-import experiments.execution.staging_operations  # noqa: F401  (its kinds of chores)
+import experiments.execution.build_operations  # its kinds of operations
+import experiments.execution.inspect_operations  # its kinds of operations
+import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
 from experiments.execution.check_visits import check, fetch_host_key
 from experiments.execution.connections import connect
 from experiments.execution.file_copies import copy_file

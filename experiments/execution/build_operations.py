@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from experiments.execution.operations import (
     KINDS,
-    ChoreKind,
     NotPossible,
+    OperationKind,
     Work,
-    chore_directory,
+    operation_directory,
     parse_result,
 )
 from experiments.execution.specs import lines_of
-from experiments.images.image_imports import end_arrival
-from experiments.models import Chore, StagedImage
+from experiments.images.image_imports import end_image_import
+from experiments.models import Operation, StagedImage
 from experiments.software import parity_reports, recipes
 from runners.images.formats import Source
 from runners.jobs import EnvironmentSpec
@@ -23,24 +23,24 @@ from runners.shapes import BUILD, SOFTWARE
 State = StagedImage.State
 
 
-class Build(ChoreKind):
+class Build(OperationKind):
     """Unpack a base, install the packages of a lock file into it, and pack an image."""
 
-    def waits_for(self, chore: Chore) -> StagedImage | None:
-        base = chore.arrival.base if chore.arrival else None
-        return base.archive_on(chore.cluster) if base else None
+    def waits_for(self, operation: Operation) -> StagedImage | None:
+        base = operation.image_import.base if operation.image_import else None
+        return base.archive_on(operation.cluster) if base else None
 
-    def work(self, chore: Chore) -> Work:
-        row = chore.arrival
+    def work(self, operation: Operation) -> Work:
+        row = operation.image_import
         if row is None or row.base is None:
             raise NotPossible("The recipe is gone.")
-        archive = row.base.archive_on(chore.cluster)
+        archive = row.base.archive_on(operation.cluster)
         if archive is None or archive.state != State.READY:
             why = archive.message if archive else "it is gone"
-            raise NotPossible(f"The base’s archive is not on {chore.cluster}: {why}")
-        runtime = recipes.find_starter(chore.cluster)
+            raise NotPossible(f"The base’s archive is not on {operation.cluster}: {why}")
+        runtime = recipes.find_starter(operation.cluster)
         if runtime is None:
-            raise NotPossible(f"{chore.cluster} has nothing any more that starts a folder.")
+            raise NotPossible(f"{operation.cluster} has nothing any more that starts a folder.")
         starter = EnvironmentSpec(
             label="the base",
             runtime=runtime.kind,
@@ -52,48 +52,48 @@ class Build(ChoreKind):
         steps = build(
             Source(row.base.kind, archive.path, row.base.digest),
             starter,
-            chore.directory or chore_directory(chore),
-            chore.cluster.images_folder,
+            operation.directory or operation_directory(operation),
+            operation.cluster.images_folder,
             f"build-{recipes.sha256(row.base.digest + lock)[:16]}",
             [f"tare.lock.sha256={lock}", f"tare.base={row.base.digest}"],
         )
         return Work(steps, ((LOCK, row.lock.encode()),), lines_of(runtime.setup_lines))
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        if chore.arrival is None:
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        if operation.image_import is None:
             return problem
         built = parse_result(record, BUILD)
         if not problem and not built:
             problem = "The build ended well, but left nothing that can be read."
         if problem:
-            end_arrival(chore.arrival, problem=problem)
+            end_image_import(operation.image_import, problem=problem)
         else:
-            recipes.keep_image(chore, built)
+            recipes.keep_image(operation, built)
         return problem
 
 
-class Match(ChoreKind):
+class Match(OperationKind):
     """Install an image's lock file on bare metal, and inspect the environment."""
 
-    def work(self, chore: Chore) -> Work:
-        image = chore.image
+    def work(self, operation: Operation) -> Work:
+        image = operation.image
         if image is None:
             raise NotPossible("The image is gone.")
-        folder = recipes.twin_folder(image, chore.cluster)
-        directory = chore.directory or chore_directory(chore)
+        folder = recipes.twin_folder(image, operation.cluster)
+        directory = operation.directory or operation_directory(operation)
         lock = recipes.lock_of(image).encode()
         return Work(match(image.python_version, directory, folder), ((LOCK, lock),))
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        if problem or chore.image is None:
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        if problem or operation.image is None:
             return problem
         facts = parse_result(record, SOFTWARE)
         if facts.get("mark") != "match":
             return "The environment was made, but nothing could be read in it."
-        twin = recipes.keep_twin(chore.image, chore)
-        parity_reports.keep_survey(twin, facts, parity_reports.fingerprint(twin), chore)
+        twin = recipes.keep_twin(operation.image, operation)
+        parity_reports.keep_inspection(twin, facts, parity_reports.fingerprint(twin), operation)
         return ""
 
 
-KINDS[Chore.Kind.BUILD] = Build()
-KINDS[Chore.Kind.MATCH] = Match()
+KINDS[Operation.Kind.BUILD] = Build()
+KINDS[Operation.Kind.MATCH] = Match()

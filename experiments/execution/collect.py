@@ -22,9 +22,9 @@ from experiments.execution.journals import journalled, moment, times
 from experiments.execution.late_files import plan_next
 from experiments.execution.lifecycle import end_runs, move
 from experiments.execution.lifecycle import record as note_event
-from experiments.execution.operations import EMPTY_RECORD, finish_chore
+from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
-from experiments.models import Chore, Job, Measurement, Run, Series, Snapshot, User
+from experiments.models import Job, Measurement, Operation, Run, Series, Snapshot, User
 from experiments.models.states import NOT_STARTED
 from experiments.snapshots import differing
 from runners.directories import Fetched
@@ -44,18 +44,18 @@ MOST_STEPS = 2**31 - 1  # the largest value of the column
 LONGEST_MESSAGE = 5000  # characters
 
 
-def collect(row: Job | Chore, runner: Runner) -> None:
-    """Fetch what was left and end the job or chore, unless its last files may still appear."""
+def collect(row: Job | Operation, runner: Runner) -> None:
+    """Fetch what was left and end the job or operation, unless its last files may still appear."""
     ending = _fetch_ending(row, runner)
     if ending is None:
         return
     if isinstance(row, Job):
         _keep_job(row, *ending)
     else:
-        finish_chore(row, *ending)
+        finish_operation(row, *ending)
 
 
-def _fetch_ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] | None:
+def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, str] | None:
     """Return the record with the reason and the message of its failure, both "" for a success.
 
     None while files may still appear: the next visit collects again.
@@ -90,23 +90,23 @@ def _fetch_ending(row: Job | Chore, runner: Runner) -> tuple[Record, str, str] |
     return record, reason, f"{message}. {location}"
 
 
-def end_as_damaged(row: Job | Chore, problem: str) -> None:
-    """End a job or chore whose files cannot be read. The files stay where they are."""
+def end_as_damaged(row: Job | Operation, problem: str) -> None:
+    """End a job or operation whose files cannot be read. The files stay where they are."""
     message = f"{problem.rstrip('.')}. Its files are in {row.directory} on {row.cluster}."
     if isinstance(row, Job):
         _keep_job(row, EMPTY_RECORD, "damaged", message)
         return
-    with guarded(row, row.cluster, partial(_end_damaged_chore, row, message)):
-        finish_chore(row, EMPTY_RECORD, "damaged", message)
+    with guarded(row, row.cluster, partial(_end_damaged_operation, row, message)):
+        finish_operation(row, EMPTY_RECORD, "damaged", message)
 
 
-def _end_damaged_chore(chore: Chore, message: str, problem: str) -> None:
-    """End a damaged chore where the `finish` of its kind has failed too."""
-    to = Chore.State.CANCELLED if chore.cancel_requested_at else Chore.State.FAILED
-    move(chore, to, reason="damaged", message=f"{message} {problem}", ended_at=timezone.now())
+def _end_damaged_operation(operation: Operation, message: str, problem: str) -> None:
+    """End a damaged operation where the `finish` of its kind has failed too."""
+    to = Operation.State.CANCELLED if operation.cancel_requested_at else Operation.State.FAILED
+    move(operation, to, reason="damaged", message=f"{message} {problem}", ended_at=timezone.now())
 
 
-def _files_may_be_late(row: Job | Chore) -> bool:
+def _files_may_be_late(row: Job | Operation) -> bool:
     return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
 

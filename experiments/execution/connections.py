@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from django.utils import timezone
 
 from experiments.encryption import WrongKey
-from experiments.models import Chore, Cluster, Credential, Job
+from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import TryAgain
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
@@ -31,7 +31,7 @@ def connect(cluster: Cluster) -> Iterator[Runner]:
         raise
     finally:
         live = {"cluster": cluster, "state__in": Job.LIVE}
-        if not (Job.objects.filter(**live).exists() or Chore.objects.filter(**live).exists()):
+        if not (Job.objects.filter(**live).exists() or Operation.objects.filter(**live).exists()):
             transport.close()
 
 

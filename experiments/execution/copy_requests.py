@@ -21,10 +21,10 @@ def request_copy(row: RunFile, by: User) -> bool:
         return False
     if RunFile.objects.to_be_copied().filter(asked_by=by).count() >= MOST_WANTED:
         return False
-    row.asked_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
+    row.requested_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
     row.copied_at, row.problem = None, ""
     row.save(
-        update_fields=["asked_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem"]
+        update_fields=["requested_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem"]
     )
     store.copy_of(str(row.pk)).unlink(missing_ok=True)
     enqueue_copy(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from experiments.models import Chore, Job, Run, RunFile
+from experiments.models import Job, Operation, Run, RunFile
 from runners.directories import OUR_FILE_LIMIT, is_needed
 from runners.records import TAIL, Record, RunRecord
 from runners.transports.base import MIB
@@ -16,9 +16,9 @@ MOST_ROWS = 500
 HIDDEN = re.compile(r"(.*/)?\.", re.DOTALL)
 
 
-def list_workload_files(row: Job | Chore) -> set[str]:
+def list_workload_files(row: Job | Operation) -> set[str]:
     """Return the names, in a run's directory, that its workload reads besides Tare's own."""
-    if isinstance(row, Chore):
+    if isinstance(row, Operation):
         return set()
     names = row.runs.values_list("spec__workload__parameters__file", flat=True)
     return {name for name in names if name}

@@ -17,7 +17,7 @@ from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.lease import LeaseLost
 from experiments.execution.own_failures import Failure, describe_failure
-from experiments.models import Chore, Cluster, Job, Run
+from experiments.models import Cluster, Job, Operation, Run
 from runners.errors import TryAgain
 from runners.preflight.checks import Check
 from runners.untrusted import clean_text
@@ -31,7 +31,7 @@ TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too
 
 @contextmanager
 def guarded(
-    row: Job | Chore | Run, cluster: Cluster, give_up: Callable[[str], object] | None = None
+    row: Job | Operation | Run, cluster: Cluster, give_up: Callable[[str], object] | None = None
 ) -> Iterator[None]:
     """Contain the failure of one row, so that the visit goes on with the others.
 
@@ -82,10 +82,10 @@ def storable(text: str) -> str:
     return clean_text(text)[:MOST_CHARACTERS]
 
 
-def note_failure(cluster: Cluster, problem: Failure, *, of: Job | Chore | Run) -> None:
+def note_failure(cluster: Cluster, problem: Failure, *, of: Job | Operation | Run) -> None:
     """Write a failure that did not end the visit on the cluster's page."""
-    # A chore's own words name images and experiments that not every reader may see.
-    row = f"operation {of.pk}" if isinstance(of, Chore) else str(of)
+    # An operation's own words name images and experiments that not every reader may see.
+    row = f"operation {of.pk}" if isinstance(of, Operation) else str(of)
     Cluster.objects.filter(pk=cluster.pk).update(
         own_failure=f"{row}: {problem.message}",
         own_failure_details=problem.details,

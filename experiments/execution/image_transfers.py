@@ -24,9 +24,9 @@ from experiments.encryption import WrongKey
 from experiments.execution.connections import Link, ssh_address
 from experiments.execution.own_failures import describe_failure
 from experiments.images import store
-from experiments.images.image_imports import end_arrival
+from experiments.images.image_imports import end_image_import
 from experiments.images.inventory import columns, storable
-from experiments.models import Arrival, Cluster, Image, StagedImage, User
+from experiments.models import Cluster, Image, ImageImport, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
 from runners.images import ImageDescription, convert_to_oci, describe_image, identify, registry
@@ -173,25 +173,25 @@ def _download(
 def receive(pk: int) -> str:
     """Import an image into the catalogue, unless another worker does; return the outcome."""
     now = timezone.now()
-    under_way = Arrival.objects.filter(pk=pk, state=Arrival.State.UNDER_WAY)
-    waiting = Q(state=Arrival.State.WAITING)
-    died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=now - SILENCE)
-    claim = {"state": Arrival.State.UNDER_WAY, "seen_at": now, "done_bytes": 0, "problem": ""}
-    if not Arrival.objects.filter(waiting | died, pk=pk).update(**claim):
+    under_way = ImageImport.objects.filter(pk=pk, state=ImageImport.State.UNDER_WAY)
+    waiting = Q(state=ImageImport.State.WAITING)
+    died = Q(state=ImageImport.State.UNDER_WAY, seen_at__lt=now - SILENCE)
+    claim = {"state": ImageImport.State.UNDER_WAY, "seen_at": now, "done_bytes": 0, "problem": ""}
+    if not ImageImport.objects.filter(waiting | died, pk=pk).update(**claim):
         return "fetched or being fetched"
-    row = Arrival.objects.select_related("owner", *LOGIN_RELATIONS).get(pk=pk)
+    row = ImageImport.objects.select_related("owner", *LOGIN_RELATIONS).get(pk=pk)
 
     def save_progress(count: int, **more: Any) -> bool:
         return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
 
     # The next worker uses the same name, so that a broken download is continued.
-    path = store.incoming(row.incoming or f"arrival-{row.pk}")
+    path = store.incoming(row.incoming or f"image_import-{row.pk}")
     oci_path = path.with_name(f"{path.name}.oci")
     try:
-        if row.kind == Arrival.Kind.CLUSTER and row.cluster:
+        if row.kind == ImageImport.Kind.CLUSTER and row.cluster:
             save_progress(0, doing="Fetching")
             _download(row.cluster, row.reference, path, save_progress)
-        elif row.kind == Arrival.Kind.REGISTRY:
+        elif row.kind == ImageImport.Kind.REGISTRY:
             save_progress(0, doing="Asking the registry")
             _pull(row, path, save_progress)
         save_progress(0, doing="Reading", total_bytes=path.stat().st_size)
@@ -211,12 +211,12 @@ def receive(pk: int) -> str:
         _remove_received(path)
         name = row.reference.rpartition("/")[2] or "It"
         message = describe_problem(problem)
-        end_arrival(row, problem=message.replace(oci_path.name, name).replace(path.name, name))
+        end_image_import(row, problem=message.replace(oci_path.name, name).replace(path.name, name))
         return "failed"
     finally:
         oci_path.unlink(missing_ok=True)
     _remove_received(path)
-    end_arrival(row, image=image)
+    end_image_import(row, image=image)
     return "done"
 
 
@@ -238,7 +238,7 @@ def _remove_received(path: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _pull(row: Arrival, path: Path, save_progress: Callable[..., bool]) -> None:
+def _pull(row: ImageImport, path: Path, save_progress: Callable[..., bool]) -> None:
     """Resolve the reference and fetch its image; the digest becomes part of the reference."""
     try:
         password = row.password.reveal()
@@ -285,7 +285,7 @@ def _is_hidden(digest: str, user: User) -> bool:
 
 
 def _add_to_catalogue(
-    row: Arrival, archive: Path, file_facts: ImageDescription, sha256: str
+    row: ImageImport, archive: Path, file_facts: ImageDescription, sha256: str
 ) -> Image:
     """Put the file into the store and return its row in the catalogue, new or already there.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from experiments.execution.operations import (
     KINDS,
-    ChoreKind,
     NotPossible,
+    OperationKind,
     Work,
-    chore_directory,
+    operation_directory,
     parse_result,
 )
 from experiments.execution.specs import environment
-from experiments.models import Chore
+from experiments.models import Operation
 from experiments.planning.freeze import environment_spec
 from experiments.software import parity_reports
 from runners.records import Record
@@ -21,26 +21,26 @@ from runners.software import inspect_software
 INSPECTION_SECONDS = 600
 
 
-class Inspect(ChoreKind):
+class Inspect(OperationKind):
     """Start the environment's own interpreter in it, and list the software that it finds."""
 
-    def work(self, chore: Chore) -> Work:
-        row = chore.environment
+    def work(self, operation: Operation) -> Work:
+        row = operation.environment
         if row is None:
             raise NotPossible("The environment that was to be inspected is gone.")
         spec = environment(environment_spec(row))
-        directory = chore.directory or chore_directory(chore)
+        directory = operation.directory or operation_directory(operation)
         steps = inspect_software(spec, directory, parity_reports.fingerprint(row))
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        if problem or chore.environment is None:
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        if problem or operation.environment is None:
             return problem
         facts = parse_result(record, SOFTWARE)
         if not facts:
             return "The inspection ended well, but left nothing that can be read."
-        parity_reports.keep_survey(chore.environment, facts, facts["mark"], chore)
+        parity_reports.keep_inspection(operation.environment, facts, facts["mark"], operation)
         return ""
 
 
-KINDS[Chore.Kind.SURVEY] = Inspect()
+KINDS[Operation.Kind.INSPECT] = Inspect()

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from experiments.execution.lifecycle import move
-from experiments.models import Chore, Job, Run
+from experiments.models import Job, Operation, Run
 from runners.records import Record
 
 
@@ -26,7 +26,7 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
 
 
-def times(row: Job | Chore, record: Record) -> dict[str, Any]:
+def times(row: Job | Operation, record: Record) -> dict[str, Any]:
     """Return the columns of start and end, by the node's clock if its journal has them."""
     return {
         "started_at": moment(journalled(record, "job started").get("time")) or row.started_at,
@@ -52,11 +52,11 @@ def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
             )
 
 
-def follow_steps(chore: Chore, lines: list[dict[str, Any]], output_tail: str) -> None:
-    """Write down which step a chore has come to, and what it printed last."""
+def follow_steps(operation: Operation, lines: list[dict[str, Any]], output_tail: str) -> None:
+    """Write down which step an operation has come to, and what it printed last."""
     steps = [line for line in lines if line["event"] == "step"]
     columns: dict[str, Any] = {"output_tail": output_tail}
     if steps:
         last = steps[-1]
         columns |= {"doing": last["doing"][:300], "step": last["number"], "steps": last["of"]}
-    Chore.objects.filter(pk=chore.pk).update(**columns)
+    Operation.objects.filter(pk=operation.pk).update(**columns)

@@ -15,7 +15,7 @@ from experiments.access.permissions import why_not_use
 from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
 from experiments.design import content_hash, draw_seed
 from experiments.execution.further_attempts import further_attempts
-from experiments.models import Chore, Event, Experiment, Job, Run, RunFile, User
+from experiments.models import Event, Experiment, Job, Operation, Run, RunFile, User
 from experiments.planning import rules
 from experiments.planning.freeze import definition, of_repeat
 from experiments.planning.interim import stage_of
@@ -61,12 +61,12 @@ def record(
 
 
 def move(
-    row: Job | Run | Chore, to: str, *, why: str = "", by: User | None = None, **columns: Any
+    row: Job | Run | Operation, to: str, *, why: str = "", by: User | None = None, **columns: Any
 ) -> bool:
     """Move `row` to the state `to` and write the event; return False if another was faster.
 
     `columns` change in the same statement. A transition that NEXT does not list is a ValueError.
-    Chores have no events: each runs once, and its own columns hold its history.
+    Operations have no events: each runs once, and its own columns hold its history.
     """
     if to not in row.NEXT[row.state]:
         raise ValueError(f"{row} cannot go from {row.state} to {to}.")
@@ -75,7 +75,7 @@ def move(
         rows = type(row)._default_manager.filter(pk=row.pk, state=before)
         if not rows.update(state=to, **columns):
             return False
-        if not isinstance(row, Chore):
+        if not isinstance(row, Operation):
             # By their keys: an experiment's plan is large, and not needed here.
             Event.objects.create(
                 experiment_id=row.experiment_id,

@@ -1,6 +1,6 @@
 """Operations on a cluster: how rows become steps that it runs, and how results become rows.
 
-Their model is Chore. Each kind of operation is one class, and one name in KINDS.
+Their model is Operation. Each kind of operation is one class, and one name in KINDS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import transaction
 from experiments.execution.journals import times
 from experiments.execution.lifecycle import move
 from experiments.execution.specs import lines_of, on_partition
-from experiments.models import Chore, StagedImage
+from experiments.models import Operation, StagedImage
 from runners.jobs import JobSpec, Resources, Step
 from runners.records import Record, read_record
 from runners.schedulers import SCHEDULERS
@@ -41,19 +41,19 @@ class Work:
     seconds: int = LONGEST_SECONDS
 
 
-class ChoreKind(ABC):
+class OperationKind(ABC):
     """One kind of operation."""
 
-    def waits_for(self, chore: Chore) -> StagedImage | None:
+    def waits_for(self, operation: Operation) -> StagedImage | None:
         """Return the archive that must be on the cluster before this can begin."""
         return None
 
     @abstractmethod
-    def work(self, chore: Chore) -> Work:
+    def work(self, operation: Operation) -> Work:
         """Return what the cluster is to do. Raises NotPossible."""
 
     @abstractmethod
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
         """Store the outcome, and return the problem in the end; "" if there is none.
 
         `problem` says why the job failed, if it did; `record` is what it left. Runs in the
@@ -61,39 +61,41 @@ class ChoreKind(ABC):
         """
 
 
-KINDS: dict[str, ChoreKind] = {}
+KINDS: dict[str, OperationKind] = {}
 
 EMPTY_RECORD = read_record({})  # of an operation that never began
 
 
-def chore_directory(chore: Chore) -> str:
-    return f"{chore.cluster.work_directory.rstrip('/')}/chores/{chore.uid}-{chore.attempt}"
+def operation_directory(operation: Operation) -> str:
+    return (
+        f"{operation.cluster.work_directory.rstrip('/')}/chores/{operation.uid}-{operation.attempt}"
+    )
 
 
-def chore_handle(chore: Chore) -> JobSpec:
+def operation_handle(operation: Operation) -> JobSpec:
     """Return a specification with which the runner finds the operation's job again."""
-    directory = chore.directory or chore_directory(chore)
-    return JobSpec(chore.uid, chore.name, directory, (), Resources(LONGEST_SECONDS))
+    directory = operation.directory or operation_directory(operation)
+    return JobSpec(operation.uid, operation.name, directory, (), Resources(LONGEST_SECONDS))
 
 
-def chore_spec(chore: Chore) -> JobSpec:
+def operation_spec(operation: Operation) -> JobSpec:
     """Return the specification of the operation's job. Raises NotPossible."""
-    work = KINDS[chore.kind].work(chore)
+    work = KINDS[operation.kind].work(operation)
     return JobSpec(
-        uid=chore.uid,
-        name=chore.name,
-        directory=chore.directory or chore_directory(chore),
+        uid=operation.uid,
+        name=operation.name,
+        directory=operation.directory or operation_directory(operation),
         runs=(),
-        resources=_resources(chore, work.seconds),
-        setup_lines=(*lines_of(chore.cluster.setup_lines), *work.setup_lines),
+        resources=_resources(operation, work.seconds),
+        setup_lines=(*lines_of(operation.cluster.setup_lines), *work.setup_lines),
         steps=work.steps,
         files=work.files,
     )
 
 
-def _resources(chore: Chore, seconds: int) -> Resources:
-    cluster = chore.cluster
-    partition = chore.asked_partition()
+def _resources(operation: Operation, seconds: int) -> Resources:
+    cluster = operation.cluster
+    partition = operation.asked_partition()
     if partition is None:
         if SCHEDULERS[cluster.scheduler].has_partitions:
             raise NotPossible(f"{cluster} has no partition yet: where is this to run?")
@@ -101,45 +103,47 @@ def _resources(chore: Chore, seconds: int) -> Resources:
     return on_partition(Resources(min(seconds, partition.time_limit_minutes * 60)), partition)
 
 
-def finish_chore(chore: Chore, record: Record, reason: str, message: str) -> None:
+def finish_operation(operation: Operation, record: Record, reason: str, message: str) -> None:
     """Store the outcome of an operation and end it, in one transaction."""
     problem = message
     if reason == "failed" and record.failed_step:
         last_line = plain_text(record.output_tail).rpartition("\n")[2][-MOST_OUTPUT_CHARACTERS:]
         problem = f"{record.failed_step}: {last_line or 'nothing was printed'}"
-    cancelled = bool(reason and chore.cancel_requested_at)
+    cancelled = bool(reason and operation.cancel_requested_at)
     if cancelled:
         reason, problem = "cancelled", "cancelled by a person"
     with transaction.atomic():
-        final_problem = KINDS[chore.kind].finish(chore, problem, record)
-        ended = Chore.State.FAILED if final_problem else Chore.State.DONE
+        final_problem = KINDS[operation.kind].finish(operation, problem, record)
+        ended = Operation.State.FAILED if final_problem else Operation.State.DONE
         move(
-            chore,
-            Chore.State.CANCELLED if cancelled else ended,
+            operation,
+            Operation.State.CANCELLED if cancelled else ended,
             why=final_problem,
             reason=reason or ("refuted" if final_problem else ""),
             message=final_problem,
             exit_code=record.exit_code,
             output_tail=record.output_tail,
             result=parse_result(record),
-            **times(chore, record),
+            **times(operation, record),
         )
 
 
-def is_due(chore: Chore) -> bool:
+def is_due(operation: Operation) -> bool:
     """Return whether a planned operation can be sent: it waits for no archive any more.
 
     Where the archive will never be on the cluster, its `work` raises NotPossible.
     """
-    archive = KINDS[chore.kind].waits_for(chore)
+    archive = KINDS[operation.kind].waits_for(operation)
     return archive is None or archive.state != StagedImage.State.STAGING
 
 
-def end_unsent(chore: Chore, reason: str, problem: str, *, to: str = Chore.State.FAILED) -> None:
+def end_unsent(
+    operation: Operation, reason: str, problem: str, *, to: str = Operation.State.FAILED
+) -> None:
     """End an operation that was never sent."""
     with transaction.atomic():
-        final_problem = KINDS[chore.kind].finish(chore, problem, EMPTY_RECORD)
-        move(chore, to, why=final_problem, reason=reason, message=final_problem)
+        final_problem = KINDS[operation.kind].finish(operation, problem, EMPTY_RECORD)
+        move(operation, to, why=final_problem, reason=reason, message=final_problem)
 
 
 def parse_result(record: Record, shape: Shape = Table()) -> dict[str, Any]:  # noqa: B008

@@ -161,7 +161,9 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
     earlier = cluster.jobs.filter(
         state=Job.State.PLANNED, experiment__launched_at__lt=experiment.launched_at
     ).count()
-    live = sum(rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.chores))
+    live = sum(
+        rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.operations)
+    )
     behind = f", behind {_jobs(earlier)} of other experiments" if earlier else ""
     queue = f"{_jobs(planned)} in Tare’s own queue{behind}"
     if not cluster.enabled:

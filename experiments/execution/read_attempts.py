@@ -1,4 +1,4 @@
-"""Attempts to read what a job or chore has left, counted before they begin.
+"""Attempts to read what a job or operation has left, counted before they begin.
 
 Some files end the worker itself, by its memory or its time. Only what was written down before can
 tell the next visit that it was this row, over which the one before it died.
@@ -13,14 +13,14 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 from rq.timeouts import BaseTimeoutException
 
-from experiments.models import Chore, Job
+from experiments.models import Job, Operation
 
 MOST_ATTEMPTS = 3
 """As many workers may end over the files of one row before they are left alone."""
 
 
 @contextmanager
-def counted_attempt(row: Job | Chore) -> Iterator[None]:
+def counted_attempt(row: Job | Operation) -> Iterator[None]:
     """Count an attempt at a row's files, unless the block ends in any way that Tare sees.
 
     A site that does not answer, a mistake of ours or an orderly end of the worker count nothing. A
@@ -41,15 +41,15 @@ def counted_attempt(row: Job | Chore) -> Iterator[None]:
     rows.update(collecting_attempts=0)
 
 
-def has_ended_workers(row: Job | Chore) -> bool:
+def has_ended_workers(row: Job | Operation) -> bool:
     """Return whether too many attempts at a row's files never came to an end."""
     return row.collecting_attempts >= MOST_ATTEMPTS
 
 
-def untried_first(rows: list[Job | Chore]) -> list[Job | Chore]:
+def untried_first(rows: list[Job | Operation]) -> list[Job | Operation]:
     """Return rows in the order in which to read their files: what was tried last comes last."""
 
-    def last_tried(row: Job | Chore) -> float:
+    def last_tried(row: Job | Operation) -> float:
         return row.collecting_tried_at.timestamp() if row.collecting_tried_at else 0.0
 
     return sorted(rows, key=last_tried)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from experiments.execution.lease import Lease
-from experiments.execution.operations import chore_handle
+from experiments.execution.operations import operation_handle
 from experiments.execution.specs import job_spec
-from experiments.models import Chore, Job
+from experiments.models import Job, Operation
 from runners.jobs import JobSpec
 
 # Large columns of an image. A visit reads them only to send an operation.
@@ -23,19 +23,19 @@ def jobs_in(held: Lease, *states: str) -> QuerySet[Job]:
     )
 
 
-def chores_in(held: Lease, *states: str) -> QuerySet[Chore]:
+def operations_in(held: Lease, *states: str) -> QuerySet[Operation]:
     return (
-        Chore.objects.filter(cluster=held.cluster, state__in=states)
+        Operation.objects.filter(cluster=held.cluster, state__in=states)
         .select_related("cluster", "partition", "staged_image__image")
         .defer("script", "output_tail", "result", *IMAGE_FACTS)
         .order_by("pk")
     )
 
 
-def rows_in(held: Lease, *states: str) -> list[Job | Chore]:
+def rows_in(held: Lease, *states: str) -> list[Job | Operation]:
     """Return operations and jobs; operations first, because experiments wait for them."""
-    return [*chores_in(held, *states), *jobs_in(held, *states)]
+    return [*operations_in(held, *states), *jobs_in(held, *states)]
 
 
-def handle_of(row: Job | Chore) -> JobSpec:
-    return job_spec(row) if isinstance(row, Job) else chore_handle(row)
+def handle_of(row: Job | Operation) -> JobSpec:
+    return job_spec(row) if isinstance(row, Job) else operation_handle(row)

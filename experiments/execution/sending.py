@@ -20,15 +20,15 @@ from experiments.execution.lease import Lease
 from experiments.execution.lifecycle import REFUSED, end_runs, move
 from experiments.execution.operations import (
     NotPossible,
-    chore_directory,
-    chore_spec,
     end_unsent,
     is_due,
+    operation_directory,
+    operation_spec,
 )
-from experiments.execution.rows import chores_in, handle_of, jobs_in, rows_in
+from experiments.execution.rows import handle_of, jobs_in, operations_in, rows_in
 from experiments.execution.senders import why_not_sent
 from experiments.execution.specs import job_directory, job_spec, partition_problem, sent_files
-from experiments.models import Chore, Job, Pause, Run
+from experiments.models import Job, Operation, Pause, Run
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner
@@ -77,7 +77,7 @@ def recover(held: Lease, runner: Runner) -> None:
         raise site_pause
 
 
-def _recover_row(row: Job | Chore, runner: Runner, pauses: Sequence[Pause]) -> None:
+def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) -> None:
     scheduler_id = runner.find(handle_of(row))
     if scheduler_id:
         move(
@@ -95,7 +95,7 @@ def _recover_row(row: Job | Chore, runner: Runner, pauses: Sequence[Pause]) -> N
         _send(row, runner)
 
 
-def _park(row: Job | Chore, problem: str) -> None:
+def _park(row: Job | Operation, problem: str) -> None:
     """Leave a row that may have been sent for the next visit, unless a person has cancelled it."""
     if row.cancel_requested_at:
         why = f"cancelled; whether it was sent is not known. {problem}"
@@ -116,14 +116,14 @@ def send_planned(held: Lease, runner: Runner) -> None:
         _send_until_refused(visit, rows)
 
 
-def _list_cancelled(held: Lease) -> list[Job | Chore]:
+def _list_cancelled(held: Lease) -> list[Job | Operation]:
     """Return the planned rows that have been cancelled."""
-    chores = chores_in(held, Chore.State.PLANNED).exclude(cancel_requested_at=None)
+    operations = operations_in(held, Operation.State.PLANNED).exclude(cancel_requested_at=None)
     jobs = jobs_in(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
-    return [*chores.iterator(), *jobs.iterator()]
+    return [*operations.iterator(), *jobs.iterator()]
 
 
-def _next_rows(visit: Sending) -> list[Job | Chore]:
+def _next_rows(visit: Sending) -> list[Job | Operation]:
     """Return the rows that no pause holds back; if there are none, one row of a due pause."""
     pauses = list(visit.held.cluster.pauses.order_by("retry_at", "pk"))
     if rows := _rows_to_send(visit, pauses):
@@ -133,35 +133,37 @@ def _next_rows(visit: Sending) -> list[Job | Chore]:
     for pause in due:
         if rows := _rows_to_send(visit, waiting, under=pause):
             return rows[:1]
-        if not (pause.jobs.exists() or chores_in(visit.held, Chore.State.PLANNED).exists()):
+        if not (pause.jobs.exists() or operations_in(visit.held, Operation.State.PLANNED).exists()):
             pause.delete()  # it holds nothing back
     return []
 
 
 def _rows_to_send(
     visit: Sending, pauses: Sequence[Pause], *, under: Pause | None = None
-) -> list[Job | Chore]:
+) -> list[Job | Operation]:
     """Return the rows to send now: as many as the limit allows of those that no pause holds back.
 
     With `under`, of those that this pause holds back.
     """
     held = visit.held
-    live = jobs_in(held, *Job.LIVE).count() + chores_in(held, *Job.LIVE).count()
+    live = jobs_in(held, *Job.LIVE).count() + operations_in(held, *Job.LIVE).count()
     free = max(held.cluster.max_live_jobs - live, 0)
     planned = without_held(jobs_in(held, Job.State.PLANNED), pauses)
-    chores = [row for row in chores_in(held, Chore.State.PLANNED) if not is_held(row, pauses)]
+    operations = [
+        row for row in operations_in(held, Operation.State.PLANNED) if not is_held(row, pauses)
+    ]
     if under:
         planned = planned.filter(pk__in=under.jobs.values("pk"))
-        chores = [row for row in chores if is_held(row, [under])]
+        operations = [row for row in operations if is_held(row, [under])]
     in_order = planned.exclude(uid__in=visit.tried).order_by(
         "experiment__launched_at", "block", "pk"
     )
-    new = [row for row in chores if row.uid not in visit.tried and _is_due_chore(row)]
-    rows: list[Job | Chore] = [*new, *in_order[:free]]
+    new = [row for row in operations if row.uid not in visit.tried and _is_due_operation(row)]
+    rows: list[Job | Operation] = [*new, *in_order[:free]]
     return rows[:free]
 
 
-def _send_until_refused(visit: Sending, rows: Sequence[Job | Chore]) -> None:
+def _send_until_refused(visit: Sending, rows: Sequence[Job | Operation]) -> None:
     """Send `rows` until the site refuses one: its pause may hold back others of them.
 
     Raises SendingPaused where the site refuses all jobs.
@@ -177,7 +179,7 @@ def _send_until_refused(visit: Sending, rows: Sequence[Job | Chore]) -> None:
             return
 
 
-def _start(held: Lease, row: Job | Chore, runner: Runner) -> None:
+def _start(held: Lease, row: Job | Operation, runner: Runner) -> None:
     held.renew()
     with guarded(row, row.cluster, partial(_refuse, row)):
         if _prepare(row, runner):
@@ -185,19 +187,19 @@ def _start(held: Lease, row: Job | Chore, runner: Runner) -> None:
                 _send(row, runner)
 
 
-def _is_due_chore(chore: Chore) -> bool:
-    with guarded(chore, chore.cluster, partial(_refuse, chore)):
-        return is_due(chore)
+def _is_due_operation(operation: Operation) -> bool:
+    with guarded(operation, operation.cluster, partial(_refuse, operation)):
+        return is_due(operation)
     return False
 
 
-def _make_spec(row: Job | Chore) -> JobSpec:
+def _make_spec(row: Job | Operation) -> JobSpec:
     """Return the specification of a row's job, with the files that travel with it.
 
     Raises NotPossible.
     """
     if not isinstance(row, Job):
-        return chore_spec(row)
+        return operation_spec(row)
     try:
         return replace(job_spec(row), sent=tuple(sent_files(row).items()))
     except KeyError as missing:
@@ -206,7 +208,7 @@ def _make_spec(row: Job | Chore) -> JobSpec:
         ) from None
 
 
-def _prepare(row: Job | Chore, runner: Runner) -> bool:
+def _prepare(row: Job | Operation, runner: Runner) -> bool:
     """Write the script down before it is sent; False if it is not to be."""
     try:
         spec = replace(_make_spec(row), directory=_directory(row))
@@ -226,18 +228,20 @@ def _prepare(row: Job | Chore, runner: Runner) -> bool:
     return move(row, Job.State.SUBMITTING, script=script, directory=spec.directory)
 
 
-def _directory(row: Job | Chore) -> str:
-    return job_directory(row) if isinstance(row, Job) else chore_directory(row)
+def _directory(row: Job | Operation) -> str:
+    return job_directory(row) if isinstance(row, Job) else operation_directory(row)
 
 
-def _send(row: Job | Chore, runner: Runner) -> None:
+def _send(row: Job | Operation, runner: Runner) -> None:
     """Submit a row; a fault of its own ends it, a refusal by the site pauses sending."""
     try:
         if isinstance(row, Job) and (why_not := why_not_sent(row)):
             raise NotNow(why_not, kind="account", scope="request")
         scheduler_id = runner.submit(_make_spec(row))
     except NotNow as refusal:
-        if isinstance(row, Chore) and refusal.scope == "request":  # nothing else asks for the same
+        if (
+            isinstance(row, Operation) and refusal.scope == "request"
+        ):  # nothing else asks for the same
             _refuse(row, str(refusal))
             return
         move(row, Job.State.PLANNED, why=storable(str(refusal)))
@@ -261,7 +265,7 @@ def _send(row: Job | Chore, runner: Runner) -> None:
     end_pauses(row)
 
 
-def _pause_sending(row: Job | Chore, refusal: NotNow) -> SendingPaused:
+def _pause_sending(row: Job | Operation, refusal: NotNow) -> SendingPaused:
     """Store a pause, and return the exception that reports it to the visit."""
     message, details = storable(str(refusal)), storable(refusal.details)
     pause = hold(row, message, kind=refusal.kind, scope=refusal.scope, details=details)
@@ -269,13 +273,13 @@ def _pause_sending(row: Job | Chore, refusal: NotNow) -> SendingPaused:
     return SendingPaused(refusal, pause)
 
 
-def _refuse(row: Job | Chore, message: str) -> None:
+def _refuse(row: Job | Operation, message: str) -> None:
     """End a row that will not run, with the message of the refusal."""
     _end_unsent(row, REFUSED, storable(message), Job.State.FAILED)
 
 
-def _end_unsent(row: Job | Chore, reason: str, message: str, to: str) -> None:
-    if isinstance(row, Chore):
+def _end_unsent(row: Job | Operation, reason: str, message: str, to: str) -> None:
+    if isinstance(row, Operation):
         end_unsent(row, reason, message, to=to)
         return
     if to == Job.State.CANCELLED:

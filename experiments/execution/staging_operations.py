@@ -8,15 +8,15 @@ from django.utils import timezone
 
 from experiments.execution.operations import (
     KINDS,
-    ChoreKind,
     NotPossible,
+    OperationKind,
     Work,
-    chore_directory,
+    operation_directory,
     parse_result,
 )
 from experiments.execution.specs import lines_of
 from experiments.images.inventory import columns, interpreter
-from experiments.models import Chore, Image, Runtime, StagedImage
+from experiments.models import Image, Operation, Runtime, StagedImage
 from experiments.models.images import ARCHIVE
 from runners.errors import Refused
 from runners.images.formats import FORMATS, Source
@@ -29,21 +29,21 @@ State = StagedImage.State
 RESULT = "result.json"
 
 
-class Stage(ChoreKind):
+class Stage(OperationKind):
     """Make a form from the image's archive, once, and prove that it has the same files."""
 
-    def waits_for(self, chore: Chore) -> StagedImage | None:
-        row = staged_image_of(chore)
-        return row.image.archive_on(chore.cluster)
+    def waits_for(self, operation: Operation) -> StagedImage | None:
+        row = staged_image_of(operation)
+        return row.image.archive_on(operation.cluster)
 
-    def work(self, chore: Chore) -> Work:
-        row = staged_image_of(chore)
-        archive = row.image.archive_on(chore.cluster)
+    def work(self, operation: Operation) -> Work:
+        row = staged_image_of(operation)
+        archive = row.image.archive_on(operation.cluster)
         if archive is None or archive.state != State.READY:
             why = archive.message if archive else "it is gone"
-            raise NotPossible(f"The image's archive is not on {chore.cluster}: {why}")
+            raise NotPossible(f"The image's archive is not on {operation.cluster}: {why}")
         source = Source(row.image.kind, archive.path, row.image.digest)
-        cluster = chore.cluster
+        cluster = operation.cluster
         try:
             staging = FORMATS[row.format].stage(
                 source, cluster.images_folder, cluster.executables, row.mode
@@ -51,10 +51,10 @@ class Stage(ChoreKind):
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
         lines = lines_of(find_runtime(row).setup_lines)
-        return Work((*staging.steps, *plan_inspection(chore, row)), setup_lines=lines)
+        return Work((*staging.steps, *plan_inspection(operation, row)), setup_lines=lines)
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, inventory = staged_image_of(chore), parse_result(record, FORM)
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        row, inventory = staged_image_of(operation), parse_result(record, FORM)
         problem = problem or describe_difference(row.image, inventory)
         if problem:
             _update_row(row, state=State.FAILED, message=problem)
@@ -71,20 +71,20 @@ class Stage(ChoreKind):
         return ""
 
 
-class Verify(ChoreKind):
+class Verify(OperationKind):
     """Check again that the files of a form are those of the image."""
 
-    def work(self, chore: Chore) -> Work:
-        row = staged_image_of(chore)
+    def work(self, operation: Operation) -> Work:
+        row = staged_image_of(operation)
         if row.format == ARCHIVE:
             command = ("sh", "-c", CHECK, "check", row.path, row.sha256, RESULT)
             return Work((Step("Reading the archive", command),))
         return Work(
-            plan_inspection(chore, row), setup_lines=lines_of(find_runtime(row).setup_lines)
+            plan_inspection(operation, row), setup_lines=lines_of(find_runtime(row).setup_lines)
         )
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row, inventory = staged_image_of(chore), parse_result(record, FORM)
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        row, inventory = staged_image_of(operation), parse_result(record, FORM)
         if row.format != ARCHIVE and not problem:
             problem = describe_difference(row.image, inventory)
         if problem and record.exit_code is None:
@@ -97,21 +97,21 @@ class Verify(ChoreKind):
         return problem
 
 
-class Unstage(ChoreKind):
+class Unstage(OperationKind):
     """Remove a form from its cluster."""
 
-    def work(self, chore: Chore) -> Work:
-        row = staged_image_of(chore)
+    def work(self, operation: Operation) -> Work:
+        row = staged_image_of(operation)
         if row.format == ARCHIVE:
             return Work((Step("Removing the archive", ("rm", "-f", "--", row.path)),))
         try:
-            steps = FORMATS[row.format].unstage(row.path, chore.cluster.executables)
+            steps = FORMATS[row.format].unstage(row.path, operation.cluster.executables)
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
         return Work(steps, setup_lines=lines_of(find_runtime(row).setup_lines))
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
-        row = staged_image_of(chore)
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
+        row = staged_image_of(operation)
         if problem:
             _update_row(row, state=State.FAILED, message=f"Not removed. {problem}")
         else:
@@ -128,11 +128,11 @@ printf '{"sha256": "%s"}' "$found" >"$3"
 """
 
 
-def staged_image_of(chore: Chore) -> StagedImage:
+def staged_image_of(operation: Operation) -> StagedImage:
     """Return the staged image that an operation is about. Raises NotPossible."""
-    if chore.staged_image is None:
+    if operation.staged_image is None:
         raise NotPossible("What this was about is not in the catalogue any more.")
-    return chore.staged_image
+    return operation.staged_image
 
 
 def find_runtime(row: StagedImage) -> Runtime:
@@ -143,10 +143,10 @@ def find_runtime(row: StagedImage) -> Runtime:
     raise NotPossible(f"{row.cluster} has no runtime any more that starts {row.format}.")
 
 
-def plan_inspection(chore: Chore, row: StagedImage) -> tuple[Step, ...]:
+def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     """Return the step that reads the form's files from inside a container, as programs see them."""
     runtime = find_runtime(row)
-    directory = chore_directory(chore)
+    directory = operation_directory(operation)
     environment = EnvironmentSpec(
         label=str(row),
         runtime=runtime.kind,
@@ -192,6 +192,6 @@ def _update_row(row: StagedImage, **columns: object) -> None:
     StagedImage.objects.filter(pk=row.pk).update(**columns)
 
 
-KINDS[Chore.Kind.STAGE] = Stage()
-KINDS[Chore.Kind.VERIFY] = Verify()
-KINDS[Chore.Kind.UNSTAGE] = Unstage()
+KINDS[Operation.Kind.STAGE] = Stage()
+KINDS[Operation.Kind.VERIFY] = Verify()
+KINDS[Operation.Kind.UNSTAGE] = Unstage()

@@ -33,7 +33,7 @@ from experiments.execution.read_attempts import (
 )
 from experiments.execution.rows import handle_of, jobs_in, rows_in
 from experiments.execution.sending import SendingPaused, recover, send_planned
-from experiments.models import Chore, Cluster, Credential, Job
+from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import Refused, TryAgain
 from runners.records import parse_journal
 from runners.runner import Runner
@@ -107,7 +107,7 @@ def _poll(held: Lease, runner: Runner) -> None:
                 _handle_absence(row, runner)
 
 
-def _cancel(rows: list[Job | Chore], runner: Runner) -> None:
+def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
     """Cancel jobs in one call, or one by one if the scheduler refuses one of them."""
     try:
         runner.cancel([row.scheduler_id for row in rows])
@@ -117,7 +117,7 @@ def _cancel(rows: list[Job | Chore], runner: Runner) -> None:
                 runner.cancel([row.scheduler_id])
 
 
-def _keep_status(row: Job | Chore, status: Status) -> None:
+def _keep_status(row: Job | Operation, status: Status) -> None:
     description = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
     if description != row.scheduler_state:
         type(row)._default_manager.filter(pk=row.pk).update(scheduler_state=description)
@@ -125,7 +125,7 @@ def _keep_status(row: Job | Chore, status: Status) -> None:
         move(row, Job.State.RUNNING, why=description, started_at=timezone.now())
 
 
-def _handle_absence(row: Job | Chore, runner: Runner) -> None:
+def _handle_absence(row: Job | Operation, runner: Runner) -> None:
     """Begin to collect a row that has left the queue, unless a twin of its job holds its files.
 
     Absence alone proves nothing: the files decide how it ended.
@@ -141,7 +141,7 @@ def _handle_absence(row: Job | Chore, runner: Runner) -> None:
     row.cluster.pauses.filter(kind="limit").update(retry_at=timezone.now())  # there may be room
 
 
-def _follow(rows: list[Job | Chore], runner: Runner) -> None:
+def _follow(rows: list[Job | Operation], runner: Runner) -> None:
     """Read the new part of each live row's journal in one call, and update its runs or steps."""
     by_directory = {row.directory: row for row in rows}
     news = runner.read_journals({row.directory: row.journal_offset for row in rows})
@@ -152,11 +152,11 @@ def _follow(rows: list[Job | Chore], runner: Runner) -> None:
             _follow_row(row, content, runner)
 
 
-def _follow_row(row: Job | Chore, content: bytes, runner: Runner) -> None:
+def _follow_row(row: Job | Operation, content: bytes, runner: Runner) -> None:
     lines, consumed = parse_journal(content)
     if not lines:
         return
-    tail = runner.read_tail(f"{row.directory}/output.txt") if isinstance(row, Chore) else ""
+    tail = runner.read_tail(f"{row.directory}/output.txt") if isinstance(row, Operation) else ""
     with transaction.atomic():
         if isinstance(row, Job):
             follow_runs(row, lines)
@@ -165,7 +165,7 @@ def _follow_row(row: Job | Chore, content: bytes, runner: Runner) -> None:
         _skip(row, consumed)
 
 
-def _skip(row: Job | Chore, size: int, problem: str = "") -> None:
+def _skip(row: Job | Operation, size: int, problem: str = "") -> None:
     """Have the next visit read the journal from `size` bytes further on."""
     offset = row.journal_offset + size
     type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
@@ -176,7 +176,7 @@ def _collect(held: Lease, runner: Runner) -> None:
 
     A single row that times out waits for the next visit.
     """
-    too_slow: Job | Chore | None = None
+    too_slow: Job | Operation | None = None
     began = time.monotonic()
     for row in untried_first(rows_in(held, Job.State.COLLECTING)):
         if time.monotonic() - began > COLLECTING_SECONDS:
@@ -193,7 +193,7 @@ def _collect(held: Lease, runner: Runner) -> None:
             note_failure(row.cluster, Failure(message), of=row)
 
 
-def _collect_row(row: Job | Chore, runner: Runner) -> None:
+def _collect_row(row: Job | Operation, runner: Runner) -> None:
     """Collect one row, unless reading its files has killed several workers."""
     if has_ended_workers(row):
         what = "job" if isinstance(row, Job) else "operation"

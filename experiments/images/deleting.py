@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from experiments.access import audit
-from experiments.models import Arrival, Environment, Image, StagedImage, User
+from experiments.models import Environment, Image, ImageImport, StagedImage, User
 
 
 def why_not_delete(image: Image) -> str:
@@ -18,7 +18,7 @@ def why_not_delete(image: Image) -> str:
     names = list(dict.fromkeys(used.values_list("name", flat=True)))
     if names:
         return f"It is named by the environment{'s' * (len(names) > 1)} {', '.join(names)}."
-    if Arrival.objects.filter(base=image).exists():
+    if ImageImport.objects.filter(base=image).exists():
         return "A recipe begins with it."
     return ""
 

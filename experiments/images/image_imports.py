@@ -14,7 +14,7 @@ from django.utils import timezone
 from experiments.access import audit, permissions
 from experiments.images import staging, store
 from experiments.images.staging import NotDone
-from experiments.models import Arrival, Chore, Cluster, Image, User
+from experiments.models import Cluster, Image, ImageImport, Operation, User
 from experiments.notify import enqueue_receive
 from runners.errors import Refused
 from runners.images.registry import parse
@@ -22,7 +22,7 @@ from runners.images.registry import parse
 
 def request_from_registry(
     reference: str, by: User, *, title: str = "", user_name: str = "", password: str = ""
-) -> Arrival:
+) -> ImageImport:
     """Request an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
     _require_permission(by)
     try:
@@ -34,12 +34,12 @@ def request_from_registry(
         raise NotDone(
             f"This site fetches images from {', '.join(allowed)} only, not from {parsed.host}."
         )
-    row = Arrival(kind=Arrival.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
+    row = ImageImport(kind=ImageImport.Kind.REGISTRY, reference=str(parsed), title=title, owner=by)
     row.user_name, row.password = user_name, password
     return _save_and_enqueue(row)
 
 
-def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arrival:
+def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> ImageImport:
     """Request the import of an uploaded archive, tarball or SIF file. Raises NotDone."""
     _require_permission(by)
     path = store.incoming()
@@ -51,7 +51,7 @@ def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> Arr
             f"The file could not be kept: {problem.strerror}. Is the disk full?"
         ) from None
     name = str(file.name or "upload")[:500]
-    row = Arrival(kind=Arrival.Kind.UPLOAD, reference=name, title=title, owner=by)
+    row = ImageImport(kind=ImageImport.Kind.UPLOAD, reference=name, title=title, owner=by)
     row.incoming, row.total_bytes = path.name, path.stat().st_size
     return _save_and_enqueue(row)
 
@@ -67,7 +67,7 @@ def _keep(file: UploadedFile[Any], path: Path) -> None:
             target.write(chunk)
 
 
-def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = "") -> Arrival:
+def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = "") -> ImageImport:
     """Request the import of a file on a cluster. Raises NotDone."""
     _require_permission(by)
     problem = permissions.why_not_use(by, cluster)
@@ -75,19 +75,19 @@ def request_from_cluster(cluster: Cluster, path: str, by: User, *, title: str = 
         raise NotDone(problem)
     if not path.startswith("/") or "\0" in path:
         raise NotDone("The path on the cluster is absolute: it begins with a slash.")
-    kind = Arrival.Kind.CLUSTER
+    kind = ImageImport.Kind.CLUSTER
     return _save_and_enqueue(
-        Arrival(kind=kind, cluster=cluster, reference=path, title=title, owner=by)
+        ImageImport(kind=kind, cluster=cluster, reference=path, title=title, owner=by)
     )
 
 
-def cancel(row: Arrival, by: User) -> None:
+def cancel(row: ImageImport, by: User) -> None:
     """Cancel an import under way; its worker notices. Raises NotDone."""
     if not (row.owner_id == by.pk or permissions.may_change(by, Image(owner_id=row.owner_id))):
         raise NotDone("This was asked for by somebody else.")
-    for chore in row.chores.exclude(state__in=Chore.FINAL):  # of a recipe
-        staging.cancel(chore, by)
-    if not end_arrival(row, problem=f"Given up by {by}."):
+    for operation in row.operations.exclude(state__in=Operation.FINAL):  # of a recipe
+        staging.cancel(operation, by)
+    if not end_image_import(row, problem=f"Given up by {by}."):
         raise NotDone("This has ended already.")
 
 
@@ -97,18 +97,18 @@ def _require_permission(by: User) -> None:
         raise NotDone(problem)
 
 
-def _save_and_enqueue(row: Arrival) -> Arrival:
+def _save_and_enqueue(row: ImageImport) -> ImageImport:
     row.save()
     audit.note(row.owner, "asked for an image", row)
     enqueue_receive(row)
     return row
 
 
-def end_arrival(row: Arrival, *, problem: str = "", image: Image | None = None) -> bool:
+def end_image_import(row: ImageImport, *, problem: str = "", image: Image | None = None) -> bool:
     """End an import, and remove its received file; return False if it has ended before."""
-    open_states = (Arrival.State.WAITING, Arrival.State.UNDER_WAY)
-    ended = Arrival.objects.filter(pk=row.pk, state__in=open_states).update(
-        state=Arrival.State.FAILED if problem else Arrival.State.DONE,
+    open_states = (ImageImport.State.WAITING, ImageImport.State.UNDER_WAY)
+    ended = ImageImport.objects.filter(pk=row.pk, state__in=open_states).update(
+        state=ImageImport.State.FAILED if problem else ImageImport.State.DONE,
         problem=problem,
         image=image,
         ended_at=timezone.now(),

@@ -12,11 +12,11 @@ from experiments.access import audit, permissions
 from experiments.clusters import preflights
 from experiments.images import store
 from experiments.models import (
-    Chore,
     Cluster,
     Environment,
     Experiment,
     Image,
+    Operation,
     Partition,
     StagedImage,
     User,
@@ -109,7 +109,7 @@ def stage(
                 raise NotDone(f"{row} is {row.state} already.")
             row.state, row.message, row.made_here = State.STAGING, "", True
             row.save(update_fields=["state", "message", "made_here"])
-        _create_chore(Chore.Kind.STAGE, row, by, partition)
+        _create_operation(Operation.Kind.STAGE, row, by, partition)
         audit.note(by, "asked to stage", row)
     if archive.state == State.STAGING:
         enqueue_send(archive)
@@ -117,28 +117,28 @@ def stage(
     return row
 
 
-def verify(row: StagedImage, by: User, *, partition: Partition | None = None) -> Chore:
+def verify(row: StagedImage, by: User, *, partition: Partition | None = None) -> Operation:
     """Request a check that the files are still those of the image. Raises NotDone."""
     _require_permission(by, row.cluster)
     if row.state not in (State.READY, State.FAILED):
         raise NotDone(f"{row} is {row.state}; there is nothing to verify.")
-    chore = _create_chore(Chore.Kind.VERIFY, row, by, partition)
+    operation = _create_operation(Operation.Kind.VERIFY, row, by, partition)
     enqueue_tick(row.cluster_id)
-    return chore
+    return operation
 
 
-def unstage(row: StagedImage, by: User) -> Chore:
+def unstage(row: StagedImage, by: User) -> Operation:
     """Request the removal of a form from its cluster. Raises NotDone."""
     _require_permission(by, row.cluster)
     why = permissions.why_not_change(by, row) or why_not_unstage(row)
     if why:
         raise NotDone(why)
     with transaction.atomic():
-        chore = _create_chore(Chore.Kind.UNSTAGE, row, by, None)
+        operation = _create_operation(Operation.Kind.UNSTAGE, row, by, None)
         StagedImage.objects.filter(pk=row.pk).update(state=State.REMOVING, message="")
         audit.note(by, "asked to remove", row)
     enqueue_tick(row.cluster_id)
-    return chore
+    return operation
 
 
 def why_not_unstage(row: StagedImage) -> str:
@@ -160,15 +160,15 @@ def why_not_unstage(row: StagedImage) -> str:
     return ""
 
 
-def cancel(chore: Chore, by: User) -> None:
+def cancel(operation: Operation, by: User) -> None:
     """Cancel an operation; the next tick ends it. Raises NotDone."""
-    if not (chore.owner_id == by.pk or permissions.may_change(by, chore.cluster)):
+    if not (operation.owner_id == by.pk or permissions.may_change(by, operation.cluster)):
         raise NotDone("This was asked for by somebody else.")
     now = timezone.now()
-    waiting = Chore.objects.exclude(state__in=Chore.FINAL)
-    if not waiting.filter(pk=chore.pk).update(cancel_requested_at=now):
-        raise NotDone(f"{chore} has ended already.")
-    enqueue_tick(chore.cluster_id)
+    waiting = Operation.objects.exclude(state__in=Operation.FINAL)
+    if not waiting.filter(pk=operation.pk).update(cancel_requested_at=now):
+        raise NotDone(f"{operation} has ended already.")
+    enqueue_tick(operation.cluster_id)
 
 
 def list_unused_forms(cluster: Cluster | None = None) -> list[StagedImage]:
@@ -230,19 +230,23 @@ def archive_for(image: Image, cluster: Cluster) -> StagedImage:
     )[0]
 
 
-def _create_chore(kind: str, row: StagedImage, by: User, partition: Partition | None) -> Chore:
-    chore = Chore(kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by)
+def _create_operation(
+    kind: str, row: StagedImage, by: User, partition: Partition | None
+) -> Operation:
+    operation = Operation(
+        kind=kind, cluster=row.cluster, staged_image=row, partition=partition, owner=by
+    )
     try:
         with transaction.atomic():
-            chore.save()
+            operation.save()
     except IntegrityError:
         raise NotDone(f"Something is being done with {row} already: wait for its end.") from None
-    return chore
+    return operation
 
 
-def _stagings(image: Image, cluster: Cluster) -> QuerySet[Chore]:
-    live = Chore.objects.exclude(state__in=Chore.FINAL)
-    return live.filter(kind=Chore.Kind.STAGE, staged_image__image=image, cluster=cluster)
+def _stagings(image: Image, cluster: Cluster) -> QuerySet[Operation]:
+    live = Operation.objects.exclude(state__in=Operation.FINAL)
+    return live.filter(kind=Operation.Kind.STAGE, staged_image__image=image, cluster=cluster)
 
 
 def _is_kept_elsewhere(row: StagedImage, to_be_removed: Sequence[int] = ()) -> bool:

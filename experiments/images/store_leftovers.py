@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.images import store
-from experiments.models import Arrival, Image
+from experiments.models import Image, ImageImport
 
 UNTOUCHED_SECONDS = 24 * 3600
 """A younger file may still be in transfer."""
@@ -28,9 +28,9 @@ def list_leftovers() -> Iterator[Leftover]:
     image_digests = set(
         Image.objects.exclude(content_sha256="").values_list("content_sha256", flat=True)
     )
-    over = (Arrival.State.DONE, Arrival.State.FAILED)
-    alive = Arrival.objects.exclude(state__in=over)
-    incoming_names = {row.incoming or f"arrival-{row.pk}" for row in alive.only("incoming")}
+    over = (ImageImport.State.DONE, ImageImport.State.FAILED)
+    alive = ImageImport.objects.exclude(state__in=over)
+    incoming_names = {row.incoming or f"image_import-{row.pk}" for row in alive.only("incoming")}
     for folder, needed, why in (
         (store.folder(), image_digests, "no image of the catalogue has these bytes"),
         (store.incoming().parent, incoming_names, "nothing that is under way needs it"),

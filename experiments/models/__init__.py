@@ -3,12 +3,12 @@
 from experiments.models.audit import AuditEntry
 from experiments.models.catalogue import Environment, SentFile, Workload
 from experiments.models.checks import CheckReport, ConnectionTest, HostKey
-from experiments.models.chore import Chore
 from experiments.models.cluster import Cluster, Credential, Origin, Partition, Runtime
 from experiments.models.experiment import Experiment
-from experiments.models.images import Arrival, Image, StagedImage
+from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.link import ShareLink
-from experiments.models.parity import EnvironmentSurvey, Waiver
+from experiments.models.operation import Operation
+from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
@@ -16,21 +16,21 @@ from experiments.models.run import Event, Job, Run
 from experiments.models.user import Role, User
 
 __all__ = [
-    "Arrival",
     "AuditEntry",
     "CheckReport",
-    "Chore",
     "Cluster",
     "ConnectionTest",
     "Credential",
     "Environment",
-    "EnvironmentSurvey",
+    "EnvironmentInspection",
     "Event",
     "Experiment",
     "HostKey",
     "Image",
+    "ImageImport",
     "Job",
     "Measurement",
+    "Operation",
     "Origin",
     "Partition",
     "Pause",

@@ -21,13 +21,13 @@ class Visit(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    asked_at = models.DateTimeField(auto_now_add=True)
+    requested_at = models.DateTimeField(auto_now_add=True)
     began_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
     class Meta:
         abstract = True
-        ordering = ["-asked_at", "-pk"]
+        ordering = ["-requested_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
                 fields=["cluster"],
@@ -45,7 +45,7 @@ class CheckReport(Visit):
     rows = models.JSONField(default=list)
 
     def __str__(self) -> str:
-        return f"check of {self.cluster}, {self.asked_at:%Y-%m-%d %H:%M}"
+        return f"check of {self.cluster}, {self.requested_at:%Y-%m-%d %H:%M}"
 
     @property
     def checks(self) -> list[Check]:
@@ -105,7 +105,7 @@ class ConnectionTest(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    asked_at = models.DateTimeField(auto_now_add=True)
+    requested_at = models.DateTimeField(auto_now_add=True)
     began_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=20, blank=True, choices=outcome_choices)
@@ -113,7 +113,7 @@ class ConnectionTest(models.Model):
     """A dict for each cluster: its `name`, its `pk`, and its `checks`."""
 
     class Meta:
-        ordering = ["-asked_at", "-pk"]
+        ordering = ["-requested_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
                 fields=["credential"],
@@ -123,7 +123,7 @@ class ConnectionTest(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"connection test of {self.credential}, {self.asked_at:%Y-%m-%d %H:%M}"
+        return f"connection test of {self.credential}, {self.requested_at:%Y-%m-%d %H:%M}"
 
 
 def fingerprint_of(key: str) -> str:

@@ -159,14 +159,14 @@ class StagedImage(models.Model):
         return min(100, 100 * self.sent_bytes // self.size_bytes)
 
 
-class ArrivalQuerySet(models.QuerySet["Arrival"]):
-    def told_to(self, user: User) -> ArrivalQuerySet:
+class ImageImportQuerySet(models.QuerySet["ImageImport"]):
+    def listed_for(self, user: User) -> ImageImportQuerySet:
         """Return what `user` asked for and has not put aside yet; site administrators see all."""
         rows = self.filter(dismissed_at=None)
         return rows if user.is_superuser else rows.filter(owner=user)
 
 
-class Arrival(models.Model):
+class ImageImport(models.Model):
     """An image on its way into the catalogue: what a person asked to add, and what came of it."""
 
     class Kind(models.TextChoices):
@@ -190,13 +190,12 @@ class Arrival(models.Model):
         max_length=100, blank=True, help_text="The uploaded file's name in the image store."
     )
     cluster = models.ForeignKey(
-        Cluster, null=True, blank=True, on_delete=models.PROTECT, related_name="arrivals"
+        Cluster, null=True, blank=True, on_delete=models.PROTECT, related_name="image_imports"
     )
     base = models.ForeignKey(
         Image, null=True, blank=True, on_delete=models.PROTECT, related_name="recipes"
     )
     lock = models.TextField(blank=True, help_text="A recipe's lock file.")
-    recipe = models.JSONField(default=dict, blank=True, help_text="A recipe's further choices.")
     user_name = models.CharField(max_length=100, blank=True, help_text="At the registry.")
     password = SecretField(blank=True, default="", help_text="Kept until the image is here.")
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
@@ -206,21 +205,21 @@ class Arrival(models.Model):
     seen_at = models.DateTimeField(null=True, help_text="When a worker last wrote here.")
     problem = models.TextField(blank=True)
     image = models.ForeignKey(
-        Image, null=True, blank=True, on_delete=models.SET_NULL, related_name="arrivals"
+        Image, null=True, blank=True, on_delete=models.SET_NULL, related_name="image_imports"
     )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="arrivals"
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="image_imports"
     )
-    asked_at = models.DateTimeField(auto_now_add=True)
+    requested_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
     dismissed_at = models.DateTimeField(
         null=True, editable=False, help_text="When its owner had read what came of it."
     )
 
-    objects = ArrivalQuerySet.as_manager()
+    objects = ImageImportQuerySet.as_manager()
 
     class Meta:
-        ordering = ["-asked_at", "-pk"]
+        ordering = ["-requested_at", "-pk"]
 
     def __str__(self) -> str:
         return self.title or self.reference

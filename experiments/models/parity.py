@@ -8,29 +8,33 @@ from django.conf import settings
 from django.db import models
 
 from experiments.models.catalogue import Environment
-from experiments.models.chore import Chore
 from experiments.models.experiment import Experiment
+from experiments.models.operation import Operation
 
 
-class EnvironmentSurvey(models.Model):
-    """One look into an environment, from its inside, by the interpreter that its runs will have."""
+class EnvironmentInspection(models.Model):
+    """An environment’s software as the interpreter of its runs reports it, from its inside."""
 
-    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="surveys")
-    chore = models.ForeignKey(
-        Chore, null=True, blank=True, on_delete=models.SET_NULL, related_name="surveys"
+    environment = models.ForeignKey(
+        Environment, on_delete=models.CASCADE, related_name="inspections"
+    )
+    operation = models.ForeignKey(
+        Operation, null=True, blank=True, on_delete=models.SET_NULL, related_name="inspections"
     )
     definition = models.CharField(
         max_length=64, help_text="A hash of the environment as it was then."
     )
     facts = models.JSONField(default=dict)
-    looked_at = models.DateTimeField()
+    inspected_at = models.DateTimeField()
 
     class Meta:
-        ordering = ["-looked_at", "-pk"]
-        indexes = [models.Index(fields=["environment", "-looked_at"], name="survey_newest_first")]
+        ordering = ["-inspected_at", "-pk"]
+        indexes = [
+            models.Index(fields=["environment", "-inspected_at"], name="inspection_newest_first")
+        ]
 
     def __str__(self) -> str:
-        return f"{self.environment}, {self.looked_at:%Y-%m-%d %H:%M} UTC"
+        return f"{self.environment}, {self.inspected_at:%Y-%m-%d %H:%M} UTC"
 
 
 class Waiver(models.Model):
@@ -39,8 +43,8 @@ class Waiver(models.Model):
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="waivers")
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+")
     what = models.CharField(max_length=300)
-    here = models.TextField(help_text="On the baseline.")
-    there = models.TextField(help_text="In the environment.")
+    on_baseline = models.TextField(help_text="The value on the baseline.")
+    in_environment = models.TextField(help_text="The value in the environment.")
     reason = models.TextField()
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
@@ -59,8 +63,8 @@ class Waiver(models.Model):
 
     def covers(self, difference: Any) -> bool:
         """Return whether this waiver is about exactly this difference, with the same values."""
-        return (self.what, self.here, self.there) == (
+        return (self.what, self.on_baseline, self.in_environment) == (
             difference.what,
-            difference.here,
-            difference.there,
+            difference.on_baseline,
+            difference.in_environment,
         )

@@ -88,7 +88,7 @@ class Pause(models.Model):
         return f"paused, {self.place}" if self.partition_id or self.experiment_id else "paused"
 
     def holds(self, *, partition_pk: int | None, experiment_pk: int | None) -> bool:
-        """Return whether it keeps a job or chore of these from being sent."""
+        """Return whether it keeps a job or operation of these from being sent."""
         if self.experiment_id:
             return self.experiment_id == experiment_pk
         return self.partition_id in (None, partition_pk)

@@ -121,7 +121,7 @@ class Snapshot(models.Model):
 class RunFileQuerySet(models.QuerySet["RunFile"]):
     def to_be_copied(self) -> RunFileQuerySet:
         """Return those that somebody has asked for, and that are neither here nor refused."""
-        return self.filter(asked_at__isnull=False, copied_at=None, problem="")
+        return self.filter(requested_at__isnull=False, copied_at=None, problem="")
 
 
 class RunFile(models.Model):
@@ -143,7 +143,7 @@ class RunFile(models.Model):
         max_length=64, blank=True, help_text="As the job summed it up; empty if it did not."
     )
     state = models.CharField(max_length=10, choices=State.choices, default=State.STAYED)
-    asked_at = models.DateTimeField(null=True, help_text="When somebody wanted a copy.")
+    requested_at = models.DateTimeField(null=True, help_text="When somebody wanted a copy.")
     asked_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -158,8 +158,8 @@ class RunFile(models.Model):
         ordering = ["-size_bytes", "path"]
         indexes = [
             models.Index(
-                fields=["asked_at"],
-                condition=models.Q(asked_at__isnull=False, copied_at=None, problem=""),
+                fields=["requested_at"],
+                condition=models.Q(requested_at__isnull=False, copied_at=None, problem=""),
                 name="copy_wanted",
             )
         ]
@@ -174,7 +174,7 @@ class RunFile(models.Model):
     @property
     def is_wanted(self) -> bool:
         """Return whether a copy has been requested and is not there yet."""
-        return bool(self.asked_at and not self.copied_at and not self.problem)
+        return bool(self.requested_at and not self.copied_at and not self.problem)
 
     @property
     def can_be_fetched(self) -> bool:

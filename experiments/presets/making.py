@@ -54,8 +54,8 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
 def _packages(environment: Environment, sight: parity_reports.KnownSoftware) -> set[str]:
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
-    if sight.survey:
-        packages |= parity.packages(sight.survey.facts).keys()
+    if sight.inspection:
+        packages |= parity.packages(sight.inspection.facts).keys()
     if environment.staged_image:
         packages |= environment.staged_image.image.packages.keys()
     return packages

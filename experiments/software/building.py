@@ -10,11 +10,11 @@ from experiments.access import audit, permissions
 from experiments.images import staging
 from experiments.images.staging import NotDone
 from experiments.models import (
-    Arrival,
-    Chore,
     Cluster,
     Environment,
     Image,
+    ImageImport,
+    Operation,
     Partition,
     StagedImage,
     User,
@@ -37,7 +37,7 @@ def request_build(
     *,
     title: str,
     partition: Partition | None = None,
-) -> Arrival:
+) -> ImageImport:
     """Request an image built on `cluster` of `base` and the packages of `lock`. Raises NotDone."""
     for problem in (
         permissions.why_not_add(by, Image),
@@ -64,18 +64,22 @@ def request_build(
         raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
     with transaction.atomic():
         archive = staging.archive_for(base, cluster)
-        row = Arrival.objects.create(
-            kind=Arrival.Kind.RECIPE,
+        row = ImageImport.objects.create(
+            kind=ImageImport.Kind.RECIPE,
             reference=f"{base} and a lock of {len(lock.splitlines())} lines",
             title=title.strip() or f"{base}, with more",
             cluster=cluster,
             base=base,
             lock=lock,
             owner=by,
-            state=Arrival.State.UNDER_WAY,
+            state=ImageImport.State.UNDER_WAY,
         )
-        Chore.objects.create(
-            kind=Chore.Kind.BUILD, cluster=cluster, arrival=row, partition=partition, owner=by
+        Operation.objects.create(
+            kind=Operation.Kind.BUILD,
+            cluster=cluster,
+            image_import=row,
+            partition=partition,
+            owner=by,
         )
         audit.note(by, "asked to build", row)
     if archive.state == StagedImage.State.STAGING:
@@ -86,7 +90,7 @@ def request_build(
 
 def request_match(
     image: Image, cluster: Cluster, by: User, *, partition: Partition | None = None
-) -> Chore:
+) -> Operation:
     """Request the bare-metal environment of an image's lock file on `cluster`. Raises NotDone."""
     if problem := (
         permissions.why_not_add(by, Environment)
@@ -102,14 +106,18 @@ def request_match(
         raise NotDone(f"{twin} is there already.")
     with transaction.atomic():
         Image.objects.select_for_update().get(pk=image.pk)
-        alive = image.chores.filter(kind=Chore.Kind.MATCH, cluster=cluster)
-        chore = alive.exclude(state__in=Chore.FINAL).first()
-        if chore is None:
-            chore = Chore.objects.create(
-                kind=Chore.Kind.MATCH, cluster=cluster, image=image, partition=partition, owner=by
+        alive = image.operations.filter(kind=Operation.Kind.MATCH, cluster=cluster)
+        operation = alive.exclude(state__in=Operation.FINAL).first()
+        if operation is None:
+            operation = Operation.objects.create(
+                kind=Operation.Kind.MATCH,
+                cluster=cluster,
+                image=image,
+                partition=partition,
+                owner=by,
             )
     enqueue_tick(cluster.pk)
-    return chore
+    return operation
 
 
 @dataclass(frozen=True)
@@ -118,20 +126,20 @@ class Twin:
 
     cluster: Cluster
     twin: Environment | None
-    chore: Chore | None
+    operation: Operation | None
     """The last operation that was requested."""
 
     @property
     def may_ask(self) -> bool:
-        return self.twin is None and (self.chore is None or self.chore.is_final)
+        return self.twin is None and (self.operation is None or self.operation.is_final)
 
 
 def list_twins(image: Image, reader: User) -> list[Twin]:
     """Return one twin for each cluster that `reader` may use; none if the lock is not known."""
     if not lock_of(image):
         return []
-    chores = image.chores.filter(kind=Chore.Kind.MATCH).order_by("cluster_id", "-pk")
-    last = {chore.cluster_id: chore for chore in chores.distinct("cluster_id")}
+    operations = image.operations.filter(kind=Operation.Kind.MATCH).order_by("cluster_id", "-pk")
+    last = {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}
     return [
         Twin(cluster, twin_on(image, cluster), last.get(cluster.pk))
         for cluster in Cluster.objects.usable_by(reader)

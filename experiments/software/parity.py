@@ -70,10 +70,8 @@ class Difference:
     """One row of a parity report: what the baseline has of one thing, and what the environment."""
 
     what: str
-    here: str
-    """On the baseline."""
-    there: str
-    """In the environment."""
+    on_baseline: str
+    in_environment: str
     grade: Grade
 
     @property
@@ -82,7 +80,7 @@ class Difference:
 
     @property
     def sentence(self) -> str:
-        return f"{self.what}: {self.here} on the baseline, {self.there} here"
+        return f"{self.what}: {self.on_baseline} on the baseline, {self.in_environment} here"
 
 
 def differences(baseline: Facts, environment: Facts) -> list[Difference]:

@@ -16,11 +16,11 @@ from django.utils import timezone
 from experiments.access.permissions import why_not_use
 from experiments.design import content_hash
 from experiments.models import (
-    Chore,
     Environment,
-    EnvironmentSurvey,
+    EnvironmentInspection,
     Event,
     Experiment,
+    Operation,
     Partition,
     User,
     Waiver,
@@ -42,11 +42,11 @@ class KnownSoftware:
     """The software of one environment: the last inspection, or why none counts."""
 
     environment: Environment
-    survey: EnvironmentSurvey | None
+    inspection: EnvironmentInspection | None
     """The newest inspection, also if it does not count any more."""
     why_not: str
     """Why the software is not known; "" if the inspection counts."""
-    chore: Chore | None
+    operation: Operation | None
     """The operation that inspects it now, or the last one if it failed."""
 
     @property
@@ -55,7 +55,7 @@ class KnownSoftware:
 
     @property
     def under_way(self) -> bool:
-        return self.chore is not None and not self.chore.is_final
+        return self.operation is not None and not self.operation.is_final
 
 
 @dataclass(frozen=True)
@@ -125,24 +125,30 @@ def fingerprint(environment: Environment) -> str:
 def known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftware]:
     """Return the known software of each environment, by key, in a fixed number of queries."""
     rows = {environment.pk: environment for environment in environments}
-    surveys = EnvironmentSurvey.objects.filter(environment__in=rows).select_related("chore")
+    all_inspections = EnvironmentInspection.objects.filter(environment__in=rows).select_related(
+        "operation"
+    )
     newest = {
-        survey.environment_id: survey
-        for survey in surveys.order_by("environment_id", "-looked_at").distinct("environment_id")
+        inspection.environment_id: inspection
+        for inspection in all_inspections.order_by("environment_id", "-inspected_at").distinct(
+            "environment_id"
+        )
     }
-    inspections = Chore.objects.filter(kind=Chore.Kind.SURVEY, environment__in=rows)
-    last_inspections = {
-        chore.environment_id: chore
-        for chore in inspections.order_by("environment_id", "-pk").distinct("environment_id")
+    inspecting = Operation.objects.filter(kind=Operation.Kind.INSPECT, environment__in=rows)
+    last_inspecting = {
+        operation.environment_id: operation
+        for operation in inspecting.order_by("environment_id", "-pk").distinct("environment_id")
     }
     staged = {row.staged_image_id for row in rows.values() if row.staged_image_id}
-    stagings = Chore.objects.filter(
-        kind=Chore.Kind.STAGE, staged_image__in=staged, state=Chore.State.DONE
+    stagings = Operation.objects.filter(
+        kind=Operation.Kind.STAGE, staged_image__in=staged, state=Operation.State.DONE
     ).order_by("staged_image_id", "-ended_at")
-    last_stagings = {chore.staged_image_id: chore for chore in stagings.distinct("staged_image_id")}
+    last_stagings = {
+        operation.staged_image_id: operation for operation in stagings.distinct("staged_image_id")
+    }
     return {
         pk: _known_software(
-            row, newest.get(pk), last_inspections.get(pk), last_stagings.get(row.staged_image_id)
+            row, newest.get(pk), last_inspecting.get(pk), last_stagings.get(row.staged_image_id)
         )
         for pk, row in rows.items()
     }
@@ -150,21 +156,21 @@ def known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftwa
 
 def _known_software(
     environment: Environment,
-    survey: EnvironmentSurvey | None,
-    chore: Chore | None,
-    staging: Chore | None,
+    inspection: EnvironmentInspection | None,
+    operation: Operation | None,
+    staging: Operation | None,
 ) -> KnownSoftware:
     why_not = ""
-    if survey is None:
+    if inspection is None:
         why_not = "not inspected yet"
     else:
-        day = f"{survey.looked_at:%Y-%m-%d %H:%M} UTC"
-        if survey.definition != fingerprint(environment):
+        day = f"{inspection.inspected_at:%Y-%m-%d %H:%M} UTC"
+        if inspection.definition != fingerprint(environment):
             why_not = f"inspected on {day}, and edited since"
-        elif staging and staging.ended_at and staging.ended_at > survey.looked_at:
+        elif staging and staging.ended_at and staging.ended_at > inspection.inspected_at:
             why_not = f"inspected on {day}, and its image was staged anew since"
-    done = chore is not None and chore.state == Chore.State.DONE
-    return KnownSoftware(environment, survey, why_not, None if done else chore)
+    done = operation is not None and operation.state == Operation.State.DONE
+    return KnownSoftware(environment, inspection, why_not, None if done else operation)
 
 
 def make_reports(experiment: Experiment) -> list[ParityReport]:
@@ -192,15 +198,15 @@ def _make_report(
     baseline: KnownSoftware, software: KnownSoftware, waivers: list[Waiver]
 ) -> ParityReport:
     found_differences: list[Difference] = []
-    baseline_survey, survey = baseline.survey, software.survey
-    if baseline.is_known and software.is_known and baseline_survey and survey:
-        found_differences = differences(baseline_survey.facts, survey.facts)
+    baseline_inspection, inspection = baseline.inspection, software.inspection
+    if baseline.is_known and software.is_known and baseline_inspection and inspection:
+        found_differences = differences(baseline_inspection.facts, inspection.facts)
     return ParityReport(baseline, software, found_differences, waivers)
 
 
 def request_inspection(
     environment: Environment, user: User, partition: Partition | None = None
-) -> Chore:
+) -> Operation:
     """Create the operation that inspects an environment. Raises NotRequested.
 
     If one is under way it is returned instead. The caller enqueues the visit to the cluster.
@@ -215,9 +221,11 @@ def request_inspection(
         raise NotRequested(f"{environment}: {staged} is {staged.state}.")
     with transaction.atomic():
         Environment.objects.select_for_update().get(pk=environment.pk)
-        alive = environment.chores.filter(kind=Chore.Kind.SURVEY).exclude(state__in=Chore.FINAL)
-        return alive.first() or Chore.objects.create(
-            kind=Chore.Kind.SURVEY,
+        alive = environment.operations.filter(kind=Operation.Kind.INSPECT).exclude(
+            state__in=Operation.FINAL
+        )
+        return alive.first() or Operation.objects.create(
+            kind=Operation.Kind.INSPECT,
             cluster=environment.cluster,
             environment=environment,
             partition=partition,
@@ -225,16 +233,19 @@ def request_inspection(
         )
 
 
-def keep_survey(
-    environment: Environment, facts: Mapping[str, Any], definition: str, chore: Chore | None = None
-) -> EnvironmentSurvey:
+def keep_inspection(
+    environment: Environment,
+    facts: Mapping[str, Any],
+    definition: str,
+    operation: Operation | None = None,
+) -> EnvironmentInspection:
     """Store the result of an inspection, of the environment as it was when it was sent."""
-    return EnvironmentSurvey.objects.create(
+    return EnvironmentInspection.objects.create(
         environment=environment,
-        chore=chore,
+        operation=operation,
         definition=definition,
         facts=dict(facts),
-        looked_at=timezone.now(),
+        inspected_at=timezone.now(),
     )
 
 
@@ -265,8 +276,8 @@ def waive_differences(
                 environment=environment,
                 what=row.what,
                 defaults={
-                    "here": row.here,
-                    "there": row.there,
+                    "on_baseline": row.on_baseline,
+                    "in_environment": row.in_environment,
                     "reason": reason.strip(),
                     "by": by,
                     "at": timezone.now(),
@@ -315,16 +326,16 @@ def freeze_reports(reports: Iterable[ParityReport]) -> dict[str, Any]:
                 f"{software.environment}: {software.why_not}" for software in report.unknown
             ],
             "looked_at": [
-                software.survey.looked_at.isoformat()
-                if software.survey and software.is_known
+                software.inspection.inspected_at.isoformat()
+                if software.inspection and software.is_known
                 else None
                 for software in (report.baseline, report.software)
             ],
             "differences": [
                 {
                     "what": difference.what,
-                    "here": difference.here,
-                    "there": difference.there,
+                    "here": difference.on_baseline,
+                    "there": difference.in_environment,
                     "grade": str(difference.grade),
                     "reason": waiver.reason if waiver else "",
                     "by": str(waiver.by) if waiver else "",

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.access import audit
-from experiments.images.image_imports import end_arrival
+from experiments.images.image_imports import end_image_import
 from experiments.images.inventory import columns, interpreter
-from experiments.models import Chore, Cluster, Environment, Image, Runtime, StagedImage
+from experiments.models import Cluster, Environment, Image, Operation, Runtime, StagedImage
 from experiments.models.images import ARCHIVE
 from runners.recipes import LOCK_LINE, STARTERS
 
@@ -41,11 +41,11 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def keep_image(chore: Chore, build: Mapping[str, Any]) -> Image:
+def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
     """Store the result of a build: the image, if it is new, and its archive on the cluster."""
-    row = chore.arrival
+    row = operation.image_import
     if row is None or row.base is None:
-        raise ValueError("a build without an arrival")
+        raise ValueError("a build without an image import")
     inventory = columns(build["survey"])
     image, is_new = Image.objects.get_or_create(
         digest=build["digest"],
@@ -61,7 +61,7 @@ def keep_image(chore: Chore, build: Mapping[str, Any]) -> Image:
     )
     StagedImage.objects.update_or_create(
         image=image,
-        cluster=chore.cluster,
+        cluster=operation.cluster,
         path=build["path"],
         defaults={
             "format": ARCHIVE,
@@ -73,7 +73,7 @@ def keep_image(chore: Chore, build: Mapping[str, Any]) -> Image:
             "made_here": True,
         },
     )
-    end_arrival(row, image=image)
+    end_image_import(row, image=image)
     if is_new:
         audit.note(row.owner, "built", image)
     return image
@@ -93,20 +93,22 @@ def twin_on(image: Image, cluster: Cluster) -> Environment | None:
     return Environment.objects.filter(cluster=cluster, python=python).first()
 
 
-def keep_twin(image: Image, chore: Chore) -> Environment:
+def keep_twin(image: Image, operation: Operation) -> Environment:
     """Store the bare-metal environment that a match operation has made, and return it."""
-    twin = twin_on(image, chore.cluster)
+    twin = twin_on(image, operation.cluster)
     if twin:
         return twin
-    names = set(Environment.objects.filter(cluster=chore.cluster).values_list("name", flat=True))
+    names = set(
+        Environment.objects.filter(cluster=operation.cluster).values_list("name", flat=True)
+    )
     name = f"bare metal ({image})"[:90]
     if name in names:
         name = f"{name[:70]}, {image.short_digest}"
-    python = f"{twin_folder(image, chore.cluster)}/bin/python"
+    python = f"{twin_folder(image, operation.cluster)}/bin/python"
     twin = Environment.objects.create(
-        name=name, cluster=chore.cluster, python=python, owner=chore.owner
+        name=name, cluster=operation.cluster, python=python, owner=operation.owner
     )
-    audit.note(chore.owner, "added", twin, why=f"from the lock of {image}")
+    audit.note(operation.owner, "added", twin, why=f"from the lock of {image}")
     return twin
 
 

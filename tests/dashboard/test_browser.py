@@ -16,11 +16,11 @@ from experiments.models import Experiment, Run, Snapshot
 from tests.dashboard.comparisons.test_steps import LOSSES, trained
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
 from tests.factories import (
-    ChoreFactory,
     ClusterFactory,
     EnvironmentFactory,
     ImageFactory,
     JobFactory,
+    OperationFactory,
     RunFactory,
     SeriesFactory,
     StagedImageFactory,
@@ -349,7 +349,7 @@ def test_no_page_scrolls_sideways_on_a_phone(
     Experiment.objects.filter(pk=results.pk).update(question="long" * 60)
     image = ImageFactory(reference="registry.example.org/" + "deep/" * 30)
     staged = StagedImageFactory(image=image, path="/scratch/" + "deep" * 50, message="word" * 99)
-    chore = ChoreFactory(staged_image=staged, output_tail="x" * 2000, message="word" * 99)
+    operation = OperationFactory(staged_image=staged, output_tail="x" * 2000, message="word" * 99)
     addresses = [
         "/",
         "/experiments/",
@@ -362,7 +362,7 @@ def test_no_page_scrolls_sideways_on_a_phone(
         "/catalogue/",
         f"/catalogue/images/{image.pk}/",
         "/catalogue/images/new/",
-        f"/operations/{chore.pk}/",
+        f"/operations/{operation.pk}/",
         "/catalogue/environments/new/",
         f"/catalogue/environments/{results.baseline_id}/",
         "/catalogue/?tab=workloads",

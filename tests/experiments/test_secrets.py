@@ -18,7 +18,7 @@ from pytest_django.fixtures import Settings
 
 from experiments import execution
 from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, secret_fields
-from experiments.models import Arrival, AuditEntry, Credential, ShareLink
+from experiments.models import AuditEntry, Credential, ImageImport, ShareLink
 from experiments.settings_checks import credential_keys_work
 from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
@@ -27,8 +27,8 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY----- very secret"
 pytestmark = pytest.mark.django_db
 
 
-def make_arrival(**secrets: str) -> Arrival:
-    return Arrival.objects.create(
+def make_image_import(**secrets: str) -> ImageImport:
+    return ImageImport.objects.create(
         owner=UserFactory(), kind="registry", reference="it", user_name="ada", **secrets
     )
 
@@ -42,7 +42,7 @@ def make_link(**secrets: str) -> ShareLink:
 # How to make a row with secrets, for every model that has some.
 MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Credential: CredentialFactory,
-    Arrival: make_arrival,
+    ImageImport: make_image_import,
     ShareLink: make_link,
 }
 
@@ -175,7 +175,7 @@ def test_a_cluster_whose_key_cannot_be_opened_says_so(settings: Settings) -> Non
 
 
 def test_an_import_whose_password_cannot_be_opened_says_so_and_waits(settings: Settings) -> None:
-    row = make_arrival(password=KEY)
+    row = make_image_import(password=KEY)
     use_another_key(settings)
     assert execution.receive(row.pk) == "try again"
     row.refresh_from_db()
@@ -186,11 +186,11 @@ def test_an_import_whose_password_cannot_be_opened_says_so_and_waits(settings: S
 def test_ciphertext_that_somebody_types_is_not_opened(settings: Settings) -> None:
     """Whoever has a copy of the database must not have Tare decrypt it, as a password say."""
     ciphertext = SEALED + KeyRing(settings.CREDENTIAL_KEYS).seal(KEY)
-    row = make_arrival(password=ciphertext)
+    row = make_image_import(password=ciphertext)
     assert row.password.reveal() == ciphertext
     row.refresh_from_db()
     assert row.password.reveal() == ciphertext
-    cleaned = Arrival._meta.get_field("password").clean(row.password, row)
+    cleaned = ImageImport._meta.get_field("password").clean(row.password, row)
     assert cleaned.reveal() == ciphertext
 
 

@@ -17,13 +17,13 @@ from django_webtest import DjangoTestApp
 
 from experiments.execution.task_worker import TASKS
 from experiments.models import (
-    Chore,
     Cluster,
     Credential,
     Environment,
     Experiment,
     HostKey,
     Image,
+    Operation,
     Run,
     StagedImage,
     Workload,
@@ -202,10 +202,10 @@ def add_image(person: Person, cluster: Cluster, site: Site) -> Image:
         page = person.get("image", image.pk)
         where = f"{cluster.pk} {form_name} {mode}"
         person.send(page, reverse("image_stage", args=[image.pk]), where=where)
-    live = Chore.objects.exclude(state__in=Chore.FINAL)
+    live = Operation.objects.exclude(state__in=Operation.FINAL)
     tick_until(cluster, lambda: not live.exists(), seconds=300)
-    failed = Chore.objects.exclude(state="done")
-    assert not failed, [(str(chore), chore.message) for chore in failed]
+    failed = Operation.objects.exclude(state="done")
+    assert not failed, [(str(operation), operation.message) for operation in failed]
     return image
 
 

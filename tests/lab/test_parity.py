@@ -12,7 +12,7 @@ import pytest
 from experiments import execution
 from experiments.execution import lifecycle
 from experiments.images import staging
-from experiments.models import Chore, Cluster, Environment, Image, StagedImage, Waiver
+from experiments.models import Cluster, Environment, Image, Operation, StagedImage, Waiver
 from experiments.software import building, parity_reports, recipes
 from lab import host
 from lab.client import Lab
@@ -63,23 +63,23 @@ def cluster(registered: Cluster) -> Cluster:
 
 
 def finish(cluster: Cluster, *kinds: str) -> None:
-    live = Chore.objects.exclude(state__in=Chore.FINAL)
+    live = Operation.objects.exclude(state__in=Operation.FINAL)
     tick_until(cluster, lambda: not live.exists(), seconds=300)
-    ended = Chore.objects.filter(kind__in=kinds).order_by("-pk")[: len(kinds)]
-    assert [(chore.kind, chore.state, chore.message) for chore in ended] == [
+    ended = Operation.objects.filter(kind__in=kinds).order_by("-pk")[: len(kinds)]
+    assert [(operation.kind, operation.state, operation.message) for operation in ended] == [
         (kind, "done", "") for kind in reversed(kinds)
-    ], [chore.output_tail[-3000:] for chore in ended]
+    ], [operation.output_tail[-3000:] for operation in ended]
 
 
 def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     base: Image, cluster: Cluster
 ) -> None:
     owner = cluster.owner
-    arrival = building.request_build(base, LOCK, cluster, owner, title="numpy on Debian")
+    image_import = building.request_build(base, LOCK, cluster, owner, title="numpy on Debian")
     finish(cluster, "build")
-    arrival.refresh_from_db()
-    assert (arrival.state, arrival.problem) == ("done", "")
-    image = arrival.image
+    image_import.refresh_from_db()
+    assert (image_import.state, image_import.problem) == ("done", "")
+    image = image_import.image
     assert image
     assert image.packages["numpy"]
     assert recipes.lock_of(image).strip() == LOCK.strip()
@@ -109,15 +109,15 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         python_version=image.python_version, recipe=recipes.write_recipe(base, lock)
     )
     building.request_match(older, cluster, owner)
-    finish(cluster, "survey", "match")
+    finish(cluster, "inspect", "match")
     wrong = re.sub("sha256:[0-9a-f]{64}", f"sha256:{'0' * 64}", lock)
     broken = ImageFactory(
         python_version=image.python_version, recipe=recipes.write_recipe(base, wrong)
     )
-    chore = building.request_match(broken, cluster, owner)
+    operation = building.request_match(broken, cluster, owner)
     finish(cluster)
-    chore.refresh_from_db()
-    assert "has another hash than the lock says" in chore.message
+    operation.refresh_from_db()
+    assert "has another hash than the lock says" in operation.message
     assert recipes.twin_on(broken, cluster) is None
     with execution.connect(cluster) as runner:
         folders = [f"{cluster.work_directory}/{name}" for name in ("images", "environments")]
@@ -157,7 +157,7 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         lifecycle.launch(second, owner)
     (passport,) = parity_reports.make_reports(second)
     numpy = next(row for row in passport.differences if row.what == "numpy")
-    assert (numpy.here, numpy.there) == (version, image.packages["numpy"])
+    assert (numpy.on_baseline, numpy.in_environment) == (version, image.packages["numpy"])
     wanted = [row.what for row in passport.differences]
     parity_reports.waive_differences(
         second, container, wanted, "to see what a newer NumPy does", owner

@@ -8,7 +8,7 @@ import pytest
 
 from experiments import execution
 from experiments.images import staging
-from experiments.models import Chore, Cluster, Image, StagedImage
+from experiments.models import Cluster, Image, Operation, StagedImage
 from lab.client import Lab
 from tests.conftest import tick_until
 from tests.factories import AdminFactory
@@ -27,7 +27,7 @@ def image(lab: Lab, registered: Cluster) -> Image:
 
 
 def finish(cluster: Cluster) -> None:
-    live = Chore.objects.filter(cluster=cluster).exclude(state__in=Chore.FINAL)
+    live = Operation.objects.filter(cluster=cluster).exclude(state__in=Operation.FINAL)
     tick_until(cluster, lambda: not live.exists(), seconds=300)
 
 

@@ -135,7 +135,7 @@ def several(launch: Launch, *environments: EnvironmentSpec) -> str:
     return render(job, SCHEDULERS["slurm"]())
 
 
-def chore() -> JobSpec:
+def operation() -> JobSpec:
     """Work that measures nothing."""
     steps = (
         Step("Converting to jo's SIF", ("apptainer", "build", "/scratch/jo's.sif", "docker:x")),
@@ -199,7 +199,7 @@ def scripts() -> dict[str, str]:
             ),
             "slurm.sh": render(block(BARE_METAL, SIF, UDOCKER), slurm),
             "direct_side_by_side.sh": beside(),
-            "chore.sh": render(chore(), slurm),
+            "operation.sh": render(operation(), slurm),
             "direct.sh": render(block(BARE_METAL, BARE_METAL), SCHEDULERS["direct"]()),
             "srun.sh": several(
                 Launch("srun", nodes=2, processes_per_node=2, options=("--mpi=pmix",)),

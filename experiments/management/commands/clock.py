@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
 from experiments.models import (
-    Arrival,
     CheckReport,
-    Chore,
     Cluster,
     ConnectionTest,
     HostKey,
+    ImageImport,
     Job,
+    Operation,
     RunFile,
     StagedImage,
 )
@@ -64,11 +64,11 @@ class Command(BaseCommand):
 def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
     """Enqueue a visit to each enabled cluster whose pause since `enqueued_at` is over."""
     of_cluster = {"cluster": OuterRef("pk")}
-    jobs, chores = (
+    jobs, operations = (
         Exists(model._default_manager.filter(**of_cluster).exclude(state__in=model.FINAL))
-        for model in (Job, Chore)
+        for model in (Job, Operation)
     )
-    clusters = Cluster.objects.filter(enabled=True).annotate(busy=jobs | chores)
+    clusters = Cluster.objects.filter(enabled=True).annotate(busy=jobs | operations)
     for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
         if now - enqueued_at.get(pk, float("-inf")) >= pause:
@@ -96,10 +96,10 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
         return
     retried_at["asked"] = now
     clock = timezone.now()
-    asked = {"began_at": None, "ended_at": None, "asked_at__gt": clock - LONGEST}
+    asked = {"began_at": None, "ended_at": None, "requested_at__gt": clock - LONGEST}
     late = clock - timedelta(seconds=WAITING_SECONDS)
     for model in (CheckReport, HostKey, ConnectionTest):
-        for row in model._default_manager.filter(asked_at__lt=late, **asked):
+        for row in model._default_manager.filter(requested_at__lt=late, **asked):
             enqueue_visit(row)
     if not bulk_is_free():
         return  # what waits in the queue has its tasks already
@@ -108,9 +108,11 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
         Q(sending_at=None) | Q(sending_at__lt=silent)
     ):
         enqueue_send(archive)
-    waiting = Q(state=Arrival.State.WAITING, asked_at__lt=late)
-    died = Q(state=Arrival.State.UNDER_WAY, seen_at__lt=silent)
-    for arrival in Arrival.objects.filter(waiting | died).exclude(kind=Arrival.Kind.RECIPE):
-        enqueue_receive(arrival)
+    waiting = Q(state=ImageImport.State.WAITING, requested_at__lt=late)
+    died = Q(state=ImageImport.State.UNDER_WAY, seen_at__lt=silent)
+    for image_import in ImageImport.objects.filter(waiting | died).exclude(
+        kind=ImageImport.Kind.RECIPE
+    ):
+        enqueue_receive(image_import)
     for file in RunFile.objects.to_be_copied().filter(Q(seen_at=None) | Q(seen_at__lt=silent))[:50]:
         enqueue_copy(file)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments import demo
-from experiments.models import Chore, Cluster, Environment, User
+from experiments.models import Cluster, Environment, Operation, User
 from experiments.notify import enqueue_tick
 from experiments.software import parity_reports
 from runners.runtimes import RUNTIMES
@@ -91,11 +91,11 @@ class Command(BaseCommand):
             pk for pk, sight in parity_reports.known_software(rows).items() if not sight.is_known
         ]
         tell(cluster, "Looking into the environments", None)
-        chores = [
+        operations = [
             parity_reports.request_inspection(row, owner).pk for row in rows if row.pk in unknown
         ]
         enqueue_tick(cluster.pk)
-        alive = Chore.objects.filter(pk__in=chores).exclude(state__in=Chore.FINAL)
+        alive = Operation.objects.filter(pk__in=operations).exclude(state__in=Operation.FINAL)
         deadline = time.monotonic() + LONGEST_LOOK_SECONDS
         while alive.exists() and time.monotonic() < deadline:
             time.sleep(0.5)

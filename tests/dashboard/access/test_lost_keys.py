@@ -8,7 +8,7 @@ from django_webtest import DjangoTestApp
 from pytest_django import Settings
 
 from experiments.clusters import credentials
-from experiments.models import Arrival, Credential
+from experiments.models import Credential, ImageImport
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import ClusterFactory, CredentialFactory
 from tests.secrets_search import pages_of
@@ -23,7 +23,7 @@ def key(people: People, site: Site, settings: Settings) -> Credential:
     credentials.begin_rotation(made, people.admin)
     ClusterFactory(transport="ssh", host="login.example", host_key="some", credential=made)
     measured(site, people.admin, blocks=2)
-    Arrival.objects.create(
+    ImageImport.objects.create(
         owner=people.admin, kind="registry", reference="docker.io/library/it:1", password="secret"
     )
     settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode()]

@@ -16,12 +16,12 @@ from django.utils import timezone
 from experiments.access import permissions
 from experiments.access.permissions import MAKERS
 from experiments.models import (
-    Arrival,
     Cluster,
     Environment,
     Experiment,
     HostKey,
     Image,
+    ImageImport,
     Pause,
     PublishedTable,
     Role,
@@ -32,12 +32,12 @@ from experiments.models import (
 )
 from tests.dashboard.conftest import Site, measured
 from tests.factories import (
-    ChoreFactory,
     ClusterFactory,
     CredentialFactory,
     EnvironmentFactory,
     ExperimentFactory,
     ImageFactory,
+    OperationFactory,
     PublishedTableFactory,
     StagedImageFactory,
     UserFactory,
@@ -82,12 +82,12 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "image": (GET, "image", Role.VIEWER),
     "cluster": (GET, "cluster", Role.VIEWER),
     "environment": (GET, "environment", Role.VIEWER),
-    "chore": (GET, "chore", Role.VIEWER),
-    "old_chore": (GET, "chore", Role.VIEWER),
+    "operation": (GET, "operation", Role.VIEWER),
+    "old_operation": (GET, "operation", Role.VIEWER),
     "old_readers": (GET, "readers", Role.VIEWER),
-    "chore_cancel": (POST, "chore", Role.VIEWER),
-    "arrival_cancel": (POST, "arrival", Role.VIEWER),
-    "arrival_dismiss": (POST, "arrival", Role.VIEWER),
+    "operation_cancel": (POST, "operation", Role.VIEWER),
+    "image_import_cancel": (POST, "image_import", Role.VIEWER),
+    "image_import_dismiss": (POST, "image_import", Role.VIEWER),
     "experiment_software": (GET, "draft", Role.VIEWER),
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
@@ -210,8 +210,10 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "environment": [EnvironmentFactory(owner=owner).pk],
             "preset": ["numpy-on-tuned-blas"],
             "workload": [WorkloadFactory(owner=owner).pk],
-            "chore": [ChoreFactory(owner=owner).pk],
-            "arrival": [Arrival.objects.create(owner=owner, kind="upload", reference="it").pk],
+            "operation": [OperationFactory(owner=owner).pk],
+            "image_import": [
+                ImageImport.objects.create(owner=owner, kind="upload", reference="it").pk
+            ],
             "cluster": [cluster.pk],
             "host key": [shown.pk],
             "credential": [key.pk],

@@ -12,7 +12,7 @@ from experiments.execution.end_texts import split_reason
 from experiments.models import Experiment, Run, Workload
 from experiments.presets import PRESETS
 from tests.dashboard.conftest import Site
-from tests.factories import ChoreFactory
+from tests.factories import OperationFactory
 
 pytestmark = pytest.mark.django_db
 BAR = "\r10/100 [=>...]\r100/100 [====]\n\x1b[31mTraceback\x1b[0m: no such file\n"
@@ -76,8 +76,8 @@ def test_the_failed_list_shows_the_whole_message(failed: Run, as_owner: Client) 
     assert "/scratch/deep/folder/weights.h5 is missing" in page
 
 
-def test_a_chore_shows_its_output_as_a_terminal_would(as_owner: Client, site: Site) -> None:
-    chore = ChoreFactory(
+def test_an_operation_shows_its_output_as_a_terminal_would(as_owner: Client, site: Site) -> None:
+    operation = OperationFactory(
         staged_image__cluster=site.cluster,
         cluster=site.cluster,
         state="failed",
@@ -85,7 +85,7 @@ def test_a_chore_shows_its_output_as_a_terminal_would(as_owner: Client, site: Si
         message="\x1b[31mno space left\x1b[0m",
         exit_code=139,
     )
-    page = as_owner.get(reverse("chore", args=[chore.pk])).content.decode()
+    page = as_owner.get(reverse("operation", args=[operation.pk])).content.decode()
     assert "100/100 [====]\nTraceback" in page
     assert "no space left" in page
     assert "139 (SIGSEGV: segmentation fault)" in page

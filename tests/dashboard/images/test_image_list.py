@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from experiments.models import Arrival, Image, StagedImage
+from experiments.models import Image, ImageImport, StagedImage
 from tests.dashboard.conftest import People, Site
-from tests.factories import ArrivalFactory, ImageFactory, StagedImageFactory
+from tests.factories import ImageFactory, ImageImportFactory, StagedImageFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -93,7 +93,7 @@ def test_a_hundred_images_cost_as_many_queries_as_three_and_no_package_list_is_f
             page(as_owner, query)
         return [query["sql"] for query in captured]
 
-    ArrivalFactory()
+    ImageImportFactory()
     for query in ("", "q=package&sort=-size"):
         few = len(queries(query))
         for _ in range(20):
@@ -114,7 +114,7 @@ def test_an_empty_catalogue_teaches(as_owner: Client) -> None:
 def test_what_is_under_way_is_shown_with_its_progress_and_asked_for_again(
     people: People, as_owner: Client
 ) -> None:
-    ArrivalFactory(
+    ImageImportFactory(
         owner=people.owner,
         reference="docker://example.org/a:1",
         doing="layer 2 of 7",
@@ -122,33 +122,35 @@ def test_what_is_under_way_is_shown_with_its_progress_and_asked_for_again(
         total_bytes=1_000_000_000,
     )
     found = page(as_owner, **{"HX-Request": "true"})
-    assert found.startswith('<div id="arrivals" hx-get="/catalogue/?tab=images"')
+    assert found.startswith('<div id="image_imports" hx-get="/catalogue/?tab=images"')
     assert 'aria-valuenow="25"' in found
     assert "layer 2 of 7" in found
     assert "250 MB of 1.00 GB" in found
     assert "docker://example.org/a:1" not in page(people.client("other"))
     assert "for owner" in page(people.client("admin"))
-    Arrival.objects.update(state=Arrival.State.DONE, image=ImageFactory(), ended_at=timezone.now())
+    ImageImport.objects.update(
+        state=ImageImport.State.DONE, image=ImageFactory(), ended_at=timezone.now()
+    )
     found = page(as_owner, **{"HX-Request": "true"})
     assert "hx-trigger" not in found
     assert Image.objects.get().get_absolute_url() in found
 
 
 def test_what_failed_says_why_until_it_is_put_away(people: People, as_owner: Client) -> None:
-    row = ArrivalFactory(
+    row = ImageImportFactory(
         owner=people.owner,
-        state=Arrival.State.FAILED,
+        state=ImageImport.State.FAILED,
         problem="example.org does not know <b>tag 9</b>.",
     )
     assert "does not know &lt;b&gt;tag 9" in page(as_owner)
-    address = reverse("arrival_dismiss", args=[row.pk])
+    address = reverse("image_import_dismiss", args=[row.pk])
     assert people.client("other").post(address).status_code == 404
     assert as_owner.post(address)["Location"] == "/catalogue/"
     assert "tag 9" not in page(as_owner)
-    assert Arrival.objects.filter(pk=row.pk).exists()
+    assert ImageImport.objects.filter(pk=row.pk).exists()
 
 
 def test_what_is_under_way_cannot_be_put_away(people: People, as_owner: Client) -> None:
-    row = ArrivalFactory(owner=people.owner)
-    as_owner.post(reverse("arrival_dismiss", args=[row.pk]))
-    assert Arrival.objects.get(pk=row.pk).dismissed_at is None
+    row = ImageImportFactory(owner=people.owner)
+    as_owner.post(reverse("image_import_dismiss", args=[row.pk]))
+    assert ImageImport.objects.get(pk=row.pk).dismissed_at is None

@@ -15,9 +15,9 @@ from pytest_django import Settings
 
 from dashboard.uploads import ImageUpload, InStore
 from experiments.images import store
-from experiments.models import Arrival, Image, Role
+from experiments.models import Image, ImageImport, Role
 from tests.dashboard.conftest import People, Site
-from tests.factories import ArrivalFactory, UserFactory
+from tests.factories import ImageImportFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def test_a_reference_is_asked_for(as_owner: Client, people: People) -> None:
         "title": "mine",
     }
     assert as_owner.post(NEW, sent)["Location"] == "/catalogue/"
-    row = Arrival.objects.get()
+    row = ImageImport.objects.get()
     assert (row.kind, row.title, row.owner) == ("registry", "mine", people.owner)
     assert DIGEST in row.reference
     shown = as_owner.get("/catalogue/").content.decode()
@@ -66,14 +66,14 @@ def test_a_reference_that_is_none_is_refused_at_its_field(
     answer = as_owner.post(NEW, {"way": "reference", "reference": "docker://a.org/b:1", **changes})
     assert answer.status_code == 200
     assert words in " ".join(errors(answer, "reference")[field])
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
     assert "secret" not in answer.content.decode()
 
 
 def test_a_file_on_a_cluster_is_asked_for(as_owner: Client, site: Site) -> None:
     sent = {"way": "file", "cluster": site.cluster.pk, "path": "/data/it's mine.sif"}
     assert as_owner.post(NEW, sent).status_code == 302
-    row = Arrival.objects.get()
+    row = ImageImport.objects.get()
     assert (row.kind, row.reference, row.cluster) == (
         "cluster",
         "/data/it's mine.sif",
@@ -90,13 +90,13 @@ def test_a_path_that_is_none_is_refused_at_its_field(
 ) -> None:
     sent = {"way": "file", "cluster": str(site.cluster.pk), "path": "/data/x.sif", **changes}
     assert field in errors(as_owner.post(NEW, sent), "file")
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
 
 
 def test_an_upload_lands_in_the_store_once(as_owner: Client) -> None:
     file = SimpleUploadedFile("image's own.tar", b"0123456789" * 300_000)
     assert as_owner.post(NEW, {"way": "upload", "file": file}).status_code == 302
-    row = Arrival.objects.get()
+    row = ImageImport.objects.get()
     assert (row.reference, row.total_bytes) == ("image's own.tar", 3_000_000)
     (kept,) = incoming()  # and not the temporary one besides
     assert kept.name == row.incoming
@@ -123,7 +123,7 @@ def test_a_file_above_the_limit_is_refused_and_nothing_stays(
         assert answer.status_code == status
         assert "larger than 2.00 MB" in " ".join(errors(answer, "upload")["file"])
     assert incoming() == []
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
 
 
 def test_where_there_is_no_room_it_is_said_before_anything_is_read(
@@ -211,7 +211,7 @@ def test_a_token_is_asked_for_all_the_same(people: People) -> None:
         {"way": "upload", "file": SimpleUploadedFile("a.sif", b"x")},
     ):
         assert client.post(NEW, sent).status_code == 403
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
     assert incoming() == []
 
 
@@ -221,19 +221,19 @@ def test_a_viewer_adds_nothing(site: Site) -> None:
     assert client.get(NEW).status_code == 403
     file = SimpleUploadedFile("a.sif", b"x")
     assert client.post(NEW, {"way": "upload", "file": file}).status_code == 403
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
     assert NEW not in client.get("/catalogue/").content.decode()
 
 
 def test_what_is_under_way_can_be_given_up_by_whoever_asked(
     as_owner: Client, people: People
 ) -> None:
-    row = ArrivalFactory(owner=people.owner)
+    row = ImageImportFactory(owner=people.owner)
     address = f"/image-imports/{row.pk}/cancel/"
     assert people.client("other").post(address).status_code == 404
     assert address in as_owner.get("/catalogue/").content.decode()
     as_owner.post(address)
     row.refresh_from_db()
-    assert row.state == Arrival.State.FAILED
+    assert row.state == ImageImport.State.FAILED
     assert "owner" in row.problem
     assert not Image.objects.exists()

@@ -13,9 +13,9 @@ from django.urls import reverse
 from experiments.images import store
 from experiments.models import (
     AuditEntry,
-    Chore,
     Environment,
     Image,
+    Operation,
     Role,
     Run,
     StagedImage,
@@ -23,10 +23,10 @@ from experiments.models import (
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
     NOON,
-    ChoreFactory,
     ContainerFactory,
     CredentialFactory,
     ImageFactory,
+    OperationFactory,
     StagedImageFactory,
     UserFactory,
 )
@@ -136,8 +136,12 @@ def test_staging_is_asked_for_by_a_click_and_awaited(
     address = reverse("image_stage", args=[image.pk])
     sent = {"where": f"{site.cluster.pk} sandbox ", "partition": str(site.partition.pk)}
     assert as_owner.post(address, sent)["Location"] == image.get_absolute_url()
-    chore = Chore.objects.get()
-    assert (chore.kind, chore.partition, chore.owner) == ("stage", site.partition, people.owner)
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.partition, operation.owner) == (
+        "stage",
+        site.partition,
+        people.owner,
+    )
     shown = page(as_owner, image, **{"HX-Request": "true"})
     assert 'hx-trigger="every 2s"' in shown
     assert "Waits to be sent" in shown
@@ -152,7 +156,7 @@ def test_what_cannot_be_staged_is_said_at_its_field(
     assert "Tare has no copy" in " ".join(answer.context["stage_form"].errors["where"])
     answer = as_owner.post(address, {"where": f"{site.cluster.pk} docker "})
     assert "where" in answer.context["stage_form"].errors
-    assert not Chore.objects.exists()
+    assert not Operation.objects.exists()
 
 
 def test_a_cluster_whose_key_is_not_theirs_is_not_offered(
@@ -173,7 +177,7 @@ def test_what_is_being_done_is_shown_with_its_log_and_can_be_cancelled(
     as_owner: Client, people: People, image: Image, staged: StagedImage
 ) -> None:
     StagedImage.objects.update(state=StagedImage.State.STAGING)
-    chore = ChoreFactory(
+    operation = OperationFactory(
         staged_image=staged,
         owner=people.owner,
         doing="Converting to SIF",
@@ -186,23 +190,23 @@ def test_what_is_being_done_is_shown_with_its_log_and_can_be_cancelled(
     assert 'aria-valuenow="25"' in shown
     assert "line 29" in shown
     assert "line 3 " not in shown
-    address = reverse("chore", args=[chore.pk])
+    address = reverse("operation", args=[operation.pk])
     assert "line 0" in as_owner.get(address).content.decode()
-    cancel = reverse("chore_cancel", args=[chore.pk])
+    cancel = reverse("operation_cancel", args=[operation.pk])
     assert cancel in shown
     assert cancel not in page(people.client("other"), image)
     as_owner.post(cancel)
-    chore.refresh_from_db()
-    assert chore.cancel_requested_at
+    operation.refresh_from_db()
+    assert operation.cancel_requested_at
     assert "being cancelled" in page(as_owner, image)
 
 
 def test_the_history_keeps_what_failed_with_its_script(
     as_owner: Client, image: Image, staged: StagedImage
 ) -> None:
-    chore = ChoreFactory(
+    operation = OperationFactory(
         staged_image=staged,
-        state=Chore.State.FAILED,
+        state=Operation.State.FAILED,
         message="mksquashfs: no <space> left",
         script="#!/bin/bash\necho the script",
         output_tail="the output",
@@ -213,7 +217,7 @@ def test_the_history_keeps_what_failed_with_its_script(
     assert "mksquashfs: no <space> left" in shown  # unescaped by this test
     assert "the output" not in shown
     assert "hx-trigger" not in shown.partition('id="live"')[2].partition(">")[0]
-    detail = as_owner.get(reverse("chore", args=[chore.pk])).content.decode()
+    detail = as_owner.get(reverse("operation", args=[operation.pk])).content.decode()
     assert "echo the script" in detail
     assert "the output" in detail
     assert "hx-trigger" not in detail.partition('id="live"')[2].partition(">")[0]
@@ -227,7 +231,7 @@ def test_removing_says_what_goes_and_which_environments_lose_it(
     assert "Removes <code>/images/it.sif</code>" in shown
     assert "Apptainer 2 will not start until it is staged again" in shown
     as_owner.post(reverse("staged_remove", args=[staged.pk]))
-    assert Chore.objects.get().kind == "unstage"
+    assert Operation.objects.get().kind == "unstage"
     assert "removing" in page(as_owner, image)
 
 
@@ -243,7 +247,7 @@ def test_what_a_live_experiment_uses_stays(
     assert remove not in shown
     refused = as_owner.post(remove, follow=True)
     assert "An experiment that has not ended uses" in refused.content.decode()
-    assert not Chore.objects.exists()
+    assert not Operation.objects.exists()
 
 
 def test_what_was_registered_by_hand_is_verified_and_not_removed(
@@ -254,10 +258,10 @@ def test_what_was_registered_by_hand_is_verified_and_not_removed(
     assert "registered by hand" in shown
     assert reverse("staged_remove", args=[staged.pk]) not in shown
     as_owner.post(reverse("staged_verify", args=[staged.pk]))
-    assert Chore.objects.get().kind == "verify"
+    assert Operation.objects.get().kind == "verify"
     again = as_owner.post(reverse("staged_verify", args=[staged.pk]), follow=True)
     assert "already" in again.content.decode()
-    assert Chore.objects.count() == 1
+    assert Operation.objects.count() == 1
 
 
 def test_labels_are_lines_and_what_has_several_lines_stays(as_owner: Client, image: Image) -> None:
@@ -287,13 +291,13 @@ def test_who_may_do_what(people: People, image: Image, staged: StagedImage) -> N
     other = people.client("other")  # a researcher: verifies and stages, and removes nothing
     assert other.post(reverse("image_labels", args=[image.pk])).status_code == 403
     assert other.post(reverse("staged_remove", args=[staged.pk])).status_code == 403
-    assert not Chore.objects.exists()
+    assert not Operation.objects.exists()
     assert other.post(reverse("staged_verify", args=[staged.pk])).status_code == 302
-    assert Chore.objects.get().kind == "verify"
+    assert Operation.objects.get().kind == "verify"
 
 
 def test_what_is_private_is_nobody_elses(people: People, image: Image, staged: StagedImage) -> None:
-    chore = ChoreFactory(staged_image=staged, owner=people.owner)
+    operation = OperationFactory(staged_image=staged, owner=people.owner)
     Image.objects.update(visibility="private")
     other = people.client("other")
     for name, pk in (
@@ -302,15 +306,15 @@ def test_what_is_private_is_nobody_elses(people: People, image: Image, staged: S
         ("image_labels", image.pk),
         ("staged_verify", staged.pk),
         ("staged_remove", staged.pk),
-        ("chore", chore.pk),
-        ("chore_cancel", chore.pk),
+        ("operation", operation.pk),
+        ("operation_cancel", operation.pk),
     ):
         address = reverse(name, args=[pk])
-        send = other.get if name in ("image", "chore") else other.post
+        send = other.get if name in ("image", "operation") else other.post
         assert send(address).status_code == 404, name
 
 
-def test_many_forms_and_chores_cost_as_many_queries_as_few(
+def test_many_forms_and_operations_cost_as_many_queries_as_few(
     as_owner: Client, people: People, image: Image, staged: StagedImage, site: Site
 ) -> None:
     def queries() -> int:
@@ -324,8 +328,8 @@ def test_many_forms_and_chores_cost_as_many_queries_as_few(
                 image=image, cluster=site.cluster, path=f"/{count}/{number}", tree=TREE
             )
             ContainerFactory(cluster=site.cluster, staged_image=row)
-            ChoreFactory(staged_image=row, owner=people.other)
-            ChoreFactory(staged_image=row, state=Chore.State.DONE)
+            OperationFactory(staged_image=row, owner=people.other)
+            OperationFactory(staged_image=row, state=Operation.State.DONE)
 
     more(2)
     page(as_owner, image)
@@ -341,7 +345,7 @@ def test_an_image_is_deleted_when_nothing_rests_on_it(
     address = reverse("image_delete", args=[image.pk])
     assert "It is staged on lab: remove those forms first" in page(as_owner, image)
     StagedImage.objects.update(state=StagedImage.State.REMOVED)
-    ChoreFactory(staged_image=staged, state=Chore.State.DONE)
+    OperationFactory(staged_image=staged, state=Operation.State.DONE)
     container = ContainerFactory(name="Apptainer 2", cluster=site.cluster, staged_image=staged)
     shown = as_owner.post(address, follow=True).content.decode()
     assert "It is named by the environment Apptainer 2" in shown
@@ -355,12 +359,14 @@ def test_an_image_is_deleted_when_nothing_rests_on_it(
 def test_a_clusters_page_tells_of_work_on_images(
     as_owner: Client, people: People, staged: StagedImage, site: Site
 ) -> None:
-    chore = ChoreFactory(staged_image=staged, owner=people.owner, doing="Making the SIF file")
+    operation = OperationFactory(
+        staged_image=staged, owner=people.owner, doing="Making the SIF file"
+    )
     address = reverse("cluster", args=[site.cluster.pk])
     shown = as_owner.get(address).content.decode()
     assert "Making the SIF file" in shown
-    assert reverse("chore", args=[chore.pk]) in shown
+    assert reverse("operation", args=[operation.pk]) in shown
     Image.objects.update(visibility="private")
     assert "Making the SIF file" not in people.client("other").get(address).content.decode()
-    Chore.objects.update(state=Chore.State.DONE)
+    Operation.objects.update(state=Operation.State.DONE)
     assert "Making the SIF file" not in as_owner.get(address).content.decode()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from experiments.models import Arrival, Chore, Environment, StagedImage
+from experiments.models import Environment, ImageImport, Operation, StagedImage
 from tests.dashboard.conftest import Open, People, Site
-from tests.factories import ChoreFactory, ImageFactory, RuntimeFactory, StagedImageFactory
+from tests.factories import ImageFactory, OperationFactory, RuntimeFactory, StagedImageFactory
 
 pytestmark = [
     pytest.mark.browser,
@@ -35,8 +35,8 @@ def test_an_upload_shows_how_far_it_is_and_then_the_catalogue(
     with page.expect_event("console", lambda message: message.text == "bar at 1"):
         form.get_by_role("button", name="Upload it").click()
     page.wait_for_url("**/catalogue/")
-    expect(page.locator("#arrivals")).to_contain_text("training.tar")
-    assert Arrival.objects.get().total_bytes == 3_000_000
+    expect(page.locator("#image_imports")).to_contain_text("training.tar")
+    assert ImageImport.objects.get().total_bytes == 3_000_000
 
 
 def test_a_file_that_is_too_large_is_not_sent_first(
@@ -48,7 +48,7 @@ def test_a_file_that_is_too_large_is_not_sent_first(
     open_page("/catalogue/images/new/")
     page.get_by_label("File").set_input_files(file)
     expect(page.locator("#way-upload")).to_contain_text("larger than 1.00 MB")
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
 
 
 def test_from_an_image_to_an_environment(
@@ -81,12 +81,14 @@ def test_an_images_page_follows_what_is_done_and_ends_by_itself(
     staged = StagedImageFactory(
         cluster=site.cluster, state=StagedImage.State.STAGING, image__packages={"numpy": "2.4.6"}
     )
-    chore = ChoreFactory(staged_image=staged, owner=people.owner, doing="Making the SIF file")
+    operation = OperationFactory(
+        staged_image=staged, owner=people.owner, doing="Making the SIF file"
+    )
     open_page(staged.image.get_absolute_url())
     expect(page.locator(".staged")).to_contain_text("Making the SIF file")
     page.get_by_label("Search the packages").press_sequentially("torch")
     expect(page.locator("#packages")).to_contain_text("No package holds these words")
-    Chore.objects.filter(pk=chore.pk).update(state=Chore.State.DONE)
+    Operation.objects.filter(pk=operation.pk).update(state=Operation.State.DONE)
     StagedImage.objects.filter(pk=staged.pk).update(state=StagedImage.State.READY)
     expect(page.locator("#live[hx-trigger]")).to_have_count(0)
     expect(page.get_by_role("link", name="Make an environment")).to_be_visible()

@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from experiments.models import Arrival, Chore, Image, StagedImage
+from experiments.models import Image, ImageImport, Operation, StagedImage
 from experiments.software import recipes
 from tests.dashboard.conftest import People, Site
 from tests.factories import ImageFactory, RuntimeFactory
@@ -48,14 +48,14 @@ def test_a_pasted_lock_is_built_and_told_in_the_catalogue(
     assert "Output" in said, "the log of the build"
     said = page(as_owner.get(reverse("catalogue")))
     assert "On the way into the catalogue" in said
-    assert reverse("chore", args=[Chore.objects.get().pk]) in said
-    assert Arrival.objects.get().lock == LOCK
+    assert reverse("operation", args=[Operation.objects.get().pk]) in said
+    assert ImageImport.objects.get().lock == LOCK
 
 
 def test_a_lock_as_a_file_is_taken_too(base: Image, site: Site, as_owner: Client) -> None:
     file = SimpleUploadedFile("requirements.lock", LOCK.encode())
     as_owner.post(NEW, filled(base, site, lock="", file=file))
-    assert Arrival.objects.get().lock == LOCK
+    assert ImageImport.objects.get().lock == LOCK
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_begins(
     base: Image, site: Site, as_owner: Client, more: dict[str, Any], told: str
 ) -> None:
     assert told in page(as_owner.post(NEW, filled(base, site, **more)))
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
 
 
 def test_an_image_of_a_lock_offers_its_bare_metal_side(
@@ -89,7 +89,7 @@ def test_an_image_of_a_lock_offers_its_bare_metal_side(
     said = page(as_owner.post(address, {"cluster": site.cluster.pk}, follow=True))
     assert "was asked for the matching bare-metal environment" in said
     assert button not in said
-    Chore.objects.update(state="failed", message="node1 has no Python 3.13.5.")
+    Operation.objects.update(state="failed", message="node1 has no Python 3.13.5.")
     said = page(as_owner.get(image.get_absolute_url()))
     assert "node1 has no Python 3.13.5." in said
     assert button in said

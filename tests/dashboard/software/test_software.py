@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.execution import lifecycle
-from experiments.models import Chore, Environment, Experiment
+from experiments.models import Environment, Experiment, Operation
 from experiments.software import parity_reports
 from tests.dashboard.conftest import People, Site
 from tests.dashboard.planning.test_form import HTMX
@@ -36,7 +36,7 @@ def draft(site: Site, people: People) -> Experiment:
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep_survey(environment, facts, parity_reports.fingerprint(environment))
+    parity_reports.keep_inspection(environment, facts, parity_reports.fingerprint(environment))
 
 
 def said(client: Client, name: str, experiment: Experiment, query: str = "") -> str:
@@ -59,9 +59,9 @@ def test_a_draft_says_that_nobody_has_looked_and_offers_to(
     assert "not looked at yet" in page
     assert "not inspected yet" in page
     page = post(as_owner, "experiment_look", draft)
-    chores = Chore.objects.filter(kind=Chore.Kind.SURVEY)
-    assert {chore.environment for chore in chores} == set(draft.environments.all())
-    assert {chore.partition for chore in chores} == {draft.partition}
+    operations = Operation.objects.filter(kind=Operation.Kind.INSPECT)
+    assert {operation.environment for operation in operations} == set(draft.environments.all())
+    assert {operation.partition for operation in operations} == {draft.partition}
     assert ">Inspect<" not in page, "it is under way"
     address = reverse("experiment_software", args=[draft.pk])
     assert f'hx-get="{address}"' in page
@@ -155,6 +155,6 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
     assert "numpy" in page
     answer = as_owner.post(reverse("environment_look", args=[site.bare.pk]))
     assert answer.headers["Location"] == f"{address}#inside"
-    assert Chore.objects.get().environment == site.bare
+    assert Operation.objects.get().environment == site.bare
     page = as_owner.get(address).content.decode()
     assert ">Inspect<" not in page

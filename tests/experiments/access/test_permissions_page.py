@@ -67,7 +67,7 @@ def cell(role: Role, model: type[models.Model]) -> str:
         words += ["their groups’"] if permissions.may_change(user, shared) else []
     if "cluster" in names and role == Role.CLUSTER_ADMINISTRATOR:
         there = ClusterFactory(owner=user, transport="ssh")
-        columns = {"staged_image__cluster": there} if model.__name__ == "Chore" else {}
+        columns = {"staged_image__cluster": there} if model.__name__ == "Operation" else {}
         on = row_of(model, **(columns or {"cluster": there}))
         words += ["on their clusters"] if permissions.may_change(user, on) else []
     return ", ".join(words)

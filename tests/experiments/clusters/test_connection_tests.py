@@ -168,7 +168,7 @@ def test_a_cluster_that_lacks_a_host_key_is_told(credential: Credential, by: Use
 def test_two_are_not_made_at_the_same_time(credential: Credential, by: User) -> None:
     first = connection_tests.request_test(credential, by)
     assert connection_tests.request_test(credential, by) == first
-    ConnectionTest.objects.update(asked_at="2026-01-01T00:00Z")
+    ConnectionTest.objects.update(requested_at="2026-01-01T00:00Z")
     assert connection_tests.request_test(credential, by) != first
     first.refresh_from_db()
     assert "no worker brought an answer" in first.rows[0]["checks"][0]["found"]
@@ -190,7 +190,7 @@ def test_the_command_can_only_log_in(
 
 def test_a_test_whose_task_was_lost_is_rung_for_again(credential: Credential, by: User) -> None:
     test = connection_tests.request_test(credential, by)
-    ConnectionTest.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
+    ConnectionTest.objects.update(requested_at=timezone.now() - timedelta(seconds=30))
     with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
         enqueue_waiting({}, 1000.0)
     rings.assert_called_once_with(test)

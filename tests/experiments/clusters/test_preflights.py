@@ -104,7 +104,7 @@ class TestCheck:
     def test_one_that_died_with_its_worker_says_so_and_makes_room(self, here: Cluster) -> None:
         dead = request_check(here, None)
         long_ago = timezone.now() - timedelta(hours=1)
-        CheckReport.objects.update(asked_at=long_ago, began_at=long_ago)
+        CheckReport.objects.update(requested_at=long_ago, began_at=long_ago)
         assert request_check(here, None) != dead
         dead.refresh_from_db()
         assert dead.outcome == "failed"
@@ -128,7 +128,7 @@ class TestCheck:
         with mock.patch("experiments.management.commands.clock.enqueue_visit") as rings:
             enqueue_waiting({}, 0)
             rings.assert_not_called()  # it has only just been asked for
-            CheckReport.objects.update(asked_at=timezone.now() - timedelta(seconds=30))
+            CheckReport.objects.update(requested_at=timezone.now() - timedelta(seconds=30))
             enqueue_waiting({}, 0)
             rings.assert_called_once_with(waits)
             CheckReport.objects.update(began_at=timezone.now())

@@ -103,7 +103,7 @@ class TestTasksOfTheBulkQueue:
         run = RunFactory()
         now = timezone.now()
         for number in range(30):
-            RunFile.objects.create(run=run, path=f"{number}", size_bytes=1, asked_at=now)
+            RunFile.objects.create(run=run, path=f"{number}", size_bytes=1, requested_at=now)
         return asked
 
     def test_pile_up_no_more(self, waiting: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

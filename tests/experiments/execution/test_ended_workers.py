@@ -22,7 +22,7 @@ from experiments import execution
 from experiments.execution.late_files import request_collection
 from experiments.execution.lifecycle import retry
 from experiments.execution.read_attempts import MOST_ATTEMPTS
-from experiments.models import Chore, Cluster, Experiment, Job
+from experiments.models import Cluster, Experiment, Job, Operation
 from runners.errors import TryAgain
 from tests.conftest import finish, tick_until
 from tests.experiments.execution.test_odd_records import beside
@@ -221,10 +221,10 @@ class TestAttempts:
 
     def test_an_operation_is_given_up_in_the_same_way(self, here: Cluster) -> None:
         columns: dict[str, Any] = {"state": "collecting", "scheduler_id": "1-1", "directory": "/x"}
-        chore = Chore.objects.create(
-            kind="survey", cluster=here, owner=here.owner, collecting_attempts=3, **columns
+        operation = Operation.objects.create(
+            kind="inspect", cluster=here, owner=here.owner, collecting_attempts=3, **columns
         )
         assert execution.tick(here.pk) == "done"
-        chore.refresh_from_db()
-        assert (chore.state, chore.reason) == ("failed", "damaged")
-        assert "this operation's files" in chore.message
+        operation.refresh_from_db()
+        assert (operation.state, operation.reason) == ("failed", "damaged")
+        assert "this operation's files" in operation.message

@@ -17,7 +17,7 @@ from rq.timeouts import JobTimeoutException
 
 from experiments import execution
 from experiments.execution import collect, lifecycle, sending
-from experiments.models import Chore, Cluster, Experiment, Job, Run
+from experiments.models import Cluster, Experiment, Job, Operation, Run
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from tests.conftest import finish, tick_until
@@ -188,8 +188,8 @@ def test_whatever_a_job_leaves_its_visit_ends_well(
         (folder / "exit_code").write_bytes(code)
         left = {"state": "queued", "scheduler_id": "1-1", "directory": str(folder)}
         Job.objects.filter(pk=job.pk).update(**left)
-        survey = Chore.objects.create(
-            **{**left, "directory": str(own)}, kind="survey", cluster=here, owner=here.owner
+        survey = Operation.objects.create(
+            **{**left, "directory": str(own)}, kind="inspect", cluster=here, owner=here.owner
         )
         assert execution.tick(here.pk) == "done"
         here.refresh_from_db()

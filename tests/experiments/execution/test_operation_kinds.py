@@ -2,8 +2,8 @@
 
 from experiments import execution  # noqa: F401  (it registers the kinds)
 from experiments.execution.operations import KINDS
-from experiments.models import Chore
+from experiments.models import Operation
 
 
 def test_every_kind_of_operation_has_its_class() -> None:
-    assert set(KINDS) == set(Chore.Kind)
+    assert set(KINDS) == set(Operation.Kind)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from experiments.execution.progress import Status, explain_waiting, progress_of, status_of
 from experiments.models import Cluster, Experiment, Job, Run
-from tests.factories import ChoreFactory, JobFactory, LaunchedFactory, RunFactory
+from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory
 
 COUNTS = st.integers(0, 50)
 
@@ -151,5 +151,7 @@ def test_work_on_images_counts_against_the_limit(waiting: Experiment) -> None:
     waiting.jobs.filter(state="queued").delete()
     waiting.cluster.max_live_jobs = 1
     assert "next visit" in explain_waiting(waiting, {"planned": 2})[0]
-    ChoreFactory(staged_image__cluster=waiting.cluster, cluster=waiting.cluster, state="running")
+    OperationFactory(
+        staged_image__cluster=waiting.cluster, cluster=waiting.cluster, state="running"
+    )
     assert "takes at most 1 job" in explain_waiting(waiting, {"planned": 2})[0]

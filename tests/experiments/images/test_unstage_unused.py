@@ -11,15 +11,15 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from experiments.images import store
-from experiments.models import Chore, Cluster, StagedImage
+from experiments.models import Cluster, Operation, StagedImage
 from experiments.models.images import ARCHIVE
 from tests.factories import (
     AdminFactory,
-    ArrivalFactory,
     ClusterFactory,
     ContainerFactory,
     EnvironmentFactory,
     ImageFactory,
+    ImageImportFactory,
     LaunchedFactory,
     StagedImageFactory,
 )
@@ -59,7 +59,7 @@ def test_what_no_environment_uses_is_asked_to_go(cluster: Cluster) -> None:
     words = said()
     assert f"asked  {row}: no environment uses it, 1.00 GB, /images/lab.sif" in words
     assert "1 to remove; 1.00 GB are freed" in words
-    assert Chore.objects.get().staged_image == row
+    assert Operation.objects.get().staged_image == row
     row.refresh_from_db()
     assert row.state == StagedImage.State.REMOVING
     assert "Nothing to remove" in said()
@@ -72,7 +72,7 @@ def test_a_dry_run_says_so_and_removes_nothing(cluster: Cluster) -> None:
     assert f"would go  {row}" in words
     assert f"would go  {kept}: no image of the catalogue has these bytes, 1.00 kB" in words
     assert kept.exists()
-    assert not Chore.objects.exists()
+    assert not Operation.objects.exists()
 
 
 def test_what_an_experiment_or_an_environment_uses_stays(cluster: Cluster) -> None:
@@ -81,7 +81,7 @@ def test_what_an_experiment_or_an_environment_uses_stays(cluster: Cluster) -> No
     container = ContainerFactory(cluster=cluster, staged_image=used)
     LaunchedFactory(cluster=cluster, baseline=bare, environments=[bare, container])
     assert "Nothing to remove" in said()
-    assert not Chore.objects.exists()
+    assert not Operation.objects.exists()
 
 
 def test_what_was_registered_by_hand_stays(cluster: Cluster) -> None:
@@ -110,12 +110,12 @@ def test_one_cluster_alone_leaves_the_others_and_the_store(cluster: Cluster) -> 
         said("--cluster", "nowhere")
 
 
-def test_the_store_keeps_what_images_and_arrivals_refer_to_and_what_is_young(
+def test_the_store_keeps_what_images_and_image_imports_refer_to_and_what_is_young(
     cluster: Cluster,
 ) -> None:
     ImageFactory(content_sha256="a" * 64)
-    under_way = ArrivalFactory(incoming="wanted")
-    ArrivalFactory(incoming="given-up", state="failed")
+    under_way = ImageImportFactory(incoming="wanted")
+    ImageImportFactory(incoming="given-up", state="failed")
     stay = [
         file(store.path_of("a" * 64)),
         file(store.path_of("b" * 64), days=0.5),

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from experiments.execution.operations import KINDS, NotPossible, chore_spec
+from experiments.execution.operations import KINDS, NotPossible, operation_spec
 from experiments.images.staging import NotDone
-from experiments.models import Arrival, Chore, Cluster, Environment, Image, Role, StagedImage
+from experiments.models import (
+    Cluster,
+    Environment,
+    Image,
+    ImageImport,
+    Operation,
+    Role,
+    StagedImage,
+)
 from experiments.software import building, parity_reports, recipes
 from runners.records import read_record
 from runners.schedulers import Direct
@@ -38,11 +46,11 @@ def base(cluster: Cluster) -> Image:
     return made
 
 
-def asked(base: Image, cluster: Cluster, lock: str = LOCK) -> Arrival:
+def asked(base: Image, cluster: Cluster, lock: str = LOCK) -> ImageImport:
     return building.request_build(base, lock, cluster, cluster.owner, title="numpy 2.3")
 
 
-def built(chore: Chore, **more: Any) -> Image:
+def built(operation: Operation, **more: Any) -> Image:
     """What a cluster says of a build, written down."""
     result = {
         "digest": "sha256:" + "cd" * 32,
@@ -56,15 +64,15 @@ def built(chore: Chore, **more: Any) -> Image:
         },
     }
     record = read_record({"exit_code": b"0", "result.json": json.dumps(result | more).encode()})
-    assert KINDS["build"].finish(chore, "", record) == ""
+    assert KINDS["build"].finish(operation, "", record) == ""
     return Image.objects.get(digest=result["digest"])
 
 
-def test_a_recipe_becomes_a_chore_whose_script_says_all(base: Image, cluster: Cluster) -> None:
-    arrival = asked(base, cluster)
-    chore = arrival.chores.get()
-    assert (chore.kind, arrival.state) == ("build", "under way")
-    spec = chore_spec(chore)
+def test_a_recipe_becomes_an_operation_whose_script_says_all(base: Image, cluster: Cluster) -> None:
+    image_import = asked(base, cluster)
+    operation = image_import.operations.get()
+    assert (operation.kind, image_import.state) == ("build", "under way")
+    spec = operation_spec(operation)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     script = render(spec, Direct())
     assert "/opt/apptainer --silent exec" in script
@@ -82,43 +90,45 @@ def test_a_recipe_becomes_a_chore_whose_script_says_all(base: Image, cluster: Cl
 def test_what_was_built_is_in_the_catalogue_with_its_recipe_in_full(
     base: Image, cluster: Cluster
 ) -> None:
-    arrival = asked(base, cluster)
-    image = built(arrival.chores.get())
-    arrival.refresh_from_db()
-    assert (arrival.state, arrival.image, image.reference) == ("done", image, "numpy 2.3")
+    image_import = asked(base, cluster)
+    image = built(image_import.operations.get())
+    image_import.refresh_from_db()
+    assert (image_import.state, image_import.image, image.reference) == ("done", image, "numpy 2.3")
     assert base.digest in image.recipe
     assert recipes.lock_of(image) == LOCK
     assert image.python_version == "3.13.5"
     archive = image.staged.get()
     assert (archive.format, archive.state, archive.made_here) == ("archive", "ready", True)
     again = asked(base, cluster)
-    assert built(again.chores.get()) == image, "the same files are the same image"
+    assert built(again.operations.get()) == image, "the same files are the same image"
     again.refresh_from_db()
     assert again.image == image
 
 
 def test_a_build_that_fails_says_why_and_adds_nothing(base: Image, cluster: Cluster) -> None:
-    arrival = asked(base, cluster)
+    image_import = asked(base, cluster)
     why = "Installing what the lock names: exit code 1: The index has no wheel of numpy."
-    assert KINDS["build"].finish(arrival.chores.get(), why, read_record({})) == why
-    arrival.refresh_from_db()
-    assert (arrival.state, arrival.problem, arrival.image) == ("failed", why, None)
+    assert KINDS["build"].finish(image_import.operations.get(), why, read_record({})) == why
+    image_import.refresh_from_db()
+    assert (image_import.state, image_import.problem, image_import.image) == ("failed", why, None)
     assert Image.objects.count() == 1
 
 
 def test_a_build_without_a_result_is_no_image(base: Image, cluster: Cluster) -> None:
-    arrival = asked(base, cluster)
+    image_import = asked(base, cluster)
     record = read_record({"exit_code": b"0", "result.json": b"<html>"})
-    assert "nothing that can be read" in KINDS["build"].finish(arrival.chores.get(), "", record)
-    arrival.refresh_from_db()
-    assert arrival.state == "failed"
+    assert "nothing that can be read" in KINDS["build"].finish(
+        image_import.operations.get(), "", record
+    )
+    image_import.refresh_from_db()
+    assert image_import.state == "failed"
 
 
 def test_a_base_whose_archive_went_away_is_said(base: Image, cluster: Cluster) -> None:
-    arrival = asked(base, cluster)
+    image_import = asked(base, cluster)
     base.staged.update(state=StagedImage.State.FAILED, message="the disk is full")
     with pytest.raises(NotPossible, match="the disk is full"):
-        chore_spec(arrival.chores.get())
+        operation_spec(image_import.operations.get())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +140,7 @@ def test_a_lock_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(NotDone, match=told):
         asked(base, cluster, lock)
-    assert not Arrival.objects.exists()
+    assert not ImageImport.objects.exists()
 
 
 def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Cluster) -> None:
@@ -154,20 +164,20 @@ def test_what_cannot_be_built_on_is_refused_in_words(base: Image, cluster: Clust
 def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     base: Image, cluster: Cluster
 ) -> None:
-    image = built(asked(base, cluster).chores.get())
+    image = built(asked(base, cluster).operations.get())
     (offered,) = building.list_twins(image, cluster.owner)
     assert offered.may_ask
-    chore = building.request_match(image, cluster, cluster.owner)
-    assert building.request_match(image, cluster, cluster.owner) == chore, "one at a time"
+    operation = building.request_match(image, cluster, cluster.owner)
+    assert building.request_match(image, cluster, cluster.owner) == operation, "one at a time"
     assert not building.list_twins(image, cluster.owner)[0].may_ask
-    spec = chore_spec(chore)
+    spec = operation_spec(operation)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     place = recipes.twin_folder(image, cluster)
     assert place.startswith("/scratch/environments/")
     assert f"{place}/bin/python" in render(spec, Direct())
     facts = {"schema": 1, "mark": "match", "python": {"version": "3.13.5"}, "packages": {}}
     record = read_record({"exit_code": b"0", "result.json": json.dumps(facts).encode()})
-    assert KINDS["match"].finish(chore, "", record) == ""
+    assert KINDS["match"].finish(operation, "", record) == ""
     twin = recipes.twin_on(image, cluster)
     assert twin
     assert (twin.is_bare_metal, twin.python) == (True, f"{place}/bin/python")
@@ -177,10 +187,10 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
 
 
 def test_a_match_that_fails_leaves_no_environment(base: Image, cluster: Cluster) -> None:
-    image = built(asked(base, cluster).chores.get())
-    chore = building.request_match(image, cluster, cluster.owner)
+    image = built(asked(base, cluster).operations.get())
+    operation = building.request_match(image, cluster, cluster.owner)
     why = "node1 has no Python 3.13.5, which the image has. Found: /usr/bin/python3 (3.11.2)."
-    assert KINDS["match"].finish(chore, why, read_record({})) == why
+    assert KINDS["match"].finish(operation, why, read_record({})) == why
     assert not Environment.objects.exists()
 
 

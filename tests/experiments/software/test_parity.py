@@ -38,8 +38,14 @@ def test_an_environment_does_not_differ_from_itself(known: dict[str, Any]) -> No
 def test_whichever_side_is_the_baseline_the_differences_are_the_same(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    seen = [(row.what, row.here, row.there, row.grade) for row in differences(one, other)]
-    back = [(row.what, row.there, row.here, row.grade) for row in differences(other, one)]
+    seen = [
+        (row.what, row.on_baseline, row.in_environment, row.grade)
+        for row in differences(one, other)
+    ]
+    back = [
+        (row.what, row.in_environment, row.on_baseline, row.grade)
+        for row in differences(other, one)
+    ]
     assert seen == back
 
 
@@ -51,7 +57,10 @@ def test_every_package_that_differs_is_one_row_and_no_other_is(
     expected = {name for name in ours | theirs if ours.get(name) != theirs.get(name)}
     assert sorted(row.what for row in rows) == sorted(expected)
     for row in rows:
-        assert (row.here, row.there) == (ours.get(row.what, NONE), theirs.get(row.what, NONE))
+        assert (row.on_baseline, row.in_environment) == (
+            ours.get(row.what, NONE),
+            theirs.get(row.what, NONE),
+        )
 
 
 @given(facts, facts)
@@ -80,7 +89,7 @@ def test_the_pythons_of_the_published_comparison_are_told_apart() -> None:
 )
 def test_a_package_is_graded_by_what_it_can_do(name: str, grade: Grade) -> None:
     (row,) = differences({"packages": {name: "1"}}, {"packages": {}})
-    assert (row.grade, row.there) == (grade, NONE)
+    assert (row.grade, row.in_environment) == (grade, NONE)
 
 
 def test_spelling_is_no_difference() -> None:
@@ -92,7 +101,7 @@ def test_a_library_counts_where_something_uses_it() -> None:
     assert differences({**mpi, "packages": {"numpy": "2.0"}}, {"packages": {"numpy": "2.0"}}) == []
     uses = {"packages": {"mpi4py": "4.0"}}
     (row,) = differences({**mpi, **uses}, uses)
-    assert (row.what, row.here, row.there) == ("MPI", "openmpi 4.1.4", NONE)
+    assert (row.what, row.on_baseline, row.in_environment) == ("MPI", "openmpi 4.1.4", NONE)
 
 
 def test_folders_are_not_told_as_build_flags() -> None:
@@ -102,7 +111,7 @@ def test_folders_are_not_told_as_build_flags() -> None:
     here = built("'--prefix=/usr' '--enable-optimizations' 'CFLAGS=-O2 -ffile-prefix-map=/a=.'")
     there = built("'--prefix=/opt/python' 'CFLAGS=-O2 -ffile-prefix-map=/b=.'")
     (row,) = differences(here, there)
-    assert (row.what, row.here, row.there) == (
+    assert (row.what, row.on_baseline, row.in_environment) == (
         "Python’s build flags",
         "--enable-optimizations",
         NONE,

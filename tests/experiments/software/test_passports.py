@@ -13,7 +13,7 @@ from django.utils import timezone
 from experiments.comparisons import compare_experiment, comparison_rows
 from experiments.design import content_hash
 from experiments.execution import lifecycle
-from experiments.models import Chore, Cluster, Environment, Experiment, Role, Waiver
+from experiments.models import Cluster, Environment, Experiment, Operation, Role, Waiver
 from experiments.software import parity_reports
 from experiments.statistics import Stamp
 from tests.conftest import tick_until
@@ -32,7 +32,7 @@ NEW: dict[str, Any] = {"python": {"version": "2.7.12"}, "packages": {"numpy": "1
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep_survey(environment, facts, parity_reports.fingerprint(environment))
+    parity_reports.keep_inspection(environment, facts, parity_reports.fingerprint(environment))
 
 
 @pytest.fixture
@@ -65,17 +65,17 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
     bare.setup_lines = "export PYTHONPATH=/somewhere"
     bare.variables = {"OMP_NUM_THREADS": "1"}
     bare.save()
-    chore = parity_reports.request_inspection(bare, bare.cluster.owner)
-    assert parity_reports.request_inspection(bare, bare.cluster.owner) == chore, (
+    operation = parity_reports.request_inspection(bare, bare.cluster.owner)
+    assert parity_reports.request_inspection(bare, bare.cluster.owner) == operation, (
         "one look at a time"
     )
-    tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
-    chore.refresh_from_db()
-    assert (chore.state, chore.message) == ("done", "")
+    tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
+    operation.refresh_from_db()
+    assert (operation.state, operation.message) == ("done", "")
     sight = parity_reports.known_software([bare])[bare.pk]
     assert sight.is_known
-    assert sight.survey
-    facts = sight.survey.facts
+    assert sight.inspection
+    facts = sight.inspection.facts
     assert facts["python"]["version"].startswith("3.")
     assert facts["packages"]["numpy"]
     assert facts["blas"], "NumPy's own"
@@ -84,13 +84,13 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
 
 def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Environment) -> None:
     Environment.objects.filter(pk=bare.pk).update(python="/no/such/python")
-    chore = parity_reports.request_inspection(bare, bare.cluster.owner)
-    tick_until(here, lambda: Chore.objects.get(pk=chore.pk).is_final)
+    operation = parity_reports.request_inspection(bare, bare.cluster.owner)
+    tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     bare.refresh_from_db()
     sight = parity_reports.known_software([bare])[bare.pk]
-    assert (sight.survey, sight.chore) == (None, chore)
-    assert sight.chore
-    assert "/no/such/python" in sight.chore.message
+    assert (sight.inspection, sight.operation) == (None, operation)
+    assert sight.operation
+    assert "/no/such/python" in sight.operation.message
 
 
 def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
@@ -224,12 +224,12 @@ def another_file(environment: Environment) -> None:
 
 
 def staged_anew(environment: Environment) -> None:
-    Chore.objects.create(
-        kind=Chore.Kind.STAGE,
+    Operation.objects.create(
+        kind=Operation.Kind.STAGE,
         cluster=environment.cluster,
         staged_image=environment.staged_image,
         owner=environment.owner,
-        state=Chore.State.DONE,
+        state=Operation.State.DONE,
         ended_at=timezone.now() + timedelta(seconds=1),
     )
 

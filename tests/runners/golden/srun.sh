@@ -158,7 +158,7 @@ run() {
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
 
-# One step of a chore; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
+# One step of an operation; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
 step() {
     local code
     if [ -n "$terminated" ]; then exit; fi
@@ -175,8 +175,8 @@ step() {
     exit
 }
 
-# The steps of a chore, one after the other.
-chore() {
+# The steps of an operation, one after the other.
+operation() {
     {
         trap 'terminated=yes' TERM USR2 # for this subshell, which stays
         cd "$job" || exit

@@ -154,7 +154,7 @@ run() {
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
 
-# One step of a chore; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
+# One step of an operation; the first that fails ends it. MORE MEMBERS OF THE JOURNAL'S LINE, COMMAND...
 step() {
     local code
     if [ -n "$terminated" ]; then exit; fi
@@ -171,8 +171,8 @@ step() {
     exit
 }
 
-# The steps of a chore, one after the other.
-chore() {
+# The steps of an operation, one after the other.
+operation() {
     {
         trap 'terminated=yes' TERM USR2 # for this subshell, which stays
         cd "$job" || exit
@@ -248,7 +248,7 @@ steps() {
     step ', "doing": "Converting to jo'"'"'s SIF", "number": 1, "of": 2' apptainer build '/scratch/jo'"'"'s.sif' docker:x
     step ', "doing": "Looking inside", "number": 2, "of": 2' true
 }
-chore
+operation
 
 if [ -n "$terminated" ]; then finish 143; fi
 if [ -e "$job/failure.json" ]; then finish 1; fi

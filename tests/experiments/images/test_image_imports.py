@@ -19,7 +19,7 @@ from pytest_django import Settings
 from dashboard import environment
 from experiments import execution
 from experiments.images import image_imports, staging, store
-from experiments.models import Arrival, AuditEntry, Chore, Cluster, Image, StagedImage
+from experiments.models import AuditEntry, Cluster, Image, ImageImport, Operation, StagedImage
 from tests.conftest import tick_until
 from tests.factories import (
     AdminFactory,
@@ -54,13 +54,13 @@ def rootfs(**more: bytes) -> bytes:
     return made.getvalue()
 
 
-def uploaded(content: bytes, name: str = "toy's image.tar") -> Arrival:
+def uploaded(content: bytes, name: str = "toy's image.tar") -> ImageImport:
     return image_imports.request_upload(SimpleUploadedFile(name, content), AdminFactory())
 
 
-def received(row: Arrival) -> Arrival:
+def received(row: ImageImport) -> ImageImport:
     execution.receive(row.pk)
-    return Arrival.objects.get(pk=row.pk)
+    return ImageImport.objects.get(pk=row.pk)
 
 
 def test_an_uploaded_file_becomes_an_image_known_by_its_digest() -> None:
@@ -91,7 +91,7 @@ def test_bytes_of_an_image_that_is_not_shared_are_refused_in_words() -> None:
     Image.objects.update(visibility="private")
     again = SimpleUploadedFile("mine.tar", rootfs())
     second = received(image_imports.request_upload(again, UserFactory()))
-    assert (second.state, second.image) == (Arrival.State.FAILED, None)
+    assert (second.state, second.image) == (ImageImport.State.FAILED, None)
     assert "not shared with you" in second.problem
     assert str(first.owner) not in second.problem
     Image.objects.update(visibility="members")
@@ -231,7 +231,7 @@ def test_who_may_not_add_images_asks_in_vain(here: Cluster) -> None:
         image_imports.request_upload(SimpleUploadedFile("x", b"x"), viewer)
 
 
-def test_an_arrival_is_received_once() -> None:
+def test_an_image_import_is_received_once() -> None:
     row = uploaded(rootfs())
     assert execution.receive(row.pk) == "done"
     assert execution.receive(row.pk) == "fetched or being fetched"
@@ -240,9 +240,9 @@ def test_an_arrival_is_received_once() -> None:
 def test_a_worker_that_fell_silent_is_replaced() -> None:
     row = uploaded(rootfs())
     alive = {"state": "under way", "seen_at": timezone.now()}
-    Arrival.objects.filter(pk=row.pk).update(**alive)
+    ImageImport.objects.filter(pk=row.pk).update(**alive)
     assert execution.receive(row.pk) == "fetched or being fetched"
-    Arrival.objects.filter(pk=row.pk).update(seen_at=timezone.now() - timedelta(minutes=2))
+    ImageImport.objects.filter(pk=row.pk).update(seen_at=timezone.now() - timedelta(minutes=2))
     assert execution.receive(row.pk) == "done"
 
 
@@ -294,7 +294,7 @@ def test_a_site_may_name_the_registries_that_are_asked(settings: Settings) -> No
 
 
 class TestSending:
-    """The archive goes to the cluster before a chore makes anything of it."""
+    """The archive goes to the cluster before an operation makes anything of it."""
 
     @pytest.fixture
     def image(self) -> Image:
@@ -397,15 +397,17 @@ def test_only_whose_it_is_and_who_runs_the_cluster_may_remove_a_form(here: Clust
     staging.unstage(row, row.image.owner)
 
 
-def test_of_a_recipe_that_is_given_up_the_chore_ends_too(here: Cluster) -> None:
-    row = Arrival.objects.create(
+def test_of_a_recipe_that_is_given_up_the_operation_ends_too(here: Cluster) -> None:
+    row = ImageImport.objects.create(
         kind="recipe", reference="x", owner=here.owner, cluster=here, state="under way"
     )
-    chore = Chore.objects.create(kind="build", cluster=here, arrival=row, owner=here.owner)
+    operation = Operation.objects.create(
+        kind="build", cluster=here, image_import=row, owner=here.owner
+    )
     image_imports.cancel(row, here.owner)
-    chore.refresh_from_db()
-    assert chore.cancel_requested_at
-    assert Arrival.objects.get().state == "failed"
+    operation.refresh_from_db()
+    assert operation.cancel_requested_at
+    assert ImageImport.objects.get().state == "failed"
 
 
 def test_an_archive_is_held_to_its_hash_and_one_without_learns_it(
@@ -416,8 +418,8 @@ def test_an_archive_is_held_to_its_hash_and_one_without_learns_it(
     row = StagedImageFactory(cluster=here, format="archive", path=str(path), sha256="")
     for content, state in ((b"first", "ready"), (b"second", "failed")):
         path.write_bytes(content)
-        chore = staging.verify(row, here.owner)
-        ended = Chore.objects.filter(pk=chore.pk, state__in=Chore.FINAL)
+        operation = staging.verify(row, here.owner)
+        ended = Operation.objects.filter(pk=operation.pk, state__in=Operation.FINAL)
         tick_until(here, ended.exists)
         row.refresh_from_db()
         assert row.state == state, row.message

@@ -1,4 +1,4 @@
-"""Chores on a real machine: real processes, files and PostgreSQL; the kinds are the test's."""
+"""Operations on a real machine: real processes, files and PostgreSQL; the kinds are the test's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 
 from experiments import execution
-from experiments.execution.operations import KINDS, ChoreKind, NotPossible, Work, parse_result
+from experiments.execution.operations import KINDS, NotPossible, OperationKind, Work, parse_result
 from experiments.images import staging
-from experiments.models import Chore, Cluster, Pause, StagedImage
+from experiments.models import Cluster, Operation, Pause, StagedImage
 from runners.errors import NotNow
 from runners.jobs import Step
 from runners.records import Record
@@ -22,7 +22,7 @@ from tests.factories import AdminFactory, StagedImageFactory, UserFactory
 pytestmark = pytest.mark.django_db
 
 
-class Kind(ChoreKind):
+class Kind(OperationKind):
     """Does what the test says."""
 
     def __init__(self) -> None:
@@ -31,16 +31,16 @@ class Kind(ChoreKind):
         self.refusal = ""
         self.told: list[tuple[str, object]] = []
 
-    def waits_for(self, chore: Chore) -> StagedImage | None:
+    def waits_for(self, operation: Operation) -> StagedImage | None:
         return self.archive
 
-    def work(self, chore: Chore) -> Work:
+    def work(self, operation: Operation) -> Work:
         if self.refusal:
             raise NotPossible(self.refusal)
         step = Step("Doing it", ("sh", "-c", self.shell))
         return Work((step,), files=(("lock.txt", b"numpy\n"),), setup_lines=("export A=1",))
 
-    def finish(self, chore: Chore, problem: str, record: Record) -> str:
+    def finish(self, operation: Operation, problem: str, record: Record) -> str:
         self.told.append((problem, parse_result(record)))
         return problem
 
@@ -48,32 +48,32 @@ class Kind(ChoreKind):
 @pytest.fixture
 def kind() -> Iterator[Kind]:
     made = Kind()
-    with mock.patch.dict(KINDS, {"survey": made}):
+    with mock.patch.dict(KINDS, {"inspect": made}):
         yield made
 
 
 @pytest.fixture
-def chore(here: Cluster) -> Chore:
-    return Chore.objects.create(kind="survey", cluster=here, owner=here.owner)
+def operation(here: Cluster) -> Operation:
+    return Operation.objects.create(kind="inspect", cluster=here, owner=here.owner)
 
 
-def tick(chore: Chore) -> Chore:
-    execution.tick(chore.cluster_id)
-    return Chore.objects.get(pk=chore.pk)
+def tick(operation: Operation) -> Operation:
+    execution.tick(operation.cluster_id)
+    return Operation.objects.get(pk=operation.pk)
 
 
-def until(chore: Chore, done: Callable[[Chore], object]) -> Chore:
-    tick_until(chore.cluster, lambda: bool(done(Chore.objects.get(pk=chore.pk))))
-    return Chore.objects.get(pk=chore.pk)
+def until(operation: Operation, done: Callable[[Operation], object]) -> Operation:
+    tick_until(operation.cluster, lambda: bool(done(Operation.objects.get(pk=operation.pk))))
+    return Operation.objects.get(pk=operation.pk)
 
 
-def finish(chore: Chore) -> Chore:
-    return until(chore, lambda now: now.is_final)
+def finish(operation: Operation) -> Operation:
+    return until(operation, lambda now: now.is_final)
 
 
-def test_a_chore_goes_from_its_steps_to_its_result(kind: Kind, chore: Chore) -> None:
+def test_an_operation_goes_from_its_steps_to_its_result(kind: Kind, operation: Operation) -> None:
     kind.shell = 'cat lock.txt; echo "A=$A"; echo "{\\"n\\": 7}" >result.json'
-    done = finish(chore)
+    done = finish(operation)
     assert (done.state, done.message) == ("done", "")
     assert done.result == {"n": 7}
     assert "numpy\nA=1" in done.output_tail
@@ -85,73 +85,77 @@ def test_a_chore_goes_from_its_steps_to_its_result(kind: Kind, chore: Chore) -> 
     assert done.started_at <= done.ended_at
 
 
-def test_a_result_as_long_as_a_book_is_not_read(kind: Kind, chore: Chore) -> None:
+def test_a_result_as_long_as_a_book_is_not_read(kind: Kind, operation: Operation) -> None:
     kind.shell = (
         """{ printf '{"n": "'; head -c 9000000 /dev/zero | tr '\\0' x; echo '"}'; } >result.json"""
     )
-    done = finish(chore)
+    done = finish(operation)
     assert (done.state, done.result) == ("done", {})
 
 
-def test_a_step_that_fails_is_named_with_its_last_words(kind: Kind, chore: Chore) -> None:
+def test_a_step_that_fails_is_named_with_its_last_words(kind: Kind, operation: Operation) -> None:
     kind.shell = "echo first; echo the disk is full >&2; exit 3"
-    done = finish(chore)
+    done = finish(operation)
     assert (done.state, done.reason) == ("failed", "failed")
     assert done.message == "Doing it: exit code 3: the disk is full"
     assert kind.told == [(done.message, {})]
 
 
-def test_what_cannot_be_done_is_not_sent(kind: Kind, chore: Chore) -> None:
+def test_what_cannot_be_done_is_not_sent(kind: Kind, operation: Operation) -> None:
     kind.refusal = "There is no runtime."
-    done = tick(chore)
+    done = tick(operation)
     assert (done.state, done.reason, done.message) == ("failed", "refused", kind.refusal)
     assert not done.directory
 
 
-def test_a_chore_shows_its_step_and_its_output_while_it_runs(
-    kind: Kind, chore: Chore, tmp_path: Path
+def test_an_operation_shows_its_step_and_its_output_while_it_runs(
+    kind: Kind, operation: Operation, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     kind.shell = f"echo so far; until [ -e '{go}' ]; do sleep 0.02; done"
     # The journal is read before the output: a visit in between may see one without the other.
-    now = until(chore, lambda row: bool(row.doing) and "so far" in row.output_tail)
+    now = until(operation, lambda row: bool(row.doing) and "so far" in row.output_tail)
     assert (now.state, now.doing, now.step, now.steps) == ("running", "Doing it", 1, 1)
     go.touch()
-    assert finish(chore).state == "done"
+    assert finish(operation).state == "done"
 
 
-def test_a_chore_that_runs_can_be_cancelled(kind: Kind, chore: Chore) -> None:
+def test_an_operation_that_runs_can_be_cancelled(kind: Kind, operation: Operation) -> None:
     kind.shell = "echo so far; sleep 600"
-    until(chore, lambda row: row.doing)
-    staging.cancel(chore, chore.owner)
-    done = finish(chore)
+    until(operation, lambda row: row.doing)
+    staging.cancel(operation, operation.owner)
+    done = finish(operation)
     assert (done.state, done.reason) == ("cancelled", "cancelled")
     assert kind.told == [("cancelled by a person", {})]
 
 
-def test_a_chore_that_waits_can_be_cancelled(kind: Kind, chore: Chore) -> None:
-    kind.archive = StagedImageFactory(cluster=chore.cluster, state="staging")
-    assert tick(chore).state == "planned"
-    staging.cancel(chore, chore.owner)
-    assert tick(chore).state == "cancelled"
+def test_an_operation_that_waits_can_be_cancelled(kind: Kind, operation: Operation) -> None:
+    kind.archive = StagedImageFactory(cluster=operation.cluster, state="staging")
+    assert tick(operation).state == "planned"
+    staging.cancel(operation, operation.owner)
+    assert tick(operation).state == "cancelled"
     with pytest.raises(staging.NotDone, match="ended already"):
-        staging.cancel(chore, chore.owner)
+        staging.cancel(operation, operation.owner)
 
 
-def test_only_who_asked_and_who_runs_the_cluster_may_cancel(kind: Kind, chore: Chore) -> None:
+def test_only_who_asked_and_who_runs_the_cluster_may_cancel(
+    kind: Kind, operation: Operation
+) -> None:
     with pytest.raises(staging.NotDone, match="somebody else"):
-        staging.cancel(chore, UserFactory())
-    staging.cancel(chore, AdminFactory())
+        staging.cancel(operation, UserFactory())
+    staging.cancel(operation, AdminFactory())
 
 
-def test_a_chore_waits_for_its_archive_and_for_nothing_else(kind: Kind, chore: Chore) -> None:
-    kind.archive = StagedImageFactory(cluster=chore.cluster, format="archive", state="staging")
-    assert tick(chore).state == "planned"
+def test_an_operation_waits_for_its_archive_and_for_nothing_else(
+    kind: Kind, operation: Operation
+) -> None:
+    kind.archive = StagedImageFactory(cluster=operation.cluster, format="archive", state="staging")
+    assert tick(operation).state == "planned"
     kind.archive.state = "ready"
-    assert tick(chore).state == "queued"
+    assert tick(operation).state == "queued"
 
 
-def test_a_lost_answer_does_not_make_a_second_job(kind: Kind, chore: Chore) -> None:
+def test_a_lost_answer_does_not_make_a_second_job(kind: Kind, operation: Operation) -> None:
     kind.shell = "echo once >>../../count"
 
     real = Runner.submit
@@ -161,9 +165,9 @@ def test_a_lost_answer_does_not_make_a_second_job(kind: Kind, chore: Chore) -> N
         raise SystemExit("the worker dies here")
 
     with mock.patch.object(Runner, "submit", submit), pytest.raises(SystemExit):
-        tick(chore)
-    assert Chore.objects.get(pk=chore.pk).state == "submitting"
-    done = finish(chore)
+        tick(operation)
+    assert Operation.objects.get(pk=operation.pk).state == "submitting"
+    done = finish(operation)
     assert done.state == "done"
     assert Path(done.cluster.work_directory, "count").read_text() == "once\n"
 
@@ -175,20 +179,20 @@ def test_one_thing_at_a_time_is_done_with_a_form(here: Cluster) -> None:
         staging.verify(row, here.owner)
 
 
-def test_a_no_of_the_sites_makes_it_wait(kind: Kind, chore: Chore) -> None:
+def test_a_no_of_the_sites_makes_it_wait(kind: Kind, operation: Operation) -> None:
     kind.shell = "true"
-    work = Path(chore.cluster.work_directory)
+    work = Path(operation.cluster.work_directory)
     work.write_text("somebody has put a file here")
-    assert tick(chore).state == Chore.State.PLANNED
+    assert tick(operation).state == Operation.State.PLANNED
     assert Pause.objects.get().kind == "work directory"
     work.unlink()
-    assert finish(chore).state == Chore.State.DONE
+    assert finish(operation).state == Operation.State.DONE
     assert not Pause.objects.exists()
 
 
-def test_a_no_that_only_it_would_meet_ends_it(kind: Kind, chore: Chore) -> None:
+def test_a_no_that_only_it_would_meet_ends_it(kind: Kind, operation: Operation) -> None:
     no = NotNow("Requested node configuration is not available", kind="nodes", scope="request")
     with mock.patch.object(Runner, "submit", side_effect=no):
-        ended = tick(chore)
-    assert (ended.state, ended.message) == (Chore.State.FAILED, str(no))
+        ended = tick(operation)
+    assert (ended.state, ended.message) == (Operation.State.FAILED, str(no))
     assert not Pause.objects.exists()

@@ -19,7 +19,7 @@ def runner(home: Path) -> Runner:
     return Runner(Local(), Direct())
 
 
-def chore(tmp_path: Path, *steps: Step, **more: object) -> JobSpec:
+def operation(tmp_path: Path, *steps: Step, **more: object) -> JobSpec:
     directory = tmp_path / "work $(x) 'dir'" / "jobs" / "c1-1"
     defaults = {"uid": "c1", "name": "tare-c1-1", "directory": str(directory), "runs": ()}
     resources = Resources(time_limit_seconds=60)
@@ -33,7 +33,7 @@ def ended(runner: Runner, job: JobSpec) -> Record:
 
 
 def test_steps_follow_each_other_in_the_jobs_directory_and_find_what_was_sent(runner, tmp_path):
-    job = chore(
+    job = operation(
         tmp_path,
         Step('Reading it\'s "lock"', ("cat", "lock.txt")),
         Step("Writing", ("sh", "-c", 'echo "{}" >result.json; echo "$WORD"')),
@@ -53,7 +53,7 @@ def test_steps_follow_each_other_in_the_jobs_directory_and_find_what_was_sent(ru
 
 
 def test_the_first_step_that_fails_ends_the_job_and_is_named(runner, tmp_path):
-    job = chore(
+    job = operation(
         tmp_path,
         Step("Converting", ("sh", "-c", "echo no space; exit 7")),
         Step("Never", ("touch", "never")),
@@ -66,12 +66,12 @@ def test_the_first_step_that_fails_ends_the_job_and_is_named(runner, tmp_path):
 
 
 def test_a_set_up_that_fails_is_named(runner, tmp_path):
-    job = chore(tmp_path, Step("Never", ("touch", "never")), setup_lines=("(exit 3)",))
+    job = operation(tmp_path, Step("Never", ("touch", "never")), setup_lines=("(exit 3)",))
     assert ended(runner, job).failed_step == "set-up: exit code 3"
 
 
-def test_a_chore_can_be_cancelled(runner, tmp_path):
-    job = chore(tmp_path, Step("Waiting", ("sleep", "600")), Step("Never", ("touch", "never")))
+def test_an_operation_can_be_cancelled(runner, tmp_path):
+    job = operation(tmp_path, Step("Waiting", ("sleep", "600")), Step("Never", ("touch", "never")))
     scheduler_id = runner.submit(job)
     until((Path(job.directory) / ".process").exists)
     runner.cancel([scheduler_id])
@@ -83,10 +83,10 @@ def test_a_chore_can_be_cancelled(runner, tmp_path):
 def test_runs_and_steps_do_not_mix(tmp_path):
     runs = block(BARE_METAL).runs
     with pytest.raises(ValueError, match="not both"):
-        render(chore(tmp_path, Step("x", ("true",)), runs=runs), Direct())
+        render(operation(tmp_path, Step("x", ("true",)), runs=runs), Direct())
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "a b"])
 def test_files_that_are_sent_have_plain_names(tmp_path, name):
     with pytest.raises(ValueError, match="plain name"):
-        render(chore(tmp_path, Step("x", ("true",)), files=((name, b""),)), Direct())
+        render(operation(tmp_path, Step("x", ("true",)), files=((name, b""),)), Direct())

@@ -9,7 +9,7 @@ from django.db import models
 
 from experiments.models.catalogue import Environment
 from experiments.models.cluster import Cluster, Partition
-from experiments.models.images import Arrival, Image, StagedImage
+from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.states import JOB_FINAL
 from experiments.models.submission import Submission
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from experiments.models.user import User
 
 
-class ChoreQuerySet(models.QuerySet["Chore"]):
-    def visible_to(self, user: User) -> ChoreQuerySet:
+class OperationQuerySet(models.QuerySet["Operation"]):
+    def visible_to(self, user: User) -> OperationQuerySet:
         """Return one's own, and those on clusters, images and environments that `user` sees."""
         if user.is_superuser:
             return self
@@ -28,15 +28,15 @@ class ChoreQuerySet(models.QuerySet["Chore"]):
         of_image = (
             models.Q(image__in=images)
             | models.Q(staged_image__image__in=images)
-            | models.Q(arrival__image__in=images)
+            | models.Q(image_import__image__in=images)
         )
         of_environment = models.Q(environment__in=environments)
-        of_none = models.Q(image=None, staged_image=None, arrival=None)
+        of_none = models.Q(image=None, staged_image=None, image_import=None)
         seen = (of_image & models.Q(environment=None)) | (of_environment & (of_image | of_none))
         return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
 
 
-class Chore(Submission):
+class Operation(Submission):
     """Steps that a worker has the cluster do, as one job of its scheduler.
 
     What it works on is named by its foreign keys; which ones are set follows from its kind.
@@ -48,50 +48,50 @@ class Chore(Submission):
         UNSTAGE = "unstage", "remove"
         BUILD = "build", "build"
         MATCH = "match", "make the matching environment"
-        SURVEY = "survey", "look inside"
+        INSPECT = "inspect", "inspect"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
     partition = models.ForeignKey(
-        Partition, null=True, blank=True, on_delete=models.SET_NULL, related_name="chores"
+        Partition, null=True, blank=True, on_delete=models.SET_NULL, related_name="operations"
     )
     image = models.ForeignKey(
-        Image, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+        Image, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
     )
     staged_image = models.ForeignKey(
-        StagedImage, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+        StagedImage, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
     )
     environment = models.ForeignKey(
-        Environment, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+        Environment, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
     )
-    arrival = models.ForeignKey(
-        Arrival, null=True, blank=True, on_delete=models.CASCADE, related_name="chores"
+    image_import = models.ForeignKey(
+        ImageImport, null=True, blank=True, on_delete=models.CASCADE, related_name="operations"
     )
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="chores"
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="operations"
     )
-    asked_at = models.DateTimeField(auto_now_add=True)
+    requested_at = models.DateTimeField(auto_now_add=True)
     doing = models.CharField(max_length=300, blank=True, help_text="The step that is under way.")
     step = models.PositiveSmallIntegerField(default=0)
     steps = models.PositiveSmallIntegerField(default=0)
     output_tail = models.TextField(blank=True)
     result = models.JSONField(default=dict, blank=True)
 
-    objects = ChoreQuerySet.as_manager()
+    objects = OperationQuerySet.as_manager()
 
     class Meta:
-        ordering = ["-asked_at", "-pk"]
+        ordering = ["-requested_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
                 fields=["staged_image"],
                 condition=~models.Q(state__in=JOB_FINAL),
-                name="one_chore_at_a_time",
+                name="one_operation_at_a_time",
             )
         ]
         indexes = [
             models.Index(
                 fields=["cluster", "state"],
                 condition=~models.Q(state__in=JOB_FINAL),
-                name="chore_alive",
+                name="operation_alive",
             )
         ]
 
@@ -101,7 +101,7 @@ class Chore(Submission):
     @property
     def subject(self) -> object:
         """Return the image, environment or import that it works on."""
-        return self.staged_image or self.environment or self.arrival or self.image
+        return self.staged_image or self.environment or self.image_import or self.image
 
     def asked_partition(self) -> Partition | None:
         """Return where it runs: the partition that it names, else the one with most time."""
@@ -111,7 +111,7 @@ class Chore(Submission):
         """Return the image that it is about, if it is about one."""
         if self.staged_image:
             return self.staged_image.image
-        return self.image or (self.arrival.image if self.arrival else None)
+        return self.image or (self.image_import.image if self.image_import else None)
 
     @property
     def percent(self) -> int | None:
