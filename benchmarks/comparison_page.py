@@ -216,10 +216,10 @@ def make_experiment(repeats: int, *, trained: bool = False) -> int:
     return int(experiment.pk)
 
 
-def median_seconds(action: Callable[[], None], times: int = 15) -> float:
+def median_seconds(action: Callable[[], None]) -> float:
     action()  # imports and caches
     took = []
-    for _ in range(times):
+    for _ in range(15):
         began = time.perf_counter()
         action()
         took.append(time.perf_counter() - began)

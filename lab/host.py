@@ -108,10 +108,11 @@ def run(argv: list[str], log: Path, **options: Any) -> None:
         raise LabError(f"{argv[0]} ended with {done.returncode}; {log} ends with:\n{tail(log)}")
 
 
-def tail(log: Path, lines: int = 20) -> str:
+def tail(log: Path) -> str:
+    """Return the last twenty lines of a log; "" if there is none."""
     if not log.exists():
         return ""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
 
 
 def install_packages(commands: dict[str, str], log: Path) -> None:

@@ -23,6 +23,7 @@ OTHER_LIMIT = 32 * MIB  # of all of these
 OTHER_COUNT = 5_000
 END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
 END_COUNT = 16
+FETCH_SECONDS = 300
 NOT_THE_FILE = 68  # exit code of COPY for a link
 END = "/end"
 """Added to the name of a file that is too large, for its last bytes. No file has such a name."""
@@ -75,15 +76,15 @@ class Fetched(dict[str, bytes]):
 
 
 def fetch_record(
-    transport: Transport, directory: str, *, extra_files: Collection[str] = (), timeout: float = 300
+    transport: Transport, directory: str, *, extra_files: Collection[str] = ()
 ) -> Fetched:
     """Fetch what a job left. `extra_files`: more files to fetch, by their names in a run's folder.
 
     FileNotFoundError if there is no such directory.
     """
-    sizes = list_files(transport, directory, timeout=timeout)
+    sizes = list_files(transport, directory, timeout=FETCH_SECONDS)
     whole, ends = choose_files(sizes, extra_files)
-    files = fetch_files(transport, directory, whole, timeout=timeout)
+    files = fetch_files(transport, directory, whole, timeout=FETCH_SECONDS)
     for name in ends:
         offset = sizes[name] - END_LIMIT
         try:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from standalone import children
 
@@ -68,13 +68,6 @@ class Valkey:
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None
-
-
-def with_database(url: str, number: int) -> str:
-    """Return the address of another of the server's databases."""
-    if url.startswith("unix:"):
-        return f"{url.partition('?')[0]}?db={number}"
-    return urlsplit(url)._replace(path=f"/{number}").geturl()
 
 
 def find_binary() -> Path:

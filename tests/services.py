@@ -13,11 +13,19 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 
 from standalone.postgres import Postgres
-from standalone.valkey import Valkey, with_database
+from standalone.valkey import Valkey
+
+
+def with_database(url: str, number: int) -> str:
+    """Return the address of another of the server's databases."""
+    if url.startswith("unix:"):
+        return f"{url.partition('?')[0]}?db={number}"
+    return urlsplit(url)._replace(path=f"/{number}").geturl()
 
 
 def start() -> None:

@@ -8,7 +8,7 @@ the same one still come in.
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -72,9 +72,9 @@ def _networks(listed: tuple[str, ...]) -> list[IPv4Network | IPv6Network]:
     return [ip_network(text, strict=False) for text in listed]
 
 
-def seconds_to_wait(request: HttpRequest, now: datetime | None = None) -> int:
+def seconds_to_wait(request: HttpRequest) -> int:
     """Return how long this address has to wait before its next try; 0: it need not."""
-    now = now or timezone.now()
+    now = timezone.now()
     remembered = timedelta(hours=settings.AXES_COOLOFF_TIME)
     attempts = apps.get_model("axes", "AccessAttempt")._default_manager.filter(
         ip_address=client_address(request), attempt_time__gt=now - remembered

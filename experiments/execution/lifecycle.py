@@ -272,11 +272,11 @@ def _end(
         return count + live.update(cancel_requested_at=now)
 
 
-def end_runs(job: Job, to: str, *, reason: str, message: str = "", by: User | None = None) -> None:
+def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:
     """End the runs of an ended job that have no outcome of their own."""
     runs = job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING))
     for run in runs.only(*Run.MOVED):
-        move(run, to, why=message or reason, by=by, reason=reason, message=message)
+        move(run, to, why=message or reason, reason=reason, message=message)
 
 
 def retry(job: Job, by: User) -> bool:

@@ -88,9 +88,7 @@ def request_build(
     return row
 
 
-def request_match(
-    image: Image, cluster: Cluster, by: User, *, partition: Partition | None = None
-) -> Operation:
+def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
     """Request the bare-metal environment of an image's lock file on `cluster`. Raises NotDone."""
     if problem := (
         permissions.why_not_add(by, Environment)
@@ -113,7 +111,6 @@ def request_match(
                 kind=Operation.Kind.MATCH,
                 cluster=cluster,
                 image=image,
-                partition=partition,
                 owner=by,
             )
     enqueue_tick(cluster.pk)

@@ -196,9 +196,9 @@ def cost(fraction: float | None, *, decimals: int = 1) -> str:
     return text if text.startswith("−") or not float(text[:-2]) else f"+{text}"
 
 
-def signed(value: float, decimals: int = 2) -> str:
+def signed(value: float) -> str:
     """Return a difference, always with its sign: 0.12 -> "+0.12"."""
-    text = fixed(value, decimals)
+    text = fixed(value, 2)
     return text if text.startswith("−") or not float(text) else f"+{text}"
 
 

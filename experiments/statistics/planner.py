@@ -54,36 +54,32 @@ def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
     )
 
 
-def repeats_needed(
-    sd: float, margin: float, *, paired: bool, power: float = POWER, alpha: float = ALPHA
-) -> int | None:
+def repeats_needed(sd: float, margin: float, *, paired: bool, alpha: float = ALPHA) -> int | None:
     """Return the fewest repeats that prove equivalence within `margin` if the ratio is 1.
 
-    With probability `power`; None if a thousand are too few. This is arithmetic: fewer than
+    With probability `POWER`; None if a thousand are too few. This is arithmetic: fewer than
     `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
     """
     return fewest(
-        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= power,
+        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= POWER,
         first=FEWEST_TO_INFER,
     )
 
 
-def repeats_to_detect(
-    sd: float, difference: float, *, paired: bool, power: float = POWER
-) -> int | None:
+def repeats_to_detect(sd: float, difference: float, *, paired: bool) -> int | None:
     """The fewest repeats that find a true ratio of 1 + `difference`; None if over a thousand."""
     return fewest(
-        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= power,
+        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= POWER,
         first=FEWEST_TO_INFER,
     )
 
 
-def provable_margin(sd: float, repeats: int, *, paired: bool, power: float = POWER) -> float:
+def provable_margin(sd: float, repeats: int, *, paired: bool) -> float:
     """The smallest margin within which `repeats` prove equivalence if the ratio is truly 1."""
     truth = planned(sd, repeats, paired=paired)
 
     def enough(limit: float) -> bool:
-        return _chance_within(truth, limit, ALPHA) >= power
+        return _chance_within(truth, limit, ALPHA) >= POWER
 
     low, high = 0.0, truth.se
     while not enough(high):

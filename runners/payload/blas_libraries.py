@@ -27,13 +27,13 @@ DECORATIONS = [(before, after) for before in ("", "scipy_") for after in ("", "6
 NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
-def list_loaded(maps: str = "/proc/self/maps") -> List[Dict[str, Any]]:
+def list_loaded() -> List[Dict[str, Any]]:
     """Return name, version, threads, build and file of every BLAS and LAPACK in this process.
 
     Unknown fields are left out. Empty without /proc.
     """
     by_version: Dict[Tuple[str, str], Dict[str, Any]] = {}
-    for name, path in _list_files(maps):
+    for name, path in _list_files():
         library = _open_loaded(path)
         if library is None:
             continue
@@ -46,9 +46,9 @@ def list_loaded(maps: str = "/proc/self/maps") -> List[Dict[str, Any]]:
     return specific or libraries
 
 
-def _list_files(maps: str) -> Iterator[Tuple[str, str]]:
+def _list_files() -> Iterator[Tuple[str, str]]:
     try:
-        with open(maps, encoding="utf-8", errors="replace") as file:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             paths = {line.split(None, 5)[-1].strip() for line in file if "/" in line}
     except OSError:
         return

@@ -33,11 +33,6 @@ class RunProcess(NamedTuple):
     instances: int = 1
 
     @property
-    def is_reporter(self) -> bool:
-        """Return whether this process's numbers are those of the run."""
-        return self.rank == 0
-
-    @property
     def own_directory(self) -> str:
         """Return the directory that this process writes to: the run's for rank 0, else `rank-N`."""
         return os.path.join(self.directory, "rank-%d" % self.rank) if self.rank else self.directory
@@ -72,17 +67,17 @@ def find_process(
     )
 
 
-def meet(process: RunProcess, seconds: float = WAIT, name: str = "meet") -> List[str]:
+def meet(process: RunProcess, seconds: float = WAIT) -> List[str]:
     """Wait for all processes of the run, and return an address for each, "host:port", by rank.
 
     The port was free on that rank's host when it was chosen, and no two ranks of one host have the
     same: each reserves its own until all have come. Raises StartError, naming them, if some do
-    not come within `seconds`. A program that meets twice gives each meeting a `name`.
+    not come within `seconds`.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
         reserved.bind(("", 0))
         own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": boot_id()}
-        folder = os.path.join(process.directory, name)
+        folder = os.path.join(process.directory, "meet")
         texts = _gather(folder, process.rank, process.size, json.dumps(own), "rank", seconds)
     ranks = [json.loads(text) for text in texts]
     # On one machine nothing has to be resolved or routed, whatever its name is.

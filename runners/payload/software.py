@@ -63,7 +63,7 @@ BUILDS = {
 def list_software() -> Dict[str, Any]:
     """Return all fields but `mark`."""
     sites = [path for path in sys.path if os.path.isdir(path)]
-    paths = library_files(sites)
+    paths = library_files()
     contents = {name: read("/" + name) for name in paths if inventory.needs_content(name, 0)}
     packages = snapshot.packages()
     facts = inventory.gather_facts(paths, contents)
@@ -87,7 +87,7 @@ def list_software() -> Dict[str, Any]:
     }
 
 
-def library_files(sites: List[str]) -> Set[str]:
+def library_files() -> Set[str]:
     """Return the paths of the files where the loader searches, without the first slash."""
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *loader_folders(), *USUAL, *CUDA]
     folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]

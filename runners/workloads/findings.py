@@ -30,17 +30,12 @@ def parse_printed_number(text: str, where: str) -> float:
     return check_size(value, where)
 
 
-def find_numbers(text: str, pattern: str, what: str) -> list[float]:
-    """Return the numbers in `text` that `pattern` finds; `what` is the metric's name.
+def find_hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, float]]:
+    """Return the matches of `pattern` in `text`, each with its number; `what` is the metric's name.
 
     Raises SanityError, also for a number that the pattern misses although its surroundings match,
     or that it reads without its sign or exponent.
     """
-    return [number for _, number in find_hits_and_numbers(text, pattern, what)]
-
-
-def find_hits_and_numbers(text: str, pattern: str, what: str) -> list[tuple[Hit, float]]:
-    """Return the same numbers, each with its match."""
     numbers = []
     for count, hit in enumerate(find_hits(pattern, text), start=1):
         if count > MOST_NUMBERS:

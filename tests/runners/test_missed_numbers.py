@@ -8,13 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.workloads import SanityError, findings
-from runners.workloads.findings import find_numbers
+from runners.workloads.findings import find_hits_and_numbers
 from runners.workloads.missed_numbers import find_missed, find_number_span
 from runners.workloads.patterns import PatternError, check_pattern
 
 SPEED = r"^speed: ([\d.]+)"
 PIECES = ("(", ")", "[", "]", "^", "\\", ":", "?", "|", "*", "{1}", "a", "-", "\n", r"\d", "(?:",
           "(?P<n>", "(?P<step>", "[:", ":]", "[:alpha:]", r"\Q", r"\E", "(?i)")  # fmt: skip
+
+
+def find_numbers(text: str, pattern: str, name: str) -> list[float]:
+    return [number for _, number in find_hits_and_numbers(text, pattern, name)]
 
 
 @pytest.mark.parametrize("value", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity"])

@@ -173,7 +173,7 @@ def has_driver() -> bool:
     return os.path.isdir(gpus.DRIVER) and bool(os.listdir(gpus.DRIVER))
 
 
-def require_devices(label: str, seen: int, process: RunProcess, requested: int) -> None:
+def require_devices(label: str, seen: int, requested: int) -> None:
     """Raise GPUMissing if CUDA works and the framework sees fewer GPUs than were requested."""
     if requested and has_driver() and seen < requested:
         raise gpus.GPUMissing(

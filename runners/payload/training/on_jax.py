@@ -66,7 +66,7 @@ class OnJax(Backend):
         """Choose the devices of all processes, of each process as many as were requested."""
         jax, requested = self.jax, max(1, self.process.gpus)
         visible_gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
-        require_devices(self.label, len(visible_gpus), self.process, self.process.gpus)
+        require_devices(self.label, len(visible_gpus), self.process.gpus)
         local = jax.local_devices()[:requested]
         all_devices = [
             device

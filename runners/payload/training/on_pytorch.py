@@ -33,7 +33,7 @@ class OnPyTorch(Backend):
         self.torch.set_num_interop_threads(1)
         self.keras = self.load_keras()
         gpu_count = self.torch.cuda.device_count() if self.torch.cuda.is_available() else 0
-        require_devices(self.label, gpu_count, process, process.gpus)
+        require_devices(self.label, gpu_count, process.gpus)
         self.devices = [self.torch.cuda.get_device_name(0)] if gpu_count else ["CPU"]
         if self.deterministic:
             self.torch.use_deterministic_algorithms(True)

@@ -60,7 +60,7 @@ class OnTensorFlow(Backend):
         config.threading.set_inter_op_parallelism_threads(1)
         visible_gpus = config.list_physical_devices("GPU")
         requested = self.requested_gpus()
-        require_devices(self.label, len(visible_gpus), process, requested)
+        require_devices(self.label, len(visible_gpus), requested)
         if visible_gpus:
             gpus = self.select_gpus(visible_gpus, requested)
             config.set_visible_devices(gpus, "GPU")

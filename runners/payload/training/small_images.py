@@ -143,9 +143,9 @@ def _find_files(directory: str, names: List[str], spellings: Any, contents: str)
     return paths
 
 
-def _describe_files(names: Set[str], most: int = 5) -> str:
-    shown = sorted(names)[:most]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+def _describe_files(names: Set[str]) -> str:
+    shown = sorted(names)[:5]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"
 
 

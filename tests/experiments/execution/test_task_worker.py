@@ -34,8 +34,9 @@ from experiments.execution import tasks
 from experiments.execution.task_worker import TASKS, NotAsked, TaskJob, TaskWorker
 from experiments.models import Cluster
 from standalone import children
-from standalone.valkey import Valkey, find_binary, with_database
+from standalone.valkey import Valkey, find_binary
 from tests.factories import AdminFactory
+from tests.services import with_database
 
 pytestmark = pytest.mark.django_db
 
