@@ -144,7 +144,10 @@ def register_image(cluster: Cluster, made: Mapping[str, Any], owner: User) -> li
         first={"owner": owner},
     )
     if "archive" in facts:  # what further forms are made from
-        StagedImage.objects.update_or_create(
+        audit.keep(
+            owner,
+            StagedImage,
+            why=WHY,
             image=image,
             cluster=cluster,
             path=facts["archive"],
@@ -244,10 +247,14 @@ def launch_demo(
     if earlier:
         return earlier
     workloads = [
-        Workload.objects.get_or_create(
+        audit.keep(
+            owner,
+            Workload,
+            why=WHY,
+            defaults={},
+            first={"kind": kind, "owner": owner, "time_limit_seconds": 180},
             name=kind,
-            defaults={"kind": kind, "owner": owner, "time_limit_seconds": 180},
-        )[0]
+        )
         for kind in ("blas", "cnn")
     ]
     rows = list(Environment.objects.filter(cluster=cluster, name__in=environments))

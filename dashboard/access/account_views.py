@@ -22,9 +22,8 @@ def password(request: Request) -> HttpResponse:
     person = User.objects.get(pk=request.user.pk)
     form = PasswordForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        before = audit.state(request.user)
-        form.save()
-        audit.saved(request.user, person, before)
+        with audit.log_change(request.user, person):
+            form.save()
         update_session_auth_hash(request, person)
         messages.success(request, "Your password is changed. Other sessions of yours have ended.")
         return redirect("overview")

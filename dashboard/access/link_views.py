@@ -75,10 +75,9 @@ def make(request: Request, kind: str, pk: int) -> HttpResponse:
 def make_link(request: Request, row: Any, **columns: Any) -> ShareLink:
     with transaction.atomic():
         if row.visibility != Visibility.PUBLIC:
-            before = audit.state(row)
             row.visibility = Visibility.PUBLIC
-            row.save(update_fields=["visibility"])
-            audit.saved(request.user, row, before)
+            with audit.log_change(request.user, row):
+                row.save(update_fields=["visibility"])
         link: ShareLink = ShareLink.objects.make(row, made_by=request.user, **columns)
         _note(request, row, "link made", f"until {link.expires_at:%Y-%m-%d}")
     return link

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -64,11 +63,9 @@ def readers(request: Request, kind: str, pk: int) -> HttpResponse:
 
 
 def _save(request: Request, form: Any) -> None:
-    with transaction.atomic():
-        row = form.instance
-        before = audit.state(type(row).objects.get(pk=row.pk))
+    row = form.instance
+    with audit.log_change(request.user, row):
         form.save()
-        audit.saved(request.user, row, before)
         if isinstance(row, Experiment):
             lifecycle.record(row, "readers changed", why=row.readers, by=request.user)
 

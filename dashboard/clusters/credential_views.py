@@ -86,11 +86,10 @@ def credential(request: Request, pk: int) -> HttpResponse:
 def edit(request: Request, pk: int) -> HttpResponse:
     """Change a credential's name and account; its key can only be rotated."""
     row = _changeable(request, pk)
-    before = audit.state(row)
     form = CredentialForm(request.POST or None, instance=row)
     if request.method == "POST" and form.is_valid():
-        form.save()
-        audit.saved(request.user, row, before)
+        with audit.log_change(request.user, row):
+            form.save()
         return redirect(row)
     return render(request, "clusters/credentials/new.html", {"form": form, "credential": row})
 

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard.access.rights import editable_table, for_makers_of
 from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
 from dashboard.typed_requests import Request, whole_number
+from experiments.access import audit
 from experiments.comparisons.published_tables import MOST_BYTES
 from experiments.models import PublishedTable
 
@@ -43,7 +44,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
     row = editable_table(request, pk)
-    row.delete()
+    audit.delete(request.user, row)
     messages.info(request, f"Deleted: {row.question}")
     return redirect(f"{reverse('compare')}?tab=tables")
 
@@ -57,7 +58,9 @@ def _form(request: Request, row: PublishedTable) -> HttpResponse:
     valid = form.is_valid()
     tried = request.POST.get("action") == "save" and "baseline" in request.POST
     if valid and tried:
-        return redirect(form.save())
+        with audit.log_change(request.user, row):
+            form.save()
+        return redirect(row)
     refused = "Not compared" if tried or request.POST.get("attempted") else ""
     return _page(request, form, "#preview" if request.htmx else "", refused)
 

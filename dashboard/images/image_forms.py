@@ -297,10 +297,9 @@ class LabelsForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
     def keep(self, by: User) -> None:
         """Write the labels alone: a survey may be filling the other columns."""
         row = self.instance
-        before = audit.state(Image.objects.get(pk=row.pk))
         row.labels = self.cleaned_data["lines"] | self.kept
-        row.save(update_fields=["labels"])
-        audit.saved(by, row, before)
+        with audit.log_change(by, row):
+            row.save(update_fields=["labels"])
 
 
 def _fits(name: str, value: Any) -> bool:

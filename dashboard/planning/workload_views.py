@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -101,8 +100,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
     if problem := workloads.why_not_delete(row):
         messages.error(request, problem)
         return redirect("workload", pk=pk)
-    audit.deleted(request.user, row)
-    row.delete()
+    audit.delete(request.user, row)
     messages.success(request, f"Deleted {row.name}.")
     return redirect(reverse("catalogue") + LIST)
 
@@ -120,10 +118,8 @@ def _copied(request: Request) -> Workload | None:
 
 def _saved(request: Request, form: WorkloadForm) -> HttpResponse:
     pk = form.instance.pk
-    with transaction.atomic():
-        before = audit.state(Workload.objects.select_for_update().filter(pk=pk).first())
+    with audit.log_change(request.user, form.instance):
         saved = form.save()
-        audit.saved(request.user, saved, before)
     messages.success(request, f"{saved} is {'changed' if pk else 'in the catalogue'}.")
     return redirect("workload", pk=saved.pk)
 

@@ -61,8 +61,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
     if problem := environments.why_not_delete(row):
         messages.error(request, problem)
         return redirect("environment", pk=pk)
-    audit.deleted(request.user, row)
-    row.delete()
+    audit.delete(request.user, row)
     messages.success(request, f"Deleted {row.name} on {row.cluster}.")
     return redirect(reverse("catalogue") + LIST)
 
@@ -80,9 +79,8 @@ def _is_choosing(request: Request) -> bool:
 
 
 def _saved(request: Request, form: EnvironmentForm) -> HttpResponse:
-    before = audit.state(Environment.objects.filter(pk=form.instance.pk).first())
-    saved = form.save()
-    audit.saved(request.user, saved, before)
+    with audit.log_change(request.user, form.instance):
+        saved = form.save()
     messages.success(request, f"{saved} is ready to be chosen for experiments on {saved.cluster}.")
     return redirect("environment", pk=saved.pk)
 

@@ -1,16 +1,19 @@
-"""The audit log: every change of a credential, a cluster, an image or a right is written here.
+"""The audit log: every change of the catalogue, a credential, a cluster or a right is written here.
 
-    before = audit.state(row)          # {} for a new row
-    row.save()
-    audit.saved(user, row, before)     # "added" or "changed", with what changed
+    with audit.log_change(user, row):  # "added" or "changed", with what changed
+        form.save()
+    audit.delete(user, row)
 
-No secret gets in: of a `SecretField` or a password it says "changed", and nothing else.
+A change and its entry are one transaction: neither is kept without the other. No secret gets in:
+of a `SecretField` or a password an entry says "changed", and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import AnonymousUser, Group
@@ -27,6 +30,7 @@ MOST_OF_A_NAME = 500
 
 # Columns that nobody can edit are not logged, but for these two.
 LOGGED_ALTHOUGH_NOT_EDITABLE = {"fingerprint", "recorded"}
+LOGGED_BY_HASH = {"text"}  # of a published table: entries outlive what a person deletes
 NEVER_LOGGED = {
     "last_login",
     "date_joined",
@@ -36,6 +40,31 @@ NEVER_LOGGED = {
 
 State = dict[str, Any]
 Row = TypeVar("Row", bound=models.Model)
+
+
+@contextmanager
+def log_change(
+    by: User | AnonymousUser | None, row: models.Model, *, why: str = ""
+) -> Iterator[None]:
+    """Save `row` inside this block: what that changes is logged in the same transaction.
+
+    `row` may be new; nothing is logged if nothing changes. Its values are compared as they are
+    stored, so a form may have changed `row` itself before.
+    """
+    rows = type(row)._base_manager
+    with transaction.atomic():
+        # Without `no_key`, jobs and runs that refer to the row would wait to be written.
+        before = state(rows.select_for_update(no_key=True).filter(pk=row.pk).first())
+        yield
+        saved(by, rows.get(pk=row.pk), before, why=why)
+
+
+def delete(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> None:
+    """Delete `row`, and log that in the same transaction, also of the parts that go with it."""
+    with transaction.atomic():
+        for part in _going_with(row):
+            deleted(by, part, why=why)
+        row.delete()
 
 
 def note(
@@ -97,7 +126,7 @@ def keep(
     return row
 
 
-def going_with(row: models.Model) -> list[models.Model]:
+def _going_with(row: models.Model) -> list[models.Model]:
     """Return the rows that are deleted with `row` and have entries of their own, `row` last."""
     if isinstance(row, Cluster):
         return [*row.partitions.all(), *row.runtimes.all(), row]
@@ -145,6 +174,8 @@ def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
         return fingerprint_of(value)
     if isinstance(field, SecretField) or field.name == "password":
         return value if isinstance(value, Secret) else Secret(value or "")
+    if field.name in LOGGED_BY_HASH and value:
+        return _describe_by_hash(value)
     return value
 
 
@@ -170,7 +201,9 @@ def _empty(value: Any) -> bool:
 def _short(value: Any) -> Any:
     """Return `value` as JSON can hold it; of a long one its length and its hash."""
     text = json.dumps(value, cls=DjangoJSONEncoder, sort_keys=True)
-    if len(text) <= MOST_CHARACTERS:
-        return json.loads(text)
+    return json.loads(text) if len(text) <= MOST_CHARACTERS else _describe_by_hash(text)
+
+
+def _describe_by_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{len(text)} characters, sha256:{digest}"

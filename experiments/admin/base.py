@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import JSONField, Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import redirect
@@ -113,10 +114,9 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
             audit.saved(request.user, stored, before.get(row.pk, {}))
 
     def delete_model(self, request: Any, obj: Any) -> None:
-        for row in audit.going_with(obj):
-            audit.deleted(request.user, row)
-        super().delete_model(request, obj)
+        audit.delete(request.user, obj)
 
+    @transaction.atomic
     def delete_queryset(self, request: Any, queryset: Any) -> None:
         for obj in queryset:
             self.delete_model(request, obj)

@@ -73,11 +73,11 @@ class People(Ruled, UserAdmin):  # type: ignore[type-arg]
         return super().has_delete_permission(request, obj) and obj != request.user
 
     def user_change_password(self, request: Any, id: str, form_url: str = "") -> Any:  # noqa: A002
-        before = audit.state(self.get_object(request, id))
-        answer = super().user_change_password(request, id, form_url)
-        if before and request.method == "POST":
-            audit.saved(request.user, User.objects.get(pk=id), before)
-        return answer
+        person = self.get_object(request, id)
+        if person is None or request.method != "POST":
+            return super().user_change_password(request, id, form_url)
+        with audit.log_change(request.user, person):
+            return super().user_change_password(request, id, form_url)
 
 
 class Wrapped(FilteredSelectMultiple):

@@ -102,9 +102,8 @@ def add(credential: Credential, pair: Pair, origin: Origin, by: User) -> Credent
     """Store a new credential."""
     credential.owner = by
     set_pair(credential, pair, origin)
-    with transaction.atomic():
+    with audit.log_change(by, credential, why=f"{Origin(origin).label}: {pair.fingerprint}"):
         credential.save()
-        audit.saved(by, credential, {}, why=f"{Origin(origin).label}: {pair.fingerprint}")
     return credential
 
 
@@ -145,45 +144,42 @@ def add_certificate(credential: Credential, text: str, by: User) -> Certificate:
         )
     if expiry_problem := certificate.expiry(timezone.now()):
         raise NotDone(expiry_problem)
-    before = audit.state(credential)
     if of_next:
         credential.next_certificate = text.strip()
     else:
         credential.certificate, credential.certificate_ends_at = text.strip(), certificate.valid_to
     columns = ["certificate", "certificate_ends_at", "next_certificate"]
-    _save(credential, columns, before, by, f"certificate {certificate.key_id}, {certificate.dates}")
+    _save(credential, columns, by, f"certificate {certificate.key_id}, {certificate.dates}")
     return certificate
 
 
 def share(credential: Credential, users: Iterable[User], groups: Iterable[Group], by: User) -> None:
     """Set which other users and groups may use the credential."""
-    before = audit.state(credential)
-    with transaction.atomic():
+    with audit.log_change(by, credential):
         credential.users.set(users)
         credential.groups.set(groups)
-        audit.saved(by, credential, before)
 
 
 def begin_rotation(credential: Credential, by: User) -> None:
     """Make the next pair, beside the one in use. Raises NotDone if there is one already."""
     if credential.is_rotating:
         raise NotDone("A new key waits already: try it, or give it up first.")
-    before, pair = audit.state(credential), new_pair()
+    pair = new_pair()
     credential.next_private_key = pair.private_key
     credential.next_public_key = pair.public_key
     credential.next_fingerprint = pair.fingerprint
     credential.next_certificate, credential.next_since = "", timezone.now()
     why = f"{pair.fingerprint} was made beside {credential.fingerprint}"
-    _save(credential, [*NEXT, "next_since"], before, by, why)
+    _save(credential, [*NEXT, "next_since"], by, why)
 
 
 def give_up_rotation(credential: Credential, by: User) -> None:
     """Erase the next pair; the one in use stays. Raises NotDone if there is none."""
     if not credential.is_rotating:
         raise NotDone("There is no new key to give up.")
-    before, given_up = audit.state(credential), credential.next_fingerprint
+    given_up = credential.next_fingerprint
     _empty_next(credential)
-    _save(credential, [*NEXT, "next_since"], before, by, f"{given_up} was given up")
+    _save(credential, [*NEXT, "next_since"], by, f"{given_up} was given up")
 
 
 def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
@@ -195,7 +191,7 @@ def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
         credential = Credential.objects.select_for_update().get(pk=pk)
         if not tried or credential.next_fingerprint != tried:
             return False
-        before, old = audit.state(credential), credential.fingerprint
+        old = credential.fingerprint
         certificate = credential.next_certificate
         pair = Pair(credential.next_private_key.reveal(), credential.next_public_key)
         set_pair(credential, pair, Origin.GENERATED)
@@ -203,8 +199,8 @@ def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
         credential.certificate = certificate
         credential.certificate_ends_at = parsed.valid_to if parsed else None
         _empty_next(credential)
-        credential.save()
-        audit.saved(by, credential, before, why=f"{tried} took the place of {old}")
+        with audit.log_change(by, credential, why=f"{tried} took the place of {old}"):
+            credential.save()
     return True
 
 
@@ -217,9 +213,8 @@ def delete(credential: Credential, by: User) -> None:
                 f"{credential} opens {', '.join(users)}: give "
                 f"{'it' if len(users) == 1 else 'them'} another credential first."
             )
-        audit.deleted(by, credential)
         try:
-            credential.delete()
+            audit.delete(by, credential)
         except models.ProtectedError:
             raise NotDone(f"{credential} came into use meanwhile.") from None
 
@@ -230,9 +225,6 @@ def _empty_next(credential: Credential) -> None:
     credential.next_since = None
 
 
-def _save(
-    credential: Credential, columns: list[str], before: audit.State, by: User, why: str
-) -> None:
-    with transaction.atomic():
+def _save(credential: Credential, columns: list[str], by: User, why: str) -> None:
+    with audit.log_change(by, credential, why=why):
         credential.save(update_fields=columns)
-        audit.saved(by, credential, before, why=why)

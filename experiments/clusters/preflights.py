@@ -177,12 +177,10 @@ def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
     last = ended.select_related("cluster").first()
     limits = suggested_limits(last) if last else {}
     if limits:
-        before = audit.state(cluster)
         for name, value in limits.items():
             setattr(cluster, name, value)
-        with transaction.atomic():
+        with audit.log_change(by, cluster):
             Cluster.objects.filter(pk=cluster.pk).update(**limits)
-            audit.saved(by, cluster, before)
     return limits
 
 

