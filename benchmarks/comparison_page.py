@@ -1,4 +1,4 @@
-"""Comparing: 36 cells x 2 environments x 10 runs, and the comparison page of 1,000 runs."""
+"""Comparing: 36 configurations x 2 environments x 10 runs, and the page of 1,000 runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cryptography.fernet import Fernet
 
 from standalone.postgres import Postgres
 
-CELLS, RUNS = 36, 10
+CONFIGURATIONS, RUNS = 36, 10
 COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
 STEPS = 1000
 ENVIRONMENTS, WORKLOADS, SCALES, REPEATS = 5, 5, ("1x1", "1x4"), 20
@@ -38,14 +38,14 @@ def main() -> None:
     }
     try:
         print(f"{'median of 15':44} {'ms':>8} {'goal':>6} {'ratio':>7}")
-        cells()
+        compare_configurations()
         page()
     finally:
         postgres.stop()
 
 
-def cells() -> None:
-    """Measure the comparison, and the same tests by scipy and statsmodels, cell by cell."""
+def compare_configurations() -> None:
+    """Measure the comparison, and the same tests by scipy and statsmodels, one by one."""
     from scipy import stats
     from statsmodels.stats.multitest import multipletests
     from statsmodels.stats.weightstats import ttost_paired
@@ -59,7 +59,7 @@ def cells() -> None:
             for block in range(RUNS)
             for name in ("bare", "container")
         ]
-        for _ in range(CELLS)
+        for _ in range(CONFIGURATIONS)
     ]
 
     def compare_by_tare() -> None:
@@ -97,7 +97,10 @@ def cells() -> None:
 
     by_tare, by_scipy = median_seconds(compare_by_tare), median_seconds(test_by_scipy)
     print_row(
-        f"{CELLS} cells x 2 x {RUNS} runs, everything", by_tare, COMPARE_GOAL, by_tare / by_scipy
+        f"{CONFIGURATIONS} configurations x 2 x {RUNS} runs, everything",
+        by_tare,
+        COMPARE_GOAL,
+        by_tare / by_scipy,
     )
     print_row("  only the tests, by scipy and statsmodels", by_scipy)
 

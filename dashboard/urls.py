@@ -44,7 +44,11 @@ urlpatterns = [
     path("experiments/<int:pk>/cancel/", experiment_views.cancel, name="experiment_cancel"),
     path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
-    path("experiments/<int:pk>/software/inspect/", parity_views.look, name="experiment_look"),
+    path(
+        "experiments/<int:pk>/software/inspect/",
+        parity_views.inspect_all,
+        name="experiment_inspect",
+    ),
     path("experiments/<int:pk>/software/waive/", parity_views.waive, name="experiment_waive"),
     path("experiments/<int:pk>/comparison/", comparison_views.comparison, name="comparison"),
     path("experiments/<int:pk>/comparison/steps/", step_views.steps, name="comparison_steps"),
@@ -101,7 +105,9 @@ urlpatterns = [
     path("catalogue/environments/new/", environment_views.new, name="environment_new"),
     path("catalogue/environments/<int:pk>/", environment_views.environment, name="environment"),
     path(
-        "catalogue/environments/<int:pk>/inspect/", parity_views.look_into, name="environment_look"
+        "catalogue/environments/<int:pk>/inspect/",
+        parity_views.inspect_environment,
+        name="environment_inspect",
     ),
     path(
         "catalogue/environments/<int:pk>/delete/",
@@ -144,7 +150,7 @@ urlpatterns = [
         link_views.withdraw,
         name="link_withdraw",
     ),
-    path("visibility/<slug:kind>/<int:pk>/", visibility_views.readers, name="readers"),
+    path("visibility/<slug:kind>/<int:pk>/", visibility_views.change_visibility, name="visibility"),
     path("admin/", admin.site.urls),
     # Pages that somebody may have linked to under an older word.
     path(
@@ -154,7 +160,7 @@ urlpatterns = [
     ),
     path(
         "readers/<slug:kind>/<int:pk>/",
-        RedirectView.as_view(pattern_name="readers", permanent=True),
+        RedirectView.as_view(pattern_name="visibility", permanent=True),
         name="old_readers",
     ),
 ]

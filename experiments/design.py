@@ -100,14 +100,15 @@ def plan(
     *,
     paired: bool = True,
 ) -> list[PlannedBlock[Workload, Environment]]:
-    """Return the blocks of runs: every cell `repeats` times, in the order in which to run them.
+    """Return the blocks of runs in their order: every configuration `repeats` times.
 
     `index` counts from 0, `repeat` from 1.
 
-    Repeat 1 of all cells comes first, in random order, then repeat 2 in another random order, and
-    so on (randomised multiple interleaved trials: Abedi & Brecht, ICPE'17): drift over days falls
-    on all cells alike, and an experiment that is cut short is still balanced. Paired: within each
-    block the environments are shuffled too. Independent: each run is a block of its own.
+    Repeat 1 of all configurations comes first, in random order, then repeat 2 in another random
+    order, and so on (randomised multiple interleaved trials: Abedi & Brecht, ICPE'17): drift over
+    days falls on all of them alike, and an experiment that is cut short is still balanced. Paired:
+    within each block the environments are shuffled too. Independent: each run is a block of its
+    own.
     """
     for name, values in (
         ("workloads", workloads),
@@ -119,7 +120,7 @@ def plan(
         if len(set(values)) != len(values):
             raise ValueError(f"A plan names each of its {name} once: {values!r}.")
     if repeats < 1:
-        raise ValueError(f"A plan repeats each cell at least once, not {repeats} times.")
+        raise ValueError(f"A plan repeats each configuration at least once, not {repeats} times.")
 
     order = random.Random(seed)  # noqa: S311  anybody is meant to be able to draw this again
     blocks: list[PlannedBlock[Workload, Environment]] = []

@@ -34,7 +34,7 @@ class FieldChange:
     secret: bool = False
 
 
-FIELDS = {"setup_lines": "set-up lines", "visibility": "readers"}
+FIELDS = {"setup_lines": "set-up lines"}
 """What forms call a field that is not called as its column."""
 
 

@@ -64,12 +64,12 @@ def make(request: Request, kind: str, pk: int) -> HttpResponse:
     form = LinkForm(request.POST)
     if not form.is_valid():
         messages.error(request, f"No link: its days are a number from 1 to {MOST_DAYS}.")
-        return redirect("readers", kind, pk)
+        return redirect("visibility", kind, pk)
     ends = timezone.now() + timedelta(days=form.cleaned_data["days"])
     hides = form.cleaned_data["hides_names"]
     make_link(request, row, expires_at=ends, hides_names=hides)
     messages.success(request, "A new link is below. Whoever has it reads without an account.")
-    return redirect("readers", kind, pk)
+    return redirect("visibility", kind, pk)
 
 
 def make_link(request: Request, row: Any, **columns: Any) -> ShareLink:
@@ -94,7 +94,7 @@ def withdraw(request: Request, kind: str, pk: int, link_pk: int) -> HttpResponse
         ):
             _note(request, row, "link withdrawn", f"made {link.made_at:%Y-%m-%d}")
     messages.success(request, "The link is withdrawn: it opens nothing any more.")
-    return redirect("readers", kind, pk)
+    return redirect("visibility", kind, pk)
 
 
 def _note(request: Request, row: Any, what: str, why: str) -> None:
@@ -112,7 +112,7 @@ def _shared(request: Request, kind: str, pk: int) -> Any:
 
 
 def links_of(request: Request, kind: str, row: Any) -> dict[str, Any]:
-    """Return what the page of readers says about links; nothing where there can be none."""
+    """Return what the page of visibility says about links; nothing where there can be none."""
     if kind not in KINDS or row.pk is None:
         return {}
     rows = ShareLink.objects.of(row).filter(withdrawn_at=None).select_related("made_by")

@@ -27,7 +27,7 @@ def require(why_not: str) -> None:
 
 
 def for_makers_of(model: type[Model]) -> Callable[[View], View]:
-    """Return a decorator that admits only readers whose role may create such rows."""
+    """Return a decorator that admits only people whose role may create such rows."""
 
     def decorated(view: View) -> View:
         @wraps(view)

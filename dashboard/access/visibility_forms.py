@@ -1,4 +1,4 @@
-"""The form that decides who may read a row."""
+"""The form that decides who can view a row."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import User
 
 
-class ReadersForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+class VisibilityForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type-arg]
+    """The visibility of a row, and the groups that it means."""
+
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.offer_groups_of(user)
 
 
-def readers_form(model: type[Model]) -> Any:
-    """Return it for rows of `model`, which has a `visibility` and `groups`."""
+def make_visibility_form(model: type[Model]) -> Any:
+    """Return the form for rows of `model`, which has a `visibility` and `groups`."""
     return forms.modelform_factory(
         model,
-        form=ReadersForm,
+        form=VisibilityForm,
         fields=("visibility", "groups"),
         widgets={"visibility": forms.RadioSelect, "groups": forms.CheckboxSelectMultiple},
     )

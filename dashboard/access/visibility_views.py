@@ -1,4 +1,4 @@
-"""The page that decides who may read a row, for everything that can be shared."""
+"""The page that decides who can view a row, for everything that can be shared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.access import link_views
 from dashboard.access.rights import require
-from dashboard.access.visibility_forms import readers_form
+from dashboard.access.visibility_forms import make_visibility_form
 from dashboard.typed_requests import Request
 from experiments.access import audit
 from experiments.access.permissions import why_not_change
@@ -39,8 +39,8 @@ KINDS: dict[str, Any] = {
 
 
 @require_http_methods(["GET", "POST"])
-def readers(request: Request, kind: str, pk: int) -> HttpResponse:
-    """Show and save who may read a row; experiments can be shared after their launch, too.
+def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
+    """Show and save who can view a row; experiments can be shared after their launch, too.
 
     After "everybody with the link" was chosen, this page shows the link.
     """
@@ -48,14 +48,14 @@ def readers(request: Request, kind: str, pk: int) -> HttpResponse:
         raise Http404
     row = get_object_or_404(KINDS[kind].objects.visible_to(request.user), pk=pk)
     require(why_not_change(request.user, row))
-    form = readers_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
+    form = make_visibility_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
         _save(request, form)
-        messages.success(request, f"Visibility of {row}: {row.readers}.")
+        messages.success(request, f"Visibility of {row}: {row.visibility_text}.")
         if row.visibility == Visibility.PUBLIC:
             if not ShareLink.objects.of(row).valid().exists():
                 link_views.make_link(request, row)
-            return redirect("readers", kind, pk)
+            return redirect("visibility", kind, pk)
         return redirect(_home(kind, row))
     context = {"form": form, "row": row, "kind": kind, "home": _home(kind, row)}
     context |= link_views.links_of(request, kind, row)
@@ -67,7 +67,7 @@ def _save(request: Request, form: Any) -> None:
     with audit.log_change(request.user, row):
         form.save()
         if isinstance(row, Experiment):
-            lifecycle.record(row, "readers changed", why=row.readers, by=request.user)
+            lifecycle.record(row, "visibility changed", why=row.visibility_text, by=request.user)
 
 
 def _home(kind: str, row: Any) -> str:

@@ -69,7 +69,7 @@ TAILS = (
     "at its longest step."
 )
 LOGGED = " The logs have means of several steps, which hide rare slow ones."
-UNKNOWN_SEEDS = "The seeds of these runs are not known: their losses are not compared to the bit."
+UNKNOWN_SEEDS = "The seeds of these runs are not known: their losses are not compared bitwise."
 LOSSES = "A thin line a run, the thick one the median of an environment."
 ACCURACY = (
     "Each point is an evaluation on images that were not trained on, against the time in steps "

@@ -9,7 +9,7 @@ from dashboard.comparisons.methods import methods
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
 from experiments.statistics.everywhere import Everywhere
-from experiments.statistics.verdict_sentences import at_the_look
+from experiments.statistics.verdict_sentences import describe_analysis
 
 SPECIAL = str.maketrans(
     {
@@ -108,9 +108,12 @@ def _group(group: Group, notes: list[str]) -> Iterator[str]:
         mark = ""
         stamps = zip(pair.stamps, pair.reasons, strict=True)
         reservations = [f"{stamp.label}: {reason}" for stamp, reason in stamps]
-        if pair.look:
+        if pair.interim_analysis:
             reservations = [
-                *filter(None, (at_the_look(pair, pair.look), pair.look.later)),
+                *filter(
+                    None,
+                    (describe_analysis(pair, pair.interim_analysis), pair.interim_analysis.later),
+                ),
                 *reservations,
             ]
         if reservations:
@@ -132,7 +135,7 @@ def _everywhere(comparison: Comparison) -> Iterator[str]:
     for summary in comparison.everywhere:
         cells = (
             summary.environment,
-            numbers.count(summary.cells, "configuration"),
+            numbers.count(summary.configurations, "configuration"),
             "",
             _common_ratio(summary),
             numbers.ratio(summary.geometric_mean_ratio, summary.ci_equivalence).partition(" ")[2],

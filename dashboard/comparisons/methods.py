@@ -115,7 +115,7 @@ def _measured(comparison: ExperimentComparison) -> str:
     workloads: dict[str, dict[str, None]] = {}
     for group in comparison.groups:
         metric = f"{group.metric.label.lower()} ({group.metric.name})"
-        workloads.setdefault(metric, {})[group.cell["workload"]] = None
+        workloads.setdefault(metric, {})[group.configuration["workload"]] = None
     metrics = [f"{metric} of {'; '.join(names)}" for metric, names in workloads.items()]
     if experiment.imported_at:
         day = f"{experiment.imported_at.astimezone(UTC):%Y-%m-%d}"
@@ -197,13 +197,13 @@ def _training(comparison: ExperimentComparison) -> Iterator[str]:
     trainings = [training for group in comparison.trained for training in group.compared_trainings]
     if not trainings:
         return
-    counts = Counter(str(training.outcome) for training in trainings)
+    counts = Counter(training.outcome.text for training in trainings)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
     how = (
-        "with the same seed were compared with the baseline’s. Where they differ to the bit, the "
-        "root mean square of the differences of the last values was held against √2 times their "
-        "standard deviation between the seeds of the baseline (F test), and their mean against "
-        "that standard deviation (Student’s t)"
+        "with the same seed were compared with the baseline’s. Where they are not bitwise equal, "
+        "the root mean square of the differences of the last values was held against √2 times "
+        "their standard deviation between the seeds of the baseline (F test), and their mean "
+        "against that standard deviation (Student’s t)"
     )
     if not all(training.seeds_known for training in trainings):
         how = (
@@ -241,12 +241,12 @@ def _rule(comparison: Comparison) -> str:
 
 def _describe_analyses(stage: Stage) -> str:
     """Return sentences on the analyses: when the data were judged, and how often."""
-    if len(stage.looks) == 1:
+    if len(stage.after_repeats) == 1:
         text = "The plan was to judge the data once, after all planned runs had ended."
     else:
-        *first, last = map(str, stage.looks)
+        *first, last = map(str, stage.after_repeats)
         text = (
-            f"The plan had {len(stage.looks)} interim analyses of the data, after "
+            f"The plan had {len(stage.after_repeats)} interim analyses of the data, after "
             f"{', '.join(first)} and {last} repeats of every configuration, each at the two-sided "
             f"level {stage.level:g} (Pocock "
             "1977), so that together they err no more often than one at 0.05; the first verdict "

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import by_link, editable, readable
 from dashboard.execution.matrix import matrix
 from dashboard.lists import ExperimentFilter, listing
-from dashboard.software.parity_views import known
+from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
 from experiments.access.permissions import may_change, why_not_use
 from experiments.clusters.pauses import pauses_of
@@ -77,41 +77,41 @@ def experiments(request: Request) -> HttpResponse:
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its fragment reloads until all runs have ended."""
     row = readable(request, pk)
-    cells = matrix(row)
+    run_matrix = matrix(row)
     progress = progress_of([row])[row.pk]
     stage = stage_of(row)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     tab = request.GET.get("tab", "runs")
     context: dict[str, Any] = {
         "experiment": row,
-        "matrix": cells,
+        "matrix": run_matrix,
         "stage": stage,
-        "marks": {row.name: mark for row, mark in cells.environments},
-        "tally": cells.tally,
+        "marks": {row.name: mark for row, mark in run_matrix.environments},
+        "tally": run_matrix.tally,
         "status": progress.status,
         "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
-        "seconds_left": cells.seconds_left(
+        "seconds_left": run_matrix.seconds_left(
             at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
         ),
-        "failed": list(_failed(row)[:FAILURES_SHOWN]) if cells.tally.failed else [],
+        "failed": list(_failed(row)[:FAILURES_SHOWN]) if run_matrix.tally.failed else [],
         "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
         "red": last_if_red(row.cluster) if row.is_draft else None,
         "pauses": [(pause, pause.jobs.filter(experiment=row).count()) for pause in pauses_of(row)],
-        "unsent": unsent.unsent_jobs(row, stage).count() if cells.tally.failed else 0,
+        "unsent": unsent.unsent_jobs(row, stage).count() if run_matrix.tally.failed else 0,
     }
     if context["pauses"]:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
     context |= _tab(request, row, context["tab"])
-    context |= known(row)
+    context |= prepare_report(row)
     if context["can_edit"]:
         jobs = {run.job_id for run in context["failed"]}
         if context["tab"] == "jobs":
             jobs |= {job.pk for job in context["listing"].page}
         context["attempts"] = attempts_of(jobs, stage) if jobs else {}
-    if cells.tally.succeeded and any(stage.judgements):
+    if run_matrix.tally.succeeded and any(stage.judgements):
         context["comparison"] = compare_experiment(row)
     template = "execution/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
@@ -159,12 +159,12 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def stop(request: Request, pk: int) -> HttpResponse:
-    """Keep the verdict of the last look, and end what is alive."""
+    """Keep the verdict of the latest interim analysis, and end what is alive."""
     row = editable(request, pk)
-    look = whole_number(request.POST.get("look"))
-    if look is not None and lifecycle.stop(row, look, request.user):
+    analysis = whole_number(request.POST.get("analysis"))
+    if analysis is not None and lifecycle.stop(row, analysis, request.user):
         enqueue_tick(row.cluster_id)
-        words = f"Stopped at interim analysis {look}. Its verdicts stand, whatever ends now."
+        words = f"Stopped at interim analysis {analysis}. Its verdicts stand, whatever ends now."
         messages.success(request, words)
     else:
         words = "Not stopped: that interim analysis is not the last one, or decided nothing."

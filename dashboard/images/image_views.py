@@ -1,4 +1,4 @@
-"""Images: an image's passport and its staged forms."""
+"""Images: an image's software inventory and its staged forms."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def verify(request: Request, pk: int) -> HttpResponse:
-    """Have a staged form looked at again."""
+    """Have a staged form verified again."""
     row = _staged(request, pk)
     require(permissions.why_not_add(request.user, StagedImage))
     try:

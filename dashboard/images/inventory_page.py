@@ -68,7 +68,7 @@ def describe_image(image: Image) -> Iterator[tuple[str, str]]:
 def sameness(image: Image, staged: StagedImage) -> Same:
     """Say whether the tree of a staged form is the image's own."""
     if not staged.tree:
-        return Same("planned", "not looked at")
+        return Same("planned", "not inspected")
     if not image.tree:
         return Same("planned", "nothing to compare with")
     return Same("yes", "the same") if staged.tree == image.tree else Same("no", "different")

@@ -135,7 +135,7 @@ class ImportForm(Styled, forms.Form):
         return arrange(self.logs.runs, self.place.index) if self.logs and self.place else []
 
     @property
-    def cells(self) -> list[Row]:
+    def configurations(self) -> list[Row]:
         """Return a row for each workload and scale of the archive, with counts of runs."""
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for placed_run in self.placed:
@@ -158,13 +158,15 @@ class ImportForm(Styled, forms.Form):
     @property
     def notes(self) -> list[str]:
         """Return what to know before the import is stored."""
-        rows = self.cells
+        rows = self.configurations
         alone = sum(sum(count > 0 for count in row.runs) < 2 for row in rows)
         few = min((count for row in rows for count in row.runs if count), default=0)
         notes = []
         if alone:
-            cells = "configuration was" if alone == 1 else "configurations were"
-            notes.append(f"{alone} {cells} run in one environment only: nothing is compared there.")
+            subject = "configuration was" if alone == 1 else "configurations were"
+            notes.append(
+                f"{alone} {subject} run in one environment only: nothing is compared there."
+            )
         if few < 5:
             notes.append(
                 f"Some configurations have {few} run{'s' * (few != 1)} only: verdicts "

@@ -28,7 +28,7 @@ from experiments.models import (
 from experiments.planning import rules
 from experiments.planning.rules import Forecast
 from experiments.planning.scale_rules import suggest_scale
-from experiments.statistics.interim_analyses import MOST_LOOKS
+from experiments.statistics.interim_analyses import MOST_ANALYSES
 from runners.workloads import WORKLOADS
 from runners.workloads.results import Metric
 
@@ -99,7 +99,7 @@ def _named(metric: Metric) -> tuple[str, str]:
 
 
 def look_choices() -> list[tuple[int, str]]:
-    return [(1, "one, at the end"), *((looks, str(looks)) for looks in range(2, MOST_LOOKS + 1))]
+    return [(1, "one, at the end"), *((count, str(count)) for count in range(2, MOST_ANALYSES + 1))]
 
 
 # What the form itself fills in, and so may change with the cluster.
@@ -286,7 +286,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
                 workloads=workloads,
                 metric=asked.get("primary_metric") or "",
                 repeats=asked["repeats"],
-                looks=asked.get("looks") or 1,
+                analyses=asked.get("looks") or 1,
                 margin=asked["margin"],
                 paired=asked["design"] != Experiment.Design.INDEPENDENT,
                 comparisons=len(workloads)

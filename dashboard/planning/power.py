@@ -10,7 +10,7 @@ from experiments.models import Cluster, User, Workload
 from experiments.planning.past_spread import Spread, history
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.interim_analyses import course, level, most_looks, schedule
+from experiments.statistics.interim_analyses import course, level, most_analyses, schedule
 from experiments.statistics.planner import (
     FEWEST_TO_INFER,
     equivalence_power,
@@ -34,12 +34,12 @@ WELL_KNOWN = 20
 class Outlook:
     """`sentence` says what can be proved; `notes` what that rests on and what else it takes.
 
-    `looks` says what several looks save; "" where one is planned, or the repeats are too few.
+    `savings` says what interim analyses save; "" where none are planned or the repeats are few.
     """
 
     sentence: str
     notes: str
-    looks: str = ""
+    savings: str = ""
 
 
 def outlooks(
@@ -48,7 +48,7 @@ def outlooks(
     workloads: Sequence[Workload],
     metric: str,
     repeats: int,
-    looks: int = 1,
+    analyses: int = 1,
     margin: float,
     paired: bool,
     comparisons: int,
@@ -89,8 +89,8 @@ def outlooks(
             notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
             notes += f"{_count(corrected)}."
         saved = ""
-        if 1 < looks <= most_looks(repeats):
-            saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, looks)
+        if 1 < analyses <= most_analyses(repeats):
+            saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, analyses)
         yield Outlook(sentence, notes, saved)
 
 
@@ -109,14 +109,14 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
     return bound, f"With CV up to {_percent(bound)} {source}", note
 
 
-def _saved(truth: Estimate, margin: float, repeats: int, looks: int) -> str:
+def _saved(truth: Estimate, margin: float, repeats: int, analyses: int) -> str:
     """Return a sentence on what interim analyses save, beside the fixed number of repeats."""
-    *first, last = schedule(repeats, looks)
-    plan = course(truth, margin, repeats=repeats, looks=looks)
+    *first, last = schedule(repeats, analyses)
+    plan = course(truth, margin, repeats=repeats, analyses=analyses)
     once = equivalence_power(truth, margin)
     after = f"{', '.join(map(str, first))} and {last}"
     return (
-        f"With interim analyses after {after} repeats, each at {level(looks):g}, it ends after "
+        f"With interim analyses after {after} repeats, each at {level(analyses):g}, it ends after "
         f"{plan.repeats:.1f} on average if there is truly no difference, and proves "
         f"{numbers.margin(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
         f"once it takes {last} and proves it in {_of_100(once)}."

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import for_makers_of, readable_keys, require
 from dashboard.software.environment_forms import DECIDING, EnvironmentForm, typed
-from dashboard.software.parity_views import inside
+from dashboard.software.parity_views import prepare_inventory
 from dashboard.typed_requests import Request
 from experiments.access import audit, permissions
 from experiments.models import Environment, Image
@@ -89,7 +89,7 @@ def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> Htt
     row = context.get("environment")
     context |= {"form": form, "uses": environments.find_uses(row, request.user) if row else None}
     if row and not (row.recorded_tool or row.cluster.recorded):
-        context |= inside(row, request.user)
+        context |= prepare_inventory(row, request.user)
     if row and row.staged_image:
         keys = [row.staged_image.image_id]
         context["readable_images"] = readable_keys(request.user, Image, keys)

@@ -25,64 +25,64 @@ def software(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the parity report alone, which reloads during an inspection; else the whole page."""
     row = readable(request, pk)
     if not request.htmx:
-        return redirect(_there(row))
+        return redirect(_report_address(row))
     context = {"experiment": row, "can_edit": may_change(request.user, row)}
-    return render(request, "software/parity.html", context | known(row))
+    return render(request, "software/parity.html", context | prepare_report(row))
 
 
-def known(row: Experiment) -> dict[str, Any]:
-    """Return what the passport's template shows of a draft; nothing of what has been launched."""
-    passports = parity_reports.make_reports(row) if row.is_draft else []
-    unknown = [sight for passport in passports for sight in passport.unknown]
-    looking = any(sight.under_way for sight in unknown)
+def prepare_report(row: Experiment) -> dict[str, Any]:
+    """Return what the template of the parity report shows of a draft; nothing after its launch."""
+    reports = parity_reports.make_reports(row) if row.is_draft else []
+    unknown = [software for report in reports for software in report.unknown]
+    under_way = any(software.under_way for software in unknown)
     return {
-        "passports": passports,
-        "own_programs": parity_reports.list_own_programs(row) if passports else [],
-        "looking": looking,
-        "may_look": any(not sight.under_way for sight in unknown),
+        "reports": reports,
+        "own_programs": parity_reports.list_own_programs(row) if reports else [],
+        "inspection_under_way": under_way,
+        "may_inspect": any(not software.under_way for software in unknown),
     }
 
 
 @require_POST
-def look(request: Request, pk: int) -> HttpResponse:
+def inspect_all(request: Request, pk: int) -> HttpResponse:
     """Have the cluster inspect every environment whose software is not known."""
     row = editable(request, pk)
     unknown = {
-        sight.environment.pk: sight.environment
-        for passport in parity_reports.make_reports(row)
-        for sight in passport.unknown
+        software.environment.pk: software.environment
+        for report in parity_reports.make_reports(row)
+        for software in report.unknown
     }
     try:
         for environment in unknown.values():
             parity_reports.request_inspection(environment, request.user, row.partition)
     except parity_reports.NotRequested as refusal:
-        messages.error(request, f"Nobody looks. {refusal}")
+        messages.error(request, f"No inspection was requested. {refusal}")
     enqueue_tick(row.cluster_id)
-    return redirect(_there(row))
+    return redirect(_report_address(row))
 
 
 @require_POST
-def look_into(request: Request, pk: int) -> HttpResponse:
+def inspect_environment(request: Request, pk: int) -> HttpResponse:
     """Have the cluster inspect one environment, from its own page."""
     row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
     require(why_not_use(request.user, row))
     try:
         parity_reports.request_inspection(row, request.user)
     except parity_reports.NotRequested as refusal:
-        messages.error(request, f"Nobody looks. {refusal}")
+        messages.error(request, f"No inspection was requested. {refusal}")
     enqueue_tick(row.cluster_id)
     return redirect(f"{reverse('environment', args=[pk])}#inside")
 
 
-def inside(row: Environment, reader: User) -> dict[str, Any]:
-    """Return what an environment's page says of its software."""
-    sight = parity_reports.known_software([row])[row.pk]
-    facts = sight.inspection.facts if sight.inspection else {}
+def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
+    """Return what the page of an environment shows of its software inventory."""
+    software = parity_reports.known_software([row])[row.pk]
+    facts = software.inspection.facts if software.inspection else {}
     return {
-        "sight": sight,
+        "software": software,
         "libraries": list(libraries(facts)),
         "packages": sorted(facts.get("packages", {}).items()),
-        "may_look": may_use(reader, row) and may_use(reader, row.cluster),
+        "may_inspect": may_use(reader, row) and may_use(reader, row.cluster),
     }
 
 
@@ -95,7 +95,7 @@ def waive(request: Request, pk: int) -> HttpResponse:
     )
     if request.POST.get("action") == "withdraw":
         parity_reports.withdraw_waivers(row, environment, request.user)
-        return redirect(_there(row))
+        return redirect(_report_address(row))
     reason, chosen = posted_text(request, "reason"), request.POST.getlist("what")
     if count := parity_reports.waive_differences(row, environment, chosen, reason, request.user):
         plural = "" if count == 1 else "s"
@@ -104,8 +104,8 @@ def waive(request: Request, pk: int) -> HttpResponse:
         messages.error(request, "Nothing waived: write down why. The reason follows the verdict.")
     else:
         messages.error(request, "Nothing waived: no difference was chosen that is there today.")
-    return redirect(_there(row))
+    return redirect(_report_address(row))
 
 
-def _there(row: Experiment) -> str:
+def _report_address(row: Experiment) -> str:
     return f"{row.get_absolute_url()}#software"

@@ -46,7 +46,7 @@ def match(request: Request, pk: int) -> HttpResponse:
         messages.success(
             request,
             f"{cluster} was asked for the matching bare-metal environment. It can be chosen for an "
-            "experiment once it is there and was looked into.",
+            "experiment once it is there and was inspected.",
         )
     except NotDone as refusal:
         messages.error(request, f"Not made. {refusal}")

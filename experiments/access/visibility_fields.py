@@ -12,7 +12,7 @@ from experiments.models import User
 from experiments.models.visibility import Visibility
 
 GROUPS_HELP = "Whom “my groups” means. Their people may read it and use it."
-NO_GROUP_CHOSEN = "Which groups? Choose one, or other readers."
+NO_GROUP_CHOSEN = "Which groups? Choose one, or another visibility."
 
 
 class VisibilityFields(forms.BaseModelForm):  # type: ignore[type-arg]
@@ -22,7 +22,7 @@ class VisibilityFields(forms.BaseModelForm):  # type: ignore[type-arg]
         """Offer the groups of `user`; without any there is nothing to choose."""
         visibility: Any = self.fields["visibility"]
         groups: Any = self.fields["groups"]
-        visibility.label = "Readers"
+        visibility.label = "Visibility"
         visibility.required = False  # the model knows the usual ones
         groups.help_text = GROUPS_HELP
         groups.queryset = groups_to_share_with(user, self.instance)

@@ -208,7 +208,7 @@ class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
 
-READERS = (
+VISIBILITY_HELP = (
     "Cluster administrators of the groups may change the cluster too. Whoever may use its key may "
     "send jobs there."
 )
@@ -236,7 +236,7 @@ class ClusterAdmin(Owned):
     )
     fieldsets: ClassVar = (
         (None, {"fields": ("name", "enabled", "owner")}),
-        ("Who sees it", {"fields": ("visibility", "groups"), "description": READERS}),
+        ("Visibility", {"fields": ("visibility", "groups"), "description": VISIBILITY_HELP}),
         (SENDERS, {"fields": ("users",)}),
         (
             "How Tare reaches it",
@@ -393,7 +393,7 @@ class RunAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("at", "experiment", "what", "actor", "why")
+    list_display = ("at", "experiment", "__str__", "actor", "why")
     list_select_related = ("experiment", "actor")
 
 

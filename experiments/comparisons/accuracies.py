@@ -58,7 +58,7 @@ class Reached:
 class Accuracies:
     """One kind of accuracy of one workload at one scale, by environment."""
 
-    cell: Mapping[str, str]
+    configuration: Mapping[str, str]
     metric: str
     reached: list[Reached]
     target: float
@@ -66,7 +66,7 @@ class Accuracies:
 
     @property
     def title(self) -> str:
-        return " · ".join((*self.cell.values(), self.metric.replace("_", " ")))
+        return " · ".join((*self.configuration.values(), self.metric.replace("_", " ")))
 
 
 @dataclass
@@ -164,5 +164,5 @@ def _table(
         for name in environments
         if name in arms
     ]
-    cell = {"workload": workload, "scale": scale}
-    return Accuracies(cell, metric, reached, target, problem)
+    configuration = {"workload": workload, "scale": scale}
+    return Accuracies(configuration, metric, reached, target, problem)

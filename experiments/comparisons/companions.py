@@ -49,7 +49,7 @@ def companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row for each pair, for JSON, without the points of plots: the runs have these."""
     return [
         {
-            **companion.group.cell,
+            **companion.group.configuration,
             **asdict(companion.robustness),
             "normality": [
                 {"of": checked.of, "n": checked.n, "w": checked.w, "p": checked.p}
@@ -63,10 +63,10 @@ def companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _judged_samples(comparison: Comparison, group: Group, pair: Pair) -> list[Sample]:
     """Return the samples of the interim analysis that gave the pair its verdict."""
-    if not isinstance(comparison, ExperimentComparison) or not pair.look:
+    if not isinstance(comparison, ExperimentComparison) or not pair.interim_analysis:
         return group.samples
-    looks = comparison.stage.looks
-    if pair.look.number in (0, len(looks)):
+    after_repeats = comparison.stage.after_repeats
+    if pair.interim_analysis.number in (0, len(after_repeats)):
         return group.samples
-    repeats = looks[pair.look.number - 1]
+    repeats = after_repeats[pair.interim_analysis.number - 1]
     return [sample for sample in group.samples if sample.repeat <= repeats]

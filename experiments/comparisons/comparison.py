@@ -23,8 +23,8 @@ class Group:
     Samples and pairs refer to environments by name: names are unique on a cluster and in a table.
     """
 
-    cell: Mapping[str, str]
-    """The configuration: {"workload": "blas", "scale": "1x1"}; the labels of a table's row."""
+    configuration: Mapping[str, str]
+    """Its labels: {"workload": "blas", "scale": "1x1"}; the labels of a table's row."""
     metric: Measured
     samples: list[Sample]
     """Every single run; empty where only means are known."""
@@ -41,7 +41,7 @@ class Group:
         """Return the configuration's values; a bare number has its name: "ResNet50", "gpus 4"."""
         return [
             f"{name} {value}" if value.replace(".", "").isdigit() else value
-            for name, value in self.cell.items()
+            for name, value in self.configuration.items()
             if value
         ]
 
@@ -155,7 +155,7 @@ def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
 def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each environment that is compared in several configurations."""
     return [
-        {**comparison.about, **_flat(asdict(summary)), "sentence": summary.sentence}
+        {**comparison.about, **_flat(summary.columns), "sentence": summary.sentence}
         for summary in comparison.everywhere
     ]
 
@@ -176,8 +176,11 @@ def _row(about: Mapping[str, Any], group: Group, pair: Pair) -> dict[str, Any]:
     }
     # A table's labels may have the name of an exported column.
     taken = about.keys() | rest.keys()
-    cell = {f"{name} (label)" if name in taken else name: v for name, v in group.cell.items()}
-    return {**about, **cell, **rest}
+    labels = {
+        f"{name} (label)" if name in taken else name: value
+        for name, value in group.configuration.items()
+    }
+    return {**about, **labels, **rest}
 
 
 def is_decided(pair: Pair) -> bool:
@@ -189,7 +192,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with each interval in two columns and each tuple as one text."""
     row: dict[str, Any] = {}
     for name, value in values.items():
-        if name == "look":
+        if name == "interim_analysis":
             row |= _flat({f"look_{key}": part for key, part in (value or {}).items()})
         elif name == "before":
             row |= _flat({f"before_exclusion_{key}": part for key, part in (value or {}).items()})

@@ -27,7 +27,7 @@ from experiments.models import Experiment, Measurement, Run, Workload
 from experiments.planning.interim import Judgement, Stage, stage_of
 from experiments.software import parity_reports
 from experiments.statistics import Measured, Pair, Sample, Stamp, compare, holm
-from experiments.statistics.values import Look
+from experiments.statistics.values import InterimAnalysis
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 TRIED_AGAIN = "tried again after a verdict"
@@ -230,7 +230,7 @@ def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
 def _compare_group(
     experiment: Experiment,
     stage: Stage,
-    cell: Mapping[str, str],
+    configuration: Mapping[str, str],
     metric: Measured,
     environments: list[str],
     samples: list[Sample],
@@ -251,8 +251,8 @@ def _compare_group(
         }
 
     def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:
-        looks = len(stage.looks)
-        look = Look(number=judgement.number, of=looks, alpha=stage.level) if looks > 1 else None
+        planned = len(stage.after_repeats)
+        analysis = InterimAnalysis(number=judgement.number, of=planned, alpha=stage.level)
         samples_until_then = [
             sample
             for sample in samples
@@ -267,7 +267,7 @@ def _compare_group(
             paired=experiment.is_paired,
             unit=metric.unit,
             differences=differences,
-            look=look,
+            interim_analysis=analysis if planned > 1 else None,
         )
         if not judgement.number:
             pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
@@ -276,7 +276,7 @@ def _compare_group(
     try:
         pairs = _keep_first_verdicts(list(stage.judgements), environments[1:], judge)
     except ValueError as error:  # the chosen metric may be zero or negative
-        return Group(cell, metric, samples, [], str(error), starts, trained)
+        return Group(configuration, metric, samples, [], str(error), starts, trained)
     if tried_again:
         pairs = [_add_stamp(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
     if collected_late:
@@ -291,7 +291,7 @@ def _compare_group(
     ]
     if trained:
         pairs = [_stamp_trained_differently(pair, trained) for pair in pairs]
-    return Group(cell, metric, samples, pairs, warm_ups=starts, trained=trained)
+    return Group(configuration, metric, samples, pairs, warm_ups=starts, trained=trained)
 
 
 def _keep_first_verdicts(
@@ -307,18 +307,20 @@ def _keep_first_verdicts(
     for judgement in judgements:
         for pair in judge(judgement, environments):
             earlier = pairs.get(pair.environment)
-            if earlier and earlier.look and is_decided(earlier):
-                pairs[pair.environment] = _add_later_estimate(earlier, earlier.look, pair)
+            if earlier and earlier.interim_analysis and is_decided(earlier):
+                pairs[pair.environment] = _add_later_estimate(
+                    earlier, earlier.interim_analysis, pair
+                )
             elif judgement.decides:
                 pairs[pair.environment] = pair
     return list(pairs.values())
 
 
-def _add_later_estimate(pair: Pair, look: Look, now: Pair) -> Pair:
+def _add_later_estimate(pair: Pair, analysis: InterimAnalysis, now: Pair) -> Pair:
     if now.size == pair.size:
         return pair
-    look = replace(look, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
-    return replace(pair, look=look)
+    analysis = replace(analysis, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
+    return replace(pair, interim_analysis=analysis)
 
 
 def _add_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -> Pair:

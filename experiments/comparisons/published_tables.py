@@ -13,8 +13,8 @@ from experiments.statistics import Measured, numbers
 from experiments.statistics.published.columns import Reading, metrics_of, recognise, unit_of
 from experiments.statistics.published.compare import (
     Compared,
-    cells_of,
     compare_table,
+    group_by_configuration,
     left_out,
     samples_of,
 )
@@ -83,15 +83,17 @@ def reading_to_row(reading: Reading) -> dict[str, Any]:
 def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[Group]:
     """Return a group for each configuration with any environment beside the baseline."""
     groups = []
-    for cell, arms in cells_of(table):
+    for configuration, arms in group_by_configuration(table):
         if set(arms) == {baseline}:
             continue
         rows = [row for arm in arms.values() for row in arm]
-        pairs = [comparison.pair for comparison in compared if comparison.cell == cell]
+        pairs = [
+            comparison.pair for comparison in compared if comparison.configuration == configuration
+        ]
         metric = Measured(table.measured, rows[0].unit, rows[0].better, _label(table.measured))
         samples = samples_of(rows) if table.single_runs else []
         problem = "" if baseline in arms else f"there is no row of {baseline} to compare with."
-        groups.append(Group(cell, metric, samples, pairs, problem))
+        groups.append(Group(configuration, metric, samples, pairs, problem))
     return groups
 
 
@@ -175,7 +177,9 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
         "first": [_describe_row(row) for row in table.rows[:FIRST_ROWS]],
     }
     try:
-        comparisons = sum(len(arms) - 1 for _, arms in cells_of(table) if baseline in arms)
+        comparisons = sum(
+            len(arms) - 1 for _, arms in group_by_configuration(table) if baseline in arms
+        )
         if comparisons > MOST_COMPARISONS:  # checked before the work is done
             raise TableError(
                 f"These are {comparisons:,} comparisons; a page shows {MOST_COMPARISONS} at most. "
@@ -240,7 +244,7 @@ def _describe_row(row: Row) -> tuple[int, str, str, str]:
     value_text = " ".join(
         filter(None, [value, row.unit, f"({detail_text})" if detail_text else ""])
     )
-    return row.place.row, ", ".join(filter(None, row.cell)), row.environment, value_text
+    return row.place.row, ", ".join(filter(None, row.label_values)), row.environment, value_text
 
 
 def _summary(table: Table, compared: Sequence[Compared]) -> str:
@@ -250,8 +254,9 @@ def _summary(table: Table, compared: Sequence[Compared]) -> str:
     first = table.rows[0]
     unit = f" in {first.unit}" if first.unit else ""
     better = f", {first.better} is better" if first.better else ""
-    cells = len({tuple(comparison.cell.items()) for comparison in compared})
+    configurations = len({tuple(comparison.configuration.items()) for comparison in compared})
     return (
         f"{numbers.count(len(table.rows), 'value')} read as {kind}{unit}{better}{paired}: "
-        f"{numbers.count(len(compared), 'comparison')} in {numbers.count(cells, 'cell')}."
+        f"{numbers.count(len(compared), 'comparison')} in "
+        f"{numbers.count(configurations, 'configuration')}."
     )

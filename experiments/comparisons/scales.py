@@ -98,10 +98,10 @@ def _scaling(
 
 def _scale_of_group(group: Group) -> tuple[int, str, Rest] | None:
     """Return a group's number of GPUs, its scale, and its other labels; None without GPUs."""
-    rest = tuple((name, value) for name, value in group.cell.items() if name != "scale")
-    if "scale" in group.cell:
+    rest = tuple((name, value) for name, value in group.configuration.items() if name != "scale")
+    if "scale" in group.configuration:
         try:
-            scale = Scale.parse(group.cell["scale"])
+            scale = Scale.parse(group.configuration["scale"])
         except ValueError:
             return None
         if scale.is_packed:
@@ -109,7 +109,7 @@ def _scale_of_group(group: Group) -> tuple[int, str, Rest] | None:
         if scale.launcher:
             # A launcher around each process costs time that must not be put down to the GPUs.
             rest += (("launcher", scale.launcher),)
-        return (scale.gpus, group.cell["scale"], rest) if scale.gpus else None
+        return (scale.gpus, group.configuration["scale"], rest) if scale.gpus else None
     for name, value in rest:
         if GPUS.fullmatch(name.strip()) and re.fullmatch(r"[1-9]\d*(\.0+)?", value.strip()):
             others = tuple(pair for pair in rest if pair[0] != name)

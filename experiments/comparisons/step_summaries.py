@@ -74,7 +74,7 @@ def add_step_summaries(rows: Iterable[Series]) -> int:
 
 
 def digest(values: Sequence[float]) -> str:
-    """Return a sha256 that two series share when they are equal to the bit."""
+    """Return a sha256 that two series share when they are bitwise equal."""
     # The database drops the sign of a negative zero in an array, so the hash must ignore it.
     unsigned = [value + 0.0 for value in values]
     return hashlib.sha256(struct.pack(f">{len(values)}d", *unsigned)).hexdigest()

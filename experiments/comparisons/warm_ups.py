@@ -196,7 +196,7 @@ class WarmUps:
             )
         if any(start.warm_up is not None for start in self.starts.values()):
             why = (
-                "a common cut would let later runs move the verdict of an earlier look"
+                "a common cut would let later runs move the verdict of an earlier interim analysis"
                 if self.is_judged_early
                 else "some runs slow down later, so there is no cut that suits all"
             )

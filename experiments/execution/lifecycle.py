@@ -235,17 +235,17 @@ def cancel(experiment: Experiment, by: User) -> int:
     return _end(experiment, by, "cancelled") or 0
 
 
-def stop(experiment: Experiment, look: int, by: User) -> bool:
-    """Stop at the verdict of interim analysis `look`, the latest, and cancel the other jobs.
+def stop(experiment: Experiment, analysis: int, by: User) -> bool:
+    """Stop at the verdict of interim analysis `analysis`, the latest, and cancel the other jobs.
 
     Return False if it is not the latest any more, if it decided nothing, or if no jobs are left.
     """
     comparison = compare_experiment(experiment)
-    if not comparison.may_stop or comparison.stage.taken != look:
+    if not comparison.may_stop or comparison.stage.taken != analysis:
         return False
-    what = f"stopped at look {look} of {experiment.looks}"
+    what = f"stopped at interim analysis {analysis} of {experiment.looks}"
     claims = [pair.claim for pair in comparison.pairs]
-    return _end(experiment, by, what, why="; ".join(claims), stopped_at_look=look) is not None
+    return _end(experiment, by, what, why="; ".join(claims), stopped_at_look=analysis) is not None
 
 
 def _end(
@@ -330,7 +330,7 @@ def _readable_verdicts(run: Run) -> list[str]:
     verdicts = [
         f"{pair.environment}: {pair.verdict}"
         for group in compare_experiment(run.experiment).groups
-        if group.cell == {"workload": run.workload.name, "scale": run.scale}
+        if group.configuration == {"workload": run.workload.name, "scale": run.scale}
         for pair in group.pairs
         if run.environment.name in (pair.environment, pair.baseline)
     ]

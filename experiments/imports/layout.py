@@ -121,11 +121,11 @@ def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
         ]
         labels.append(GPUS.sub("", " ".join(rest)))
     names = _names(labels, [run.workload for run in runs])
-    cells: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, run in enumerate(runs):
-        cells[parts[index][environment], names[index], run.scale].append(index)
+        groups[parts[index][environment], names[index], run.scale].append(index)
     placed: dict[int, Placed] = {}
-    for (where, workload, scale), members in cells.items():
+    for (where, workload, scale), members in groups.items():
         members.sort(key=lambda index: natural(runs[index].path))
         own = [int(match[1]) for index in members if numbered and (match := counted[index])]
         if not own or len(set(own)) < len(own) or not 1 <= min(own) <= max(own) <= MOST_REPEATS:

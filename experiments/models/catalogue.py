@@ -132,7 +132,7 @@ class WorkloadQuerySet(SharedQuerySet["Workload"]):
 
     def visible_to(self, user: User | AnonymousUser) -> WorkloadQuerySet:
         """Leave out what somebody's imported logs brought that others may not read."""
-        return self.filter(self.shown_to_readers(user, recorded=~models.Q(kind__in=WORKLOADS)))
+        return self.filter(self.shown_to_or_recorded(user, recorded=~models.Q(kind__in=WORKLOADS)))
 
 
 class Workload(SharedInside):

@@ -146,7 +146,7 @@ class Credential(models.Model):
 class ClusterQuerySet(SharedQuerySet["Cluster"]):
     def visible_to(self, user: User | AnonymousUser) -> ClusterQuerySet:
         """Leave out the machines of logs that somebody has imported for themselves."""
-        return self.filter(self.shown_to_readers(user, recorded=models.Q(recorded=True)))
+        return self.filter(self.shown_to_or_recorded(user, recorded=models.Q(recorded=True)))
 
     def usable_by(self, user: User) -> ClusterQuerySet:
         """Return those where `user` may send jobs: in service, seen, and the key is theirs.

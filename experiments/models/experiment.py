@@ -17,7 +17,7 @@ from experiments.models.states import RUN_FINAL, RunState
 from experiments.models.visibility import Shared, SharedQuerySet
 from runners.workloads import choose_repeat_seed
 
-MOST_LOOKS = 5
+MOST_ANALYSES = 5
 """At the data, as many as `statistics.looks` has levels for."""
 
 
@@ -82,7 +82,7 @@ class Experiment(Shared):
     )
     looks = models.PositiveSmallIntegerField(
         default=1,
-        validators=[MinValueValidator(1), MaxValueValidator(MOST_LOOKS)],
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_ANALYSES)],
         help_text="How often the data may be judged, equally spaced, each time at a stricter level "
         "the more looks there are.",
     )
@@ -147,7 +147,7 @@ class Experiment(Shared):
                 condition=models.Q(margin__gt=0, margin__lte=1), name="margin_between_0_and_1"
             ),
             models.CheckConstraint(
-                condition=models.Q(looks__gte=1, looks__lte=MOST_LOOKS), name="one_to_five_looks"
+                condition=models.Q(looks__gte=1, looks__lte=MOST_ANALYSES), name="one_to_five_looks"
             ),
             models.CheckConstraint(
                 condition=models.Q(stopped_at_look=None)

@@ -84,7 +84,7 @@ class Job(Submission):
 
 
 class Run(models.Model):
-    """One execution of one cell: the unit of all statistics."""
+    """One execution of a configuration in an environment: the unit of all statistics."""
 
     State = RunState
     FINAL = RUN_FINAL
@@ -163,6 +163,13 @@ class Run(models.Model):
         return self.state == self.State.RUNNING and self.ended_at is not None
 
 
+RENAMED_EVENTS = {
+    "readers changed": "visibility changed",
+    "stopped at look": "stopped at interim analysis",
+}
+"""How stored events began before, and how pages say it today."""
+
+
 class Event(models.Model):
     """Append-only: what was moved, by whom or what, when and why."""
 
@@ -181,4 +188,12 @@ class Event(models.Model):
         indexes = [models.Index(fields=["experiment", "at", "id"], name="event_by_time")]
 
     def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """Return what happened as pages say it; entries of before a renaming keep the old word."""
+        for old, new in RENAMED_EVENTS.items():
+            if self.what.startswith(old):
+                return new + self.what.removeprefix(old)
         return self.what

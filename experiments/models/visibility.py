@@ -56,7 +56,7 @@ class SharedQuerySet(models.QuerySet[Row]):
         in_groups = models.Q(visibility=Visibility.GROUPS) & shared_with_groups_of(user, self.model)
         return public | members | models.Q(owner=user.pk) | in_groups
 
-    def shown_to_readers(self, user: User | AnonymousUser, *, recorded: models.Q) -> models.Q:
+    def shown_to_or_recorded(self, user: User | AnonymousUser, *, recorded: models.Q) -> models.Q:
         """Return the rule for rows of which some, the `recorded`, came with imported logs.
 
         Those show to whoever may read an experiment with those logs.
@@ -87,8 +87,8 @@ class Shared(models.Model):
         abstract = True
 
     @property
-    def readers(self) -> str:
-        """Return who may read it, in words."""
+    def visibility_text(self) -> str:
+        """Return who can view it, in words."""
         if self.visibility == Visibility.GROUPS:
             names = ", ".join(group.name for group in self.groups.all())
             return f"group {names}" if names else "no group yet"

@@ -1,7 +1,7 @@
-"""Interim analyses (looks) of an experiment: how far it is, and which runs may be judged.
+"""Interim analyses of an experiment: how far it is, and which runs may be judged.
 
-The plan decides which runs a look takes: the first repeats of every cell, whichever end first. A
-look waits until all of those have ended, well or not; blocks that failed are missing.
+The plan decides which runs an analysis takes: the first repeats of every configuration, whichever
+end first. It waits until all of those have ended, well or not; blocks that failed are missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHY = "Deciding earlier inflates the error rate."
 class Judgement:
     """The runs that are judged together: those of the first `repeats`, or all (None).
 
-    `number` counts the planned looks from 1; 0 is a judgement that was not planned.
+    `number` counts the planned analyses from 1; 0 is a judgement that was not planned.
     """
 
     number: int
@@ -33,12 +33,12 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Stage:
-    """An experiment's plan of looks, and how much of it has been done."""
+    """An experiment's plan of interim analyses, and how much of it has been done."""
 
-    looks: tuple[int, ...]
-    """The number of repeats after which each look was planned."""
+    after_repeats: tuple[int, ...]
+    """The number of repeats after which each analysis was planned."""
     taken: int
-    """The number of looks that have all their runs, none of them cancelled."""
+    """The number of analyses that have all their runs, none of them cancelled."""
     planned: int
     ended: int
     """The number of blocks (paired) or runs, and how many of them have ended."""
@@ -46,37 +46,37 @@ class Stage:
     """The unit of those two numbers: "block" or "run"."""
     ended_for_next: int
     planned_for_next: int
-    """`ended` and `planned` of the next look alone."""
+    """`ended` and `planned` of the next analysis alone."""
     alive: bool
     cancelled: bool
     stopped_at: int | None
-    """The look at which a person ended the experiment and kept the verdict."""
+    """The analysis at which a person ended the experiment and kept the verdict."""
     states: Counter[str]
     """The number of runs in each state."""
 
     @property
     def level(self) -> float:
-        """Return the two-sided level of each look."""
-        return level(len(self.looks))
+        """Return the two-sided level of each analysis."""
+        return level(len(self.after_repeats))
 
     @property
     def stopped_early(self) -> bool:
-        """Return whether planned runs were cancelled before the last look, and not by a look."""
-        return self.cancelled and self.stopped_at is None and self.taken < len(self.looks)
+        """Return whether planned runs were cancelled before the last analysis, and not by one."""
+        return self.cancelled and self.stopped_at is None and self.taken < len(self.after_repeats)
 
     @property
     def settled(self) -> int:
-        """Return the number of repeats judged by a look while others are still to come."""
-        taken = self.taken if self.taken < len(self.looks) else self.taken - 1
-        return self.looks[taken - 1] if taken else 0
+        """Return the number of repeats judged by an analysis while others are still to come."""
+        taken = self.taken if self.taken < len(self.after_repeats) else self.taken - 1
+        return self.after_repeats[taken - 1] if taken else 0
 
     @property
     def judgements(self) -> Iterator[Judgement]:
         """Yield the judgements that may be made, in the order in which they could be."""
         last = self.taken if self.stopped_at is None else self.stopped_at
-        for number, repeats in enumerate(self.looks[:last], start=1):
-            yield Judgement(number, repeats if number < len(self.looks) else None)
-        if self.cancelled and not self.alive and self.taken < len(self.looks):
+        for number, repeats in enumerate(self.after_repeats[:last], start=1):
+            yield Judgement(number, repeats if number < len(self.after_repeats) else None)
+        if self.cancelled and not self.alive and self.taken < len(self.after_repeats):
             yield Judgement(0, None, decides=self.stopped_at is None)
 
     @property
@@ -87,12 +87,12 @@ class Stage:
     @property
     def plan(self) -> str:
         """Return when the data are judged, as text."""
-        if len(self.looks) == 1:
+        if len(self.after_repeats) == 1:
             return "one, after all repeats"
-        *first, last = map(str, self.looks)
+        *first, last = map(str, self.after_repeats)
         return (
-            f"{len(self.looks)}: after {', '.join(first)} and {last} repeats, each at the level "
-            f"{self.level:g}"
+            f"{len(self.after_repeats)}: after {', '.join(first)} and {last} repeats, each at the "
+            f"level {self.level:g}"
         )
 
     @property
@@ -102,13 +102,15 @@ class Stage:
             return ""
         if self.cancelled:
             return "It is being cancelled: the verdict comes when the runs under way have ended."
-        if len(self.looks) == 1:
+        if len(self.after_repeats) == 1:
             return f"The verdict appears when {self._all_have} ended; {self.ended} have. {WHY}"
         number = self.taken + 1
-        of_cells = f"the first {self.looks[self.taken]} repeats of every configuration have"
+        first_repeats = (
+            f"the first {self.after_repeats[self.taken]} repeats of every configuration have"
+        )
         return (
-            f"Interim analysis {number} of {len(self.looks)} comes when "
-            f"{of_cells if number < len(self.looks) else self._all_have} ended; "
+            f"Interim analysis {number} of {len(self.after_repeats)} comes when "
+            f"{first_repeats if number < len(self.after_repeats) else self._all_have} ended; "
             f"{self.ended_for_next} of their {self.planned_for_next} {self.unit}s have."
             + ("" if self.taken else f" {WHY}")
         )
@@ -120,11 +122,11 @@ class Stage:
             return ""
         if self.cancelled:
             return "being cancelled"
-        if len(self.looks) == 1:
+        if len(self.after_repeats) == 1:
             return f"verdict after {self._count}; {self.ended} so far"
         return (
-            f"interim analysis {self.taken + 1} of {len(self.looks)} after {self.planned_for_next} "
-            f"{self.unit}s; {self.ended_for_next} so far"
+            f"interim analysis {self.taken + 1} of {len(self.after_repeats)} after "
+            f"{self.planned_for_next} {self.unit}s; {self.ended_for_next} so far"
         )
 
     @property
@@ -180,17 +182,17 @@ def _after(ended_at: datetime | None, cancelled_at: datetime | None) -> bool:
 
 
 def _stage(experiment: Experiment, blocks: list[Block], states: Counter[str]) -> Stage:
-    looks = schedule(experiment.repeats, experiment.looks)
+    after_repeats = schedule(experiment.repeats, experiment.looks)
     waits_for = [
-        [block for block in blocks if number == len(looks) or block.repeat <= repeats]
-        for number, repeats in enumerate(looks, start=1)
+        [block for block in blocks if number == len(after_repeats) or block.repeat <= repeats]
+        for number, repeats in enumerate(after_repeats, start=1)
     ]
     taken = 0
-    while taken < len(looks) and all(block.came_about for block in waits_for[taken]):
+    while taken < len(after_repeats) and all(block.came_about for block in waits_for[taken]):
         taken += 1
-    following = waits_for[min(taken, len(looks) - 1)]
+    following = waits_for[min(taken, len(after_repeats) - 1)]
     return Stage(
-        looks=looks,
+        after_repeats=after_repeats,
         taken=taken,
         planned=len(blocks),
         ended=sum(block.came_about for block in blocks),

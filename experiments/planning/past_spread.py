@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from experiments.models import Cluster, Experiment, Measurement, Run, User, Workload
 
 FEWEST = 3
-"""Cells and groups of blocks with fewer runs or blocks are not used."""
+"""Arms and groups of blocks with fewer runs or blocks are not used."""
 NEWEST = 2000
 """Only so many of the newest runs are read: older ones say little about the cluster of today."""
 
@@ -26,7 +26,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class History:
-    """The spread from run to run within a cell, and of ratios between blocks; None if unknown."""
+    """The spread from run to run within an arm, and of ratios between blocks; None if unknown."""
 
     of_runs: Spread | None
     of_ratios: Spread | None
@@ -39,8 +39,8 @@ def history(
 
     `only` restricts them to one workload, for kinds whose workloads are different programs.
 
-    The spread is that within cells, so environments, workloads and scales may differ. Runs that
-    failed, were cancelled or were excluded do not count.
+    The spread is that within arms (a configuration in one environment), so environments, workloads
+    and scales may differ. Runs that failed, were cancelled or were excluded do not count.
     """
     rows = Measurement.objects.filter(
         run__experiment__in=Experiment.objects.visible_to(reader).filter(cluster=cluster),
@@ -63,7 +63,7 @@ def history(
     )[:NEWEST]:
         groups[experiment, workload, scale][block][environment] = math.log(value)
     return History(
-        _pool(part for blocks in groups.values() for part in _spread_in_cells(blocks)),
+        _pool(part for blocks in groups.values() for part in _spread_of_runs(blocks)),
         _pool(part for blocks in groups.values() for part in _spread_of_ratios(blocks)),
     )
 
@@ -72,13 +72,13 @@ Part = tuple[float, int, int]
 """A sum of squares, its degrees of freedom, and the runs behind it."""
 
 
-def _spread_in_cells(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
+def _spread_of_runs(blocks: Mapping[int, Mapping[int, float]]) -> Iterable[Part]:
     """Yield the sum of squares of each environment's runs around their own mean."""
-    cells: defaultdict[int, list[float]] = defaultdict(list)
+    logs_by_environment: defaultdict[int, list[float]] = defaultdict(list)
     for block in blocks.values():
         for environment, log in block.items():
-            cells[environment].append(log)
-    for logs in cells.values():
+            logs_by_environment[environment].append(log)
+    for logs in logs_by_environment.values():
         if len(logs) >= FEWEST:
             yield _squares(logs), len(logs) - 1, len(logs)
 

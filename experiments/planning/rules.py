@@ -11,7 +11,7 @@ from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.planning import scale_rules
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
-from experiments.statistics.interim_analyses import most_looks
+from experiments.statistics.interim_analyses import most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
@@ -24,7 +24,8 @@ JOB_OVERHEAD_SECONDS = 60
 class Forecast:
     """The most that an experiment will use of the cluster."""
 
-    cells: int
+    combinations: int
+    """Configurations, each in every environment."""
     blocks: int
     jobs: int
     runs: int
@@ -53,7 +54,7 @@ def forecast(
     seconds = sum(workload.time_limit_seconds for workload in workloads)
     gpus = sum(scale.gpus for scale in sizes)
     return Forecast(
-        cells=len(workloads) * len(environments) * len(sizes),
+        combinations=len(workloads) * len(environments) * len(sizes),
         blocks=blocks,
         jobs=blocks if paired else blocks * len(environments),
         runs=blocks * len(environments),
@@ -91,8 +92,8 @@ def refusals(
     workloads = [row for row in workloads if row.kind in WORKLOADS]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
     _check_metric(messages, workloads, primary_metric)
-    if looks > most_looks(repeats):
-        most = most_looks(repeats)
+    if looks > most_analyses(repeats):
+        most = most_analyses(repeats)
         messages["looks"].append(
             f"{looks} interim analyses need at least {looks * FEWEST} repeats: between one and "
             f"the next come {FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "

@@ -44,18 +44,18 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
     """Return the cluster's environments in their order; four queries."""
     rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
-    sights = parity_reports.known_software(environments)
+    software_by_pk = parity_reports.known_software(environments)
     return [
-        Candidate(row, _why_not(row, preset.needs, _packages(row, sights[row.pk])))
+        Candidate(row, _why_not(row, preset.needs, _packages(row, software_by_pk[row.pk])))
         for row in environments
     ]
 
 
-def _packages(environment: Environment, sight: parity_reports.KnownSoftware) -> set[str]:
+def _packages(environment: Environment, software: parity_reports.KnownSoftware) -> set[str]:
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
-    if sight.inspection:
-        packages |= parity.packages(sight.inspection.facts).keys()
+    if software.inspection:
+        packages |= parity.packages(software.inspection.facts).keys()
     if environment.staged_image:
         packages |= environment.staged_image.image.packages.keys()
     return packages

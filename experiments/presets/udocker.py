@@ -17,8 +17,8 @@ TABLE_3 = Preset(
     question="What does a container add to the training time of ResNet50-FCN on 1, 2 and 4 GPUs?",
     then="20 epochs of 4166 tiles, batch 16, Adam, on up to four K80; bare metal and uDocker three "
     "times each: 3710 and 3730 s on one GPU, 1860 and 1880 s on four.",
-    now="Five repeats of each cell where three were published: fewer allow no firm verdict. "
-    "Tiles are made by the workload unless a folder with the prepared Vaihingen tiles "
+    now="Five repeats of each configuration where three were published: fewer allow no firm "
+    "verdict. Tiles are made by the workload unless a folder with the prepared Vaihingen tiles "
     "is named. MirroredStrategy stands for the multi_gpu_model of that Keras.",
     needs=("tensorflow",),
     metric="training_time",

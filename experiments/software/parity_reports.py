@@ -103,7 +103,7 @@ class ParityReport:
     def answer(self) -> str:
         """Return the answer to: is it the same software as the baseline's?"""
         if not self.is_known:
-            return "not looked at yet"
+            return "not inspected yet"
         count = len(self.differences)
         return f"{count} difference{'s' * (count != 1)}" if count else "yes"
 
@@ -375,7 +375,7 @@ def describe_known_differences(parity: Mapping[str, Any], *, own_program: bool =
     if not parity["differences"]:
         day = max(parity["looked_at"])[:10]
         same = "Python, packages and libraries were" if own_program else "software was"
-        return f"Before the launch the same {same} found on both sides (looked at {day})."
+        return f"Before the launch the same {same} found on both sides (inspected {day})."
     count = len(parity["differences"])
     return (
         f"{count} difference{'s' * (count != 1)} in software "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.estimates import Estimate
 from experiments.statistics.stamps import stamps
-from experiments.statistics.values import Better, Look, Pair, Sample, Stamp, Verdict
+from experiments.statistics.values import Better, InterimAnalysis, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdict_sentences import claim_and_evidence
 from experiments.statistics.verdicts import decide
 
@@ -23,13 +23,13 @@ def compare(
     paired: bool,
     unit: str,
     differences: Mapping[str, Sequence[str]] | None = None,
-    look: Look | None = None,
+    interim_analysis: InterimAnalysis | None = None,
 ) -> list[Pair]:
     """Compare each environment with the baseline: one workload, one scale, one metric in `unit`.
 
     `differences` names, by environment, whatever else was not alike ("Driver 535.1 and 550.2"); it
-    stamps the verdict. The baseline itself is skipped where `environments` holds it. With `look`
-    the samples are those of one of several planned looks, and its level decides.
+    stamps the verdict. The baseline itself is skipped where `environments` holds it. With
+    `interim_analysis` the samples are those of one of several, and its level decides.
     ValueError names the run whose value is not positive and finite.
     """
     if not 0 < margin < math.inf:
@@ -49,7 +49,7 @@ def compare(
                 better=better,
                 margin=margin,
                 paired=paired,
-                look=look,
+                interim_analysis=interim_analysis,
             ),
             (differences or {}).get(environment, ()),
         )
@@ -128,7 +128,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
                 p_difference=estimate.p_difference,
                 p_equivalence=estimate.p_equivalence(pair.margin),
                 smallest_margin=estimate.provable_margin(pair.alpha),
-                look=_with_intervals(pair.look, estimate),
+                interim_analysis=_with_intervals(pair.interim_analysis, estimate),
                 stamps=tuple(stamp for stamp, _ in reserved),
                 reasons=tuple(reason for _, reason in reserved),
             )
@@ -136,12 +136,12 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
     return replace(pair, claim=claim, evidence=evidence)
 
 
-def _with_intervals(look: Look | None, estimate: Estimate) -> Look | None:
-    """Return the look with the intervals that decide at its level."""
-    return look and replace(
-        look,
-        ci_difference=estimate.interval(1 - look.alpha),
-        ci_equivalence=estimate.interval(1 - 2 * look.alpha),
+def _with_intervals(analysis: InterimAnalysis | None, estimate: Estimate) -> InterimAnalysis | None:
+    """Return the analysis with the intervals that decide at its level."""
+    return analysis and replace(
+        analysis,
+        ci_difference=estimate.interval(1 - analysis.alpha),
+        ci_equivalence=estimate.interval(1 - 2 * analysis.alpha),
     )
 
 

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Arm, Estimate
@@ -13,10 +14,10 @@ EXCLUDED = " Runs were excluded after verdicts could be read; each comparison sa
 
 @dataclass(frozen=True, kw_only=True)
 class Everywhere:
-    """One environment against the baseline in all configurations (cells) of an experiment.
+    """One environment against the baseline in all configurations of an experiment.
 
-    "Equivalent in all cells" holds if it holds in each: an intersection-union test, whose p is the
-    largest and needs no correction. The geometric mean of the ratios takes the cells as
+    "Equivalent in all configurations" holds if it holds in each: an intersection-union test, whose
+    p is the largest and needs no correction. The geometric mean of the ratios takes them as
     independent; its standard error and degrees of freedom are Satterthwaite's. There is no mean
     where the ratios plainly differ (Welch's F at 5 %, and by more than the margin).
     """
@@ -24,19 +25,19 @@ class Everywhere:
     baseline: str
     environment: str
     margin: float
-    cells: int
+    configurations: int
     better: Better
-    """Direction of `geometric_mean_ratio`: cells of the other one enter it by their inverse."""
+    """Direction of `geometric_mean_ratio`; those of the other one enter it by their inverse."""
     equivalent_in_all: bool
     largest_p_equivalence: float
     smallest_ratio: float
     largest_ratio: float
     p_same_ratio: float
-    """The p of "the ratio is the same in all cells", by Welch's F."""
+    """The p of "the ratio is the same in all configurations", by Welch's F."""
     ratios_differ: bool
     """If the ratios plainly differ there is no mean: all that follows but `alpha` is None."""
     alpha: float
-    """The level at which the cells were decided."""
+    """The level at which the configurations were decided."""
     geometric_mean_ratio: float | None = None
     log_ratio: float | None = None
     log_se: float | None = None
@@ -52,6 +53,14 @@ class Everywhere:
     """True if any of the pairs lacks runs that were excluded after its verdict could be read."""
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Return all fields under the names that they have in data files."""
+        return {
+            "cells" if name == "configurations" else name: value
+            for name, value in asdict(self).items()
+        }
+
+    @property
     def ratio(self) -> float | None:
         return self.geometric_mean_ratio
 
@@ -64,12 +73,12 @@ class Everywhere:
 
     @property
     def claim(self) -> str:
-        """Return the sentence's first part: whether equivalence is shown in all cells."""
+        """Return the sentence's first part: whether equivalence is shown everywhere."""
         verb = "is" if self.equivalent_in_all else "is not shown to be"
         return (
             f"{self.environment} {verb} equivalent to {self.baseline} within "
-            f"{numbers.margin(self.margin)} in {numbers.all_of(self.cells, 'configuration')} "
-            "compared"
+            f"{numbers.margin(self.margin)} in "
+            f"{numbers.all_of(self.configurations, 'configuration')} compared"
         )
 
     @property
@@ -98,38 +107,38 @@ class Everywhere:
 
 
 def summarise_environments(pairs: Sequence[Pair]) -> list[Everywhere]:
-    """Return a summary of each environment that has two cells or more, all with an inference."""
+    """Summarise each environment that has two configurations or more, all with an inference."""
     return list(_summaries(pairs))
 
 
 def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
     for name in dict.fromkeys(pair.environment for pair in pairs):
-        cells = [pair for pair in pairs if pair.environment == name]
-        estimates = [estimate for pair in cells if (estimate := _estimate(pair))]
-        if len(cells) < 2 or len(estimates) < len(cells):
+        own_pairs = [pair for pair in pairs if pair.environment == name]
+        estimates = [estimate for pair in own_pairs if (estimate := _estimate(pair))]
+        if len(own_pairs) < 2 or len(estimates) < len(own_pairs):
             continue
-        better: Better = "higher" if {pair.better for pair in cells} == {"higher"} else "lower"
-        signs = [1 if pair.better == better else -1 for pair in cells]
-        alpha, margin = cells[0].alpha, cells[0].margin
+        better: Better = "higher" if {pair.better for pair in own_pairs} == {"higher"} else "lower"
+        signs = [1 if pair.better == better else -1 for pair in own_pairs]
+        alpha, margin = own_pairs[0].alpha, own_pairs[0].margin
         ratios = [
             math.exp(s * estimate.log_ratio) for s, estimate in zip(signs, estimates, strict=True)
         ]
         p_same = p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
         summary = Everywhere(
-            baseline=cells[0].baseline,
+            baseline=own_pairs[0].baseline,
             environment=name,
             margin=margin,
-            cells=len(cells),
+            configurations=len(own_pairs),
             better=better,
-            equivalent_in_all=all(pair.verdict is Verdict.EQUIVALENT for pair in cells),
-            largest_p_equivalence=max(pair.p_equivalence or 0.0 for pair in cells),
+            equivalent_in_all=all(pair.verdict is Verdict.EQUIVALENT for pair in own_pairs),
+            largest_p_equivalence=max(pair.p_equivalence or 0.0 for pair in own_pairs),
             smallest_ratio=min(ratios),
             largest_ratio=max(ratios),
             p_same_ratio=p_same,
             ratios_differ=differ,
             alpha=alpha,
-            excluded_after_verdict=any(pair.before for pair in cells),
+            excluded_after_verdict=any(pair.before for pair in own_pairs),
         )
         if not differ:
             summary = _with_mean(summary, _geometric_mean(estimates, signs))
@@ -156,7 +165,7 @@ def p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
     """Return p of "all ratios are the same": Welch's F for means with unequal variances (1951).
 
     Cochran's Q would take the standard errors for known, which those of a few runs are not. With
-    two cells it is Welch's t test of their log-ratios.
+    two configurations it is Welch's t test of their log-ratios.
     """
     from scipy.special import fdtrc  # lazily, as in estimates
 
@@ -186,12 +195,12 @@ def _estimate(pair: Pair) -> Estimate | None:
 
 
 def _geometric_mean(estimates: Sequence[Estimate], signs: Sequence[int]) -> Estimate:
-    """Return the mean of the ratios of independent cells; a sign of -1 takes a ratio's inverse."""
-    cells = len(estimates)
+    """Return the mean of independent ratios; a sign of -1 takes a ratio's inverse."""
+    count = len(estimates)
     logs = (sign * estimate.log_ratio for sign, estimate in zip(signs, estimates, strict=True))
     return Estimate(
-        math.fsum(logs) / cells,
+        math.fsum(logs) / count,
         tuple(
-            Arm(arm.variance / cells**2, arm.n) for estimate in estimates for arm in estimate.arms
+            Arm(arm.variance / count**2, arm.n) for estimate in estimates for arm in estimate.arms
         ),
     )

@@ -1,7 +1,7 @@
-"""Interim analyses (looks): when the data are judged, at which level, and what that saves.
+"""Interim analyses: when the data are judged, at which level, and what that saves.
 
 Whoever judges after every run and stops when the verdict pleases is wrong far more often than 5 in
-100 times. Looks that were planned before the data, each at a stricter level, keep that promise.
+100 times. Analyses that were planned before the data, each at a stricter level, keep that promise.
 """
 
 from dataclasses import dataclass
@@ -11,51 +11,51 @@ from experiments.statistics.estimates import Estimate
 from experiments.statistics.verdicts import FEWEST
 
 POCOCK = (0.05, 0.0294, 0.0221, 0.0182, 0.0158)
-"""The two-sided level of each of 1 to 5 equally spaced looks (Pocock, Biometrika 64, 1977)."""
-MOST_LOOKS = len(POCOCK)
+"""The two-sided level of each of 1 to 5 equally spaced analyses (Pocock, Biometrika 64, 1977)."""
+MOST_ANALYSES = len(POCOCK)
 EXPERIMENTS = 4000
 SEED = 19770201
 
 
-def level(looks: int) -> float:
-    """Return the two-sided level of each of `looks` looks, 1 to 5: all together err in 5 %."""
-    return POCOCK[looks - 1]
+def level(analyses: int) -> float:
+    """Return the two-sided level of each of 1 to 5 `analyses`: all together err in 5 %."""
+    return POCOCK[analyses - 1]
 
 
-def schedule(repeats: int, looks: int) -> tuple[int, ...]:
-    """Return the repeats after which each look is: equally spaced, the last after all of them."""
-    return tuple(repeats * look // looks for look in range(1, looks + 1))
+def schedule(repeats: int, analyses: int) -> tuple[int, ...]:
+    """Return the repeats after which each analysis comes: equally spaced, the last after all."""
+    return tuple(repeats * number // analyses for number in range(1, analyses + 1))
 
 
-def most_looks(repeats: int) -> int:
-    """Return how many looks so many repeats allow: the first one needs enough for a verdict."""
-    return min(max(repeats // FEWEST, 1), MOST_LOOKS)
+def most_analyses(repeats: int) -> int:
+    """Return how many analyses so many repeats allow: the first one needs enough for a verdict."""
+    return min(max(repeats // FEWEST, 1), MOST_ANALYSES)
 
 
 @dataclass(frozen=True)
 class Course:
-    """The end of experiments with such looks: after `repeats` on average, a share `equivalent`."""
+    """The end of such experiments: after `repeats` on average, a share `equivalent`."""
 
     repeats: float
     equivalent: float
 
 
-def course(truth: Estimate, margin: float, *, repeats: int, looks: int) -> Course:
-    """Simulate experiments that stop at the first look with a verdict.
+def course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Course:
+    """Simulate experiments that stop at the first analysis with a verdict.
 
     `truth` is what all `repeats` are expected to give (`planner.planned`). The same numbers each
-    time: a page that is looked at twice says the same.
+    time: a page that is read twice says the same.
     """
     import numpy as np  # lazily, as in estimates
 
     from experiments.statistics import vectorised
 
-    rng, alpha = np.random.default_rng(SEED), level(looks)
+    rng, alpha = np.random.default_rng(SEED), level(analyses)
     arms = [Gathered(rng, arm.variance) for arm in truth.arms]
     ended: Any = np.zeros(EXPERIMENTS)
     equivalent: Any = np.zeros(EXPERIMENTS, dtype=bool)
     going_on: Any = np.ones(EXPERIMENTS, dtype=bool)
-    for after in schedule(repeats, looks):
+    for after in schedule(repeats, analyses):
         for arm in arms:
             arm.gather(after)
         seen = vectorised.from_moments(
@@ -72,7 +72,7 @@ def course(truth: Estimate, margin: float, *, repeats: int, looks: int) -> Cours
 class Gathered:
     """The mean and the sum of squares of normal values that come in over time, many arms at once.
 
-    Only what a look needs is drawn: a thousand repeats cost no more than ten.
+    Only what an analysis needs is drawn: a thousand repeats cost no more than ten.
     """
 
     def __init__(self, rng: Any, variance: float) -> None:

@@ -30,7 +30,8 @@ STABLE = 2
 class Companion:
     """One other test of the same data; numbers that it does not give are None.
 
-    `interval` is of the ratio and has the level of the verdict: 95 % unless looks were planned.
+    `interval` is of the ratio and has the level of the verdict: 95 % unless there are
+    interim analyses.
     """
 
     name: str

@@ -130,7 +130,7 @@ class Losses:
 def compare_losses(
     rows: Iterable[Trained], *, environments: Sequence[str], runs: int, steps: int
 ) -> Losses:
-    """Return the loss curves to draw, their medians, and whether runs of a seed agree to the bit.
+    """Return the loss curves to draw, their medians, and whether runs of a seed are bitwise equal.
 
     `environments` has the baseline first. The baseline's first run with a seed is the reference
     for the others of that seed; so its runs have to come before those of other environments.
@@ -191,14 +191,14 @@ def describe_agreements(agreements: Sequence[Agreement], *, baseline: str) -> li
         if own and not agreement.runs:
             which = "this seed" if agreement.seeds == 1 else f"each of {agreement.seeds} seeds"
             sentences.append(
-                f"{baseline} has one run of {which}: whether it repeats itself to the bit is "
+                f"{baseline} has one run of {which}: whether it is bitwise reproducible is "
                 "not known."
             )
         elif not agreement.runs:
             sentences.append(f"{agreement.environment}: no run of {baseline} has the same seed.")
         elif agreement.equal == agreement.runs:
             sentences.append(
-                f"{agreement.environment}: equal to {other} to the bit in "
+                f"{agreement.environment}: bitwise equal to {other} in "
                 f"{_count_all(agreement.runs, own)}."
             )
         else:

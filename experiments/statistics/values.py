@@ -9,7 +9,7 @@ from experiments.statistics import numbers
 Better = Literal["lower", "higher"]
 Interval = tuple[float, float]
 ALPHA = 0.05
-"""The level of every verdict, unless several looks at the data were planned."""
+"""The level of every verdict, unless several interim analyses were planned."""
 
 
 class Verdict(StrEnum):
@@ -72,16 +72,16 @@ class Sample:
     node: str = ""
     started: float | None = None
     repeat: int = 0
-    """The number of its repeat, by which planned looks choose runs."""
+    """The number of its repeat, by which interim analyses choose runs."""
     settles: bool = True
     """False where its steps never reach a steady state."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """One interim analysis (look) that was planned before there were data.
+class InterimAnalysis:
+    """An analysis of the data that was planned before there were any.
 
-    `alpha` is the level of each look, so that all together err no more often than one at 5 %. It
+    `alpha` is the level of each, so that all together err no more often than one at 5 %. It
     decides by `ci_difference` (1 - alpha) and `ci_equivalence` (1 - 2 alpha). The `later_` fields
     are of all runs that came since: an estimate beside the verdict.
     """
@@ -190,8 +190,8 @@ class Pair:
     """Blocks in which the baseline or the environment has no run."""
     p_difference_holm: float | None = None
     p_equivalence_holm: float | None = None
-    look: Look | None = None
-    """The one of several planned looks that gave the verdict; None where only one was planned."""
+    interim_analysis: InterimAnalysis | None = None
+    """The one of several that gave the verdict; None where only one was planned."""
     software: str = ""
     """What was known of the software of both before the launch; "" if it was not recorded."""
     before: Before | None = None
@@ -205,22 +205,22 @@ class Pair:
     @property
     def alpha(self) -> float:
         """Return the level at which the verdict was decided."""
-        return self.look.alpha if self.look else ALPHA
+        return self.interim_analysis.alpha if self.interim_analysis else ALPHA
 
     @property
     def ci_difference(self) -> Interval | None:
-        """Return the interval that decides about a difference: 95 % if there is one look."""
-        return self.look.ci_difference if self.look else self.ci95
+        """Return the interval that decides about a difference: 95 % if there is one analysis."""
+        return self.interim_analysis.ci_difference if self.interim_analysis else self.ci95
 
     @property
     def ci_equivalence(self) -> Interval | None:
-        """Return the interval that decides about equivalence: 90 % if there is one look."""
-        return self.look.ci_equivalence if self.look else self.ci90
+        """Return the interval that decides about equivalence: 90 % if there is one analysis."""
+        return self.interim_analysis.ci_equivalence if self.interim_analysis else self.ci90
 
     @property
     def sentence(self) -> str:
         """Return the verdict sentence: the claim, then the evidence and the next step."""
-        later = self.look.later if self.look else ""
+        later = self.interim_analysis.later if self.interim_analysis else ""
         before = self.before.sentence if self.before else ""
         return " ".join(filter(None, (f"{self.claim}{self.evidence}", later, before)))
 

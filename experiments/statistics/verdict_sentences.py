@@ -2,7 +2,7 @@
 
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.values import Interval, Look, Pair, Verdict
+from experiments.statistics.values import InterimAnalysis, Interval, Pair, Verdict
 from experiments.statistics.verdicts import (
     BEYOND,
     DETECTABLE,
@@ -36,20 +36,21 @@ def claim_and_evidence(pair: Pair, estimate: Estimate | None) -> tuple[str, str]
             if pair.detail == BEYOND
             else f"whether beyond {_margin(pair)} is open."
         )
-    if pair.look:
-        evidence += f" {at_the_look(pair, pair.look)}".rstrip()
+    if pair.interim_analysis:
+        evidence += f" {describe_analysis(pair, pair.interim_analysis)}".rstrip()
     if pair.dropped_blocks:
         count = numbers.count(len(pair.dropped_blocks), "incomplete block")
         evidence += f" {count} {'are' if len(pair.dropped_blocks) > 1 else 'is'} left out."
     return claim, evidence
 
 
-def at_the_look(pair: Pair, look: Look) -> str:
-    """Return which of the planned looks it was, as text; "" if it was none of them."""
-    if not look.number:
+def describe_analysis(pair: Pair, analysis: InterimAnalysis) -> str:
+    """Return which of the planned analyses it was, as text; "" if it was none of them."""
+    if not analysis.number:
         return ""
     open_still = pair.verdict in (Verdict.INCONCLUSIVE, Verdict.NO_INFERENCE)
-    return f"{'This was' if open_still else 'Decided at'} look {look.number} of {look.of}."
+    start = "This was" if open_still else "Decided at"
+    return f"{start} interim analysis {analysis.number} of {analysis.of}."
 
 
 def _numbers(pair: Pair, level: float, interval: Interval | None) -> str:

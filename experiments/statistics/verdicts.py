@@ -27,7 +27,7 @@ def decide(
     estimate: Estimate, margin: float, better: Better | None, alpha: float = ALPHA
 ) -> tuple[Verdict, str]:
     """The verdict and its sub-type: the interval of 1 - alpha for a difference, of 1 - 2 alpha for
-    equivalence (95 % and 90 %, unless several looks were planned).
+    equivalence (95 % and 90 %, unless several analyses were planned).
 
     Symmetric on the log scale, so that swapping the arms mirrors the verdict.
     """

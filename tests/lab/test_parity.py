@@ -71,7 +71,7 @@ def finish(cluster: Cluster, *kinds: str) -> None:
     ], [operation.output_tail[-3000:] for operation in ended]
 
 
-def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
+def test_from_one_lock_to_an_empty_parity_report_and_from_another_to_a_waiver(
     base: Image, cluster: Cluster
 ) -> None:
     owner = cluster.owner
@@ -137,8 +137,8 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
         repeats=1,
         owner=owner,
     )
-    (passport,) = parity_reports.make_reports(draft)
-    assert passport.answer == "yes", passport.differences
+    (report,) = parity_reports.make_reports(draft)
+    assert report.answer == "yes", report.differences
     lifecycle.launch(draft, owner)
     lifecycle.cancel(draft, owner)
 
@@ -155,10 +155,10 @@ def test_from_one_lock_to_an_empty_passport_and_from_another_to_a_waiver(
     )
     with pytest.raises(lifecycle.NotLaunchable, match=r"differs from .*numpy"):
         lifecycle.launch(second, owner)
-    (passport,) = parity_reports.make_reports(second)
-    numpy = next(row for row in passport.differences if row.what == "numpy")
+    (report,) = parity_reports.make_reports(second)
+    numpy = next(row for row in report.differences if row.what == "numpy")
     assert (numpy.on_baseline, numpy.in_environment) == (version, image.packages["numpy"])
-    wanted = [row.what for row in passport.differences]
+    wanted = [row.what for row in report.differences]
     parity_reports.waive_differences(
         second, container, wanted, "to see what a newer NumPy does", owner
     )

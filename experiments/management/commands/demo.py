@@ -88,7 +88,9 @@ class Command(BaseCommand):
         """Have the software of each read before the launch; without an answer it is launched so."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
         unknown = [
-            pk for pk, sight in parity_reports.known_software(rows).items() if not sight.is_known
+            pk
+            for pk, software in parity_reports.known_software(rows).items()
+            if not software.is_known
         ]
         tell(cluster, "Looking into the environments", None)
         operations = [

@@ -23,8 +23,8 @@ MARGIN = 0.02
 SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
 DESIGNS = {"independent": vectorised.unpaired, "paired": vectorised.paired}
-LOOKS = {2: 10, 3: 15, 4: 20, 5: 25}
-"""Number of looks -> the fewest repeats that allow so many."""
+REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
+"""Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
 STEPS = 1000
 BATCH = 500
@@ -92,7 +92,7 @@ def calibrate(effort: Effort, seed: int = SEED) -> list[Band]:
         *_bands_under_disturbance(rng, effort),
         *_bands_of_controls(rng, effort),
         *_bands_of_start_ups(rng, effort),
-        *_bands_of_looks(rng, effort),
+        *_bands_of_analyses(rng, effort),
     ]
 
 
@@ -155,44 +155,44 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
     )
 
 
-def _bands_of_looks(rng: Any, effort: Effort) -> Iterator[Band]:
-    """Yield bands for planned looks at stricter levels; a look after every run must break them.
+def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
+    """Yield bands for interim analyses at stricter levels; one after every run must break them.
 
-    Errors are counted at any look: whoever stops at the first verdict is wrong no more often.
+    Errors are counted at any of them: whoever stops at the first verdict is wrong no more often.
     """
     alarms, equivalent = {}, {}
     for name, draw in truths.SHAPES.items():
         for design in DESIGNS:
-            for looks, repeats in LOOKS.items():
+            for analyses, repeats in REPEATS_OF_ANALYSES.items():
                 arms = [draw(rng, (effort.data_sets, repeats)) for _ in range(2)]
-                case = f"{name}, {design}, {looks} looks"
-                wrong_shares = _wrong_at_any_look(
-                    design, arms, schedule(repeats, looks), level(looks)
+                case = f"{name}, {design}, {analyses} analyses"
+                wrong_shares = _wrong_at_any_analysis(
+                    design, arms, schedule(repeats, analyses), level(analyses)
                 )
                 alarms[case], equivalent[case] = wrong_shares
     for promise, shares in (
-        ("false alarms at any of 2 to 5 planned looks", alarms),
-        ("equivalence proved at the margin at any of 2 to 5 planned looks", equivalent),
+        ("false alarms at any of 2 to 5 interim analyses", alarms),
+        ("equivalence proved at any of 2 to 5 interim analyses", equivalent),
     ):
         yield Band(promise, shares, high=0.055, slack=_slack(0.055, effort))
     arms = [rng.normal(0, 0.01, (effort.data_sets, PEEKS[-1])) for _ in range(2)]
     for promise, share in zip(
         ("false alarms", "equivalence proved at the margin"),
-        _wrong_at_any_look("independent", arms, PEEKS, ALPHA),
+        _wrong_at_any_analysis("independent", arms, PEEKS, ALPHA),
         strict=True,
     ):
         yield Band(
-            f"{promise}, looking after every run at 5 %",
+            f"{promise}, judged after every run at 5 %",
             {f"{PEEKS[0]} to {PEEKS[-1]} runs": share},
             high=0.15,
             control=True,
         )
 
 
-def _wrong_at_any_look(
+def _wrong_at_any_analysis(
     design: str, arms: Sequence[Array], after: Sequence[int], alpha: float
 ) -> tuple[float, float]:
-    """Return false alarms and false equivalence (at the worse margin) in any of the looks."""
+    """Return false alarms and false equivalence (at the worse margin) in any of the analyses."""
     alarm: Array = False
     equivalent: list[Array] = [False, False]
     for repeats in after:

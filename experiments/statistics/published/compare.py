@@ -15,26 +15,27 @@ from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdict_sentences import claim_and_evidence
 from experiments.statistics.verdicts import MOST, decide
 
-Cell = tuple[dict[str, str], dict[str, list[Row]]]
-"""The labels of a configuration (cell), and the rows of each environment in it."""
+Configuration = tuple[dict[str, str], dict[str, list[Row]]]
+"""The labels of a configuration, and the rows of each environment in it."""
 FLOOR_TOLERANCE = 0.01
 ORDER_UNKNOWN = "The table does not say when the runs ran: drift may be part of the difference."
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One environment against the baseline in one cell of the table."""
+    """One environment against the baseline in one configuration of the table."""
 
-    cell: dict[str, str]
+    configuration: dict[str, str]
+    """Its labels."""
     rows: tuple[int, ...]
     """Row numbers in the file, the baseline's first."""
     pair: Pair
 
 
 def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compared]:
-    """Compare every environment with the baseline in each cell; Holm over all of them.
+    """Compare every environment with the baseline in each configuration; Holm over all of them.
 
-    A cell without the baseline is left out (see `left_out`) unless that leaves nothing.
+    A configuration without the baseline is left out (see `left_out`) unless that leaves nothing.
     TableError names the rows of a missing or doubled environment, of mixed units, of steps given
     as runs. One run, or values without spread, are an answer: NO INFERENCE.
     """
@@ -47,14 +48,16 @@ def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compare
         )
     compared = [
         comparison
-        for cell, arms in cells_of(table)
+        for labels, arms in group_by_configuration(table)
         if baseline in arms
-        for comparison in _compare_cell(table, cell, arms, baseline, margin)
+        for comparison in _compare_configuration(table, labels, arms, baseline, margin)
     ]
     if not compared:
         if table.environments == [baseline]:
             raise TableError(f"There is no environment to compare with {baseline}.")
-        apart = [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]
+        apart = [
+            (labels, arms) for labels, arms in group_by_configuration(table) if baseline not in arms
+        ]
         raise TableError(_no_baseline(apart[:1], baseline))
     adjusted = holm([comparison.pair for comparison in compared])
     return [
@@ -62,12 +65,15 @@ def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compare
     ]
 
 
-def cells_of(table: Table) -> list[Cell]:
-    """Return each cell by its labels, with the rows of its environments, in the file's order."""
-    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+def group_by_configuration(table: Table) -> list[Configuration]:
+    """Return the labels of each configuration and its environments' rows, in the file's order."""
+    arms_by_values: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     for row in table.rows:
-        cells.setdefault(row.cell, {}).setdefault(row.environment, []).append(row)
-    return [(dict(zip(table.labels, cell, strict=True)), arms) for cell, arms in cells.items()]
+        arms_by_values.setdefault(row.label_values, {}).setdefault(row.environment, []).append(row)
+    return [
+        (dict(zip(table.labels, values, strict=True)), arms)
+        for values, arms in arms_by_values.items()
+    ]
 
 
 def left_out(table: Table, *, baseline: str) -> list[str]:
@@ -80,34 +86,41 @@ def left_out(table: Table, *, baseline: str) -> list[str]:
             else f"{table.left_out:,} rows of runs that did not succeed are"
         )
         sentences.append(f"{rows} left out.")
-    lonely = [(cell, arms) for cell, arms in cells_of(table) if set(arms) == {baseline}]
+    lonely = [
+        (labels, arms) for labels, arms in group_by_configuration(table) if set(arms) == {baseline}
+    ]
     if lonely:
         sentences.append(f"{_rows_of(lonely)}: only the baseline {baseline}{_where_of(lonely)}.")
-    if apart := [(cell, arms) for cell, arms in cells_of(table) if baseline not in arms]:
+    if apart := [
+        (labels, arms) for labels, arms in group_by_configuration(table) if baseline not in arms
+    ]:
         sentences.append(_no_baseline(apart, baseline))
     return sentences
 
 
-def _no_baseline(cells: Sequence[Cell], baseline: str) -> str:
+def _no_baseline(configurations: Sequence[Configuration], baseline: str) -> str:
     return (
-        f"{_rows_of(cells)}: no row of the baseline {baseline} has the same labels"
-        f"{_where_of(cells)}. Any column that is not recognised is a label, unless it is ignored."
+        f"{_rows_of(configurations)}: no row of the baseline {baseline} has the same labels"
+        f"{_where_of(configurations)}. Any column that is not recognised is a label, unless it is "
+        "ignored."
     )
 
 
-def _rows_of(cells: Sequence[Cell]) -> str:
-    rows = sorted(row.place.row for _, arms in cells for arm in arms.values() for row in arm)
+def _rows_of(configurations: Sequence[Configuration]) -> str:
+    rows = sorted(
+        row.place.row for _, arms in configurations for arm in arms.values() for row in arm
+    )
     return _listed("Row", rows)
 
 
-def _where_of(cells: Sequence[Cell]) -> str:
-    places = list(filter(None, (_format_labels(cell) for cell, _ in cells)))
+def _where_of(configurations: Sequence[Configuration]) -> str:
+    places = list(filter(None, (_format_labels(labels) for labels, _ in configurations)))
     more = ["..."] if len(places) > 5 else []
     return f" ({'; '.join([*places[:5], *more])})" if places else ""
 
 
-def _format_labels(cell: Mapping[str, str]) -> str:
-    return " ".join(f"{name} {value}" for name, value in cell.items() if value)
+def _format_labels(labels: Mapping[str, str]) -> str:
+    return " ".join(f"{name} {value}" for name, value in labels.items() if value)
 
 
 def samples_of(rows: Iterable[Row]) -> list[Sample]:
@@ -125,11 +138,11 @@ def samples_of(rows: Iterable[Row]) -> list[Sample]:
     ]
 
 
-def _compare_cell(
-    table: Table, cell: dict[str, str], arms: dict[str, list[Row]], baseline: str, margin: float
+def _compare_configuration(
+    table: Table, labels: dict[str, str], arms: dict[str, list[Row]], baseline: str, margin: float
 ) -> Iterator[Compared]:
     rows = [row for arm in arms.values() for row in arm]
-    where = _format_labels(cell)
+    where = _format_labels(labels)
     better = _direction_of(rows, table)
     for name, arm in arms.items():
         _check_size(table, arm, f"{name} {where}".strip())
@@ -160,7 +173,7 @@ def _compare_cell(
             columns = _listed("column", (row.place.column for row in both))
             where_from = f" ({_listed('Row', numbers)}, {columns}.)"
             pair = replace(pair, evidence=pair.evidence + where_from)
-        yield Compared(cell, numbers, pair)
+        yield Compared(labels, numbers, pair)
 
 
 def _listed(name: str, values: Iterable[object]) -> str:
@@ -172,7 +185,7 @@ def _listed(name: str, values: Iterable[object]) -> str:
 
 
 def _direction_of(rows: list[Row], table: Table) -> Better | None:
-    """Return the direction of a cell. TableError where units or directions are mixed."""
+    """Return the direction of a configuration. TableError where units or directions are mixed."""
     for row in rows:
         if row.unit != rows[0].unit:
             raise TableError(

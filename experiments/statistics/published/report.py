@@ -23,14 +23,14 @@ HEADINGS = (
 
 
 def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
-    """Return a table, the sentence and stamps of each comparison, and the summary of all cells.
+    """Return a table, the sentence and stamps of each comparison, and the summary of all.
 
     `left_out` has a sentence for rows that are not compared; they come last.
     """
-    labels = list(compared[0].cell)
+    labels = list(compared[0].configuration)
     lines = [
         [*labels, *HEADINGS],
-        *([*comparison.cell.values(), *_fields(comparison)] for comparison in compared),
+        *([*comparison.configuration.values(), *_fields(comparison)] for comparison in compared),
     ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
@@ -38,7 +38,7 @@ def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
         for line in lines
     ]
     for comparison in compared:
-        where = ", ".join(f"{name} {value}" for name, value in comparison.cell.items())
+        where = ", ".join(f"{name} {value}" for name, value in comparison.configuration.items())
         text += ["", f"{where}: {comparison.pair.sentence}" if where else comparison.pair.sentence]
         text += [
             f"  {stamp}: {reason}"
@@ -56,7 +56,7 @@ def as_json(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> dict[
     return {
         "comparisons": [_values(comparison) for comparison in compared],
         "all_cells": [
-            asdict(summary)
+            summary.columns
             for summary in summarise_environments([comparison.pair for comparison in compared])
         ],
         "left_out": list(left_out),
@@ -88,8 +88,9 @@ def _interval(interval: tuple[float, float] | None) -> str:
 def _values(comparison: Compared) -> dict[str, Any]:
     pair = asdict(comparison.pair)
     del pair["claim"], pair["evidence"], pair["reasons"], pair["software"], pair["before"]
+    pair["look"] = pair.pop("interim_analysis")  # its name in files that others have stored
     return {
-        "cell": comparison.cell,
+        "cell": comparison.configuration,
         "rows": comparison.rows,
         **pair,
         "log_ratio": None if comparison.pair.ratio is None else math.log(comparison.pair.ratio),

@@ -34,7 +34,8 @@ class Row:
 
     place: Place
     """The place of the mean or value in the file."""
-    cell: tuple[str, ...]
+    label_values: tuple[str, ...]
+    """The values of `Table.labels`: they name the configuration."""
     environment: str
     mean: Printed
     sd: Printed | None = None
@@ -188,7 +189,7 @@ class _Lines:
         place = Place(number, measured)
         return Row(
             place=place,
-            cell=tuple(texts.get(name, "") for name in self.labels),
+            label_values=tuple(texts.get(name, "") for name in self.labels),
             environment=environment,
             mean=printed.mean(
                 texts.get(measured, ""),

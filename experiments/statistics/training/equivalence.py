@@ -1,6 +1,6 @@
 """Training equivalence: did two environments train alike? A run that trains wrongly is not fast.
 
-Runs of the same seed are compared to the bit. Where they differ, what matters is whether they end
+Runs of the same seed are compared bitwise. Where they differ, what matters is whether they end
 farther apart than a change of the seed alone would make them; so the spread between the seeds of
 the baseline is the yardstick.
 
@@ -54,6 +54,11 @@ class Outcome(StrEnum):
     UNKNOWN = "noise between seeds unknown"
     ALONE = "nothing to compare with"
 
+    @property
+    def text(self) -> str:
+        """Return what pages print; data files keep the value, which others have stored."""
+        return "bitwise equal" if self is Outcome.EQUAL else str(self)
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -69,7 +74,7 @@ class Ending:
     """A hash of all its losses; empty where only the last one was read."""
 
     def equals(self, other: Ending) -> bool:
-        """Return whether all losses are the same to the bit; the last where not all are known."""
+        """Return whether all losses are bitwise the same; the last where not all are known."""
         if self.digest and other.digest:
             return self.digest == other.digest
         return self.last == other.last
@@ -92,7 +97,7 @@ class TrainingComparison:
     runs: int = 0
     """Runs that have a counterpart in the baseline."""
     equal: int = 0
-    """Runs that are the same as their counterpart, to the bit."""
+    """Runs that are the same as their counterpart, bitwise."""
     seeds: int = 0
     """Seeds that both have; for the baseline, all its seeds."""
     seeds_known: bool = True
@@ -310,7 +315,7 @@ def _compare_unpaired(
 
 
 def _count_equal_to_any(runs: Sequence[Ending], others: Sequence[Ending]) -> int:
-    """Return how many of `runs` are the same as any of `others`, to the bit."""
+    """Return how many of `runs` are the same as any of `others`, bitwise."""
     digests = {ending.digest for ending in others if ending.digest}
     lasts = {ending.last for ending in others}
     return sum(

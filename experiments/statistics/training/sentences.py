@@ -29,7 +29,7 @@ def describe_training(training: TrainingComparison) -> str:
             else f"in {numbers.all_of(training.runs, 'run')}"
         )
         if training.what == "loss":
-            return f"equal to {training.baseline} to the bit {runs}."
+            return f"bitwise equal to {training.baseline} {runs}."
         return f"the same {training.what} as {training.baseline} {runs}."
     if not training.seeds_known:
         return _describe_unpaired(training)
@@ -84,13 +84,13 @@ def explain_stamp(training: TrainingComparison) -> str:
 
 
 def _describe_baseline(training: TrainingComparison) -> str:
-    """Return the baseline's seeds, their spread, and whether its runs repeat to the bit."""
+    """Return the baseline's seeds, their spread, and whether its runs are bitwise reproducible."""
     spread = f"{_size(training, training.seed_sd)} between them (SD)"
     spread_between = f"the last {training.what} varies by {spread}"
     if not training.seeds_known:
         count = f"{training.seeds} run{'s' * (training.seeds != 1)} whose seeds are not known"
         if training.outcome is Outcome.EQUAL:
-            return f"{count}, all equal{' to the bit' * (training.what == 'loss')}."
+            return f"{count}, all {'bitwise ' * (training.what == 'loss')}equal."
         return f"{count}; {spread_between}." if training.seed_sd else f"{count}."
     runs = training.runs + training.seeds
     runs_and_spread = (
@@ -106,8 +106,11 @@ def _describe_baseline(training: TrainingComparison) -> str:
         return f"one run of each of {runs_and_spread}."
     of_seeds = f" of {runs_and_spread}" if training.seeds > 1 else " of one seed"
     if training.equal == training.runs:
-        itself = "itself to the bit" if training.what == "loss" else f"its {training.what}"
-        return f"repeats {itself} in {numbers.all_of(runs, 'run')}{of_seeds}."
+        if training.what != "loss":
+            return f"repeats its {training.what} in {numbers.all_of(runs, 'run')}{of_seeds}."
+        if training.seeds == 1:
+            return f"bitwise reproducible ({runs} of {runs} runs, same seed)."
+        return f"bitwise reproducible in {numbers.all_of(runs, 'run')}{of_seeds}."
     return (
         f"does not repeat itself; {training.runs - training.equal} of {runs} runs{of_seeds} differ "
         f"from the first of the same seed, the last {training.what} by "

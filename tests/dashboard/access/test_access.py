@@ -57,7 +57,7 @@ ACTIONS_OF_AN_OWNER = (
     "experiment_cancel",
     "experiment_stop",
     "experiment_delete",
-    "experiment_look",
+    "experiment_inspect",
     "experiment_waive",
 )
 

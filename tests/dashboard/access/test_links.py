@@ -169,7 +169,7 @@ def test_the_token_stays_in_no_address_and_is_told_to_nobody(results: Experiment
 
 def test_the_owner_makes_and_withdraws_links(results: Experiment, people: People) -> None:
     owner = people.client("owner")
-    readers = reverse("readers", args=["experiment", results.pk])
+    readers = reverse("visibility", args=["experiment", results.pk])
     make = reverse("link_make", args=["experiment", results.pk])
     page = owner.post(make, {"days": "30", "hides_names": "on"}, follow=True).content.decode()
     (link,) = ShareLink.objects.all()

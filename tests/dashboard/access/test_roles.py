@@ -84,7 +84,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "environment": (GET, "environment", Role.VIEWER),
     "operation": (GET, "operation", Role.VIEWER),
     "old_operation": (GET, "operation", Role.VIEWER),
-    "old_readers": (GET, "readers", Role.VIEWER),
+    "old_readers": (GET, "visibility", Role.VIEWER),
     "operation_cancel": (POST, "operation", Role.VIEWER),
     "image_import_cancel": (POST, "image_import", Role.VIEWER),
     "image_import_dismiss": (POST, "image_import", Role.VIEWER),
@@ -92,8 +92,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_new": (GET, "", Role.RESEARCHER),
     "experiment_import": (GET, "", Role.RESEARCHER),
     "experiment_edit": (GET, "draft", Role.RESEARCHER),
-    "environment_look": (POST, "environment", Role.RESEARCHER),
-    "experiment_look": (POST, "draft", Role.RESEARCHER),
+    "environment_inspect": (POST, "environment", Role.RESEARCHER),
+    "experiment_inspect": (POST, "draft", Role.RESEARCHER),
     "experiment_waive": (POST, "draft", Role.RESEARCHER),
     "experiment_clone": (POST, "results", Role.RESEARCHER),
     "experiment_launch": (POST, "draft", Role.RESEARCHER),
@@ -122,9 +122,9 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "workload_delete": (POST, "workload", Role.RESEARCHER),
     "recipe_new": (GET, "", Role.RESEARCHER),
     "image_match": (POST, "image", Role.RESEARCHER),
-    "readers": (GET, "readers", Role.RESEARCHER),
+    "visibility": (GET, "visibility", Role.RESEARCHER),
     "link": (GET, "link", NOBODY),
-    "link_make": (POST, "readers", Role.RESEARCHER),
+    "link_make": (POST, "visibility", Role.RESEARCHER),
     "link_withdraw": (POST, "link of", Role.RESEARCHER),
     "image_new": (GET, "", Role.RESEARCHER),
     "image_stage": (POST, "image", Role.RESEARCHER),
@@ -217,7 +217,7 @@ def mine(site: Site) -> Callable[[User], dict[str, list[Any]]]:
             "cluster": [cluster.pk],
             "host key": [shown.pk],
             "credential": [key.pk],
-            "readers": ["experiment", results.pk],
+            "visibility": ["experiment", results.pk],
             "link": [link.token.reveal()],
             "link of": ["experiment", results.pk, link.pk],
         }
@@ -304,7 +304,7 @@ def test_pages_and_administration_let_the_same_people_change(role: Role) -> None
             allowed = may_change(role, kind, whose)
             assert permissions.may_change(user, row) == allowed, (kind, whose)
             client = logged_in(user)
-            page = client.get(reverse("readers", args=[kind, row.pk]))
+            page = client.get(reverse("visibility", args=[kind, row.pk]))
             assert page.status_code == (200 if allowed else 403), (kind, whose)
             if model in admin.site._registry:
                 inside = administered(client, model, row)

@@ -24,7 +24,7 @@ def group(people: People) -> Group:
 
 
 def address(kind: str, row: Any) -> str:
-    return reverse("readers", args=[kind, row.pk])
+    return reverse("visibility", args=[kind, row.pk])
 
 
 def test_an_owner_shares_with_a_group(
@@ -43,7 +43,18 @@ def test_an_owner_shares_with_a_group(
         "visibility": ["members", "groups"],
     }
     event = results.events.latest("pk")
-    assert (event.what, event.why) == ("readers changed", "group neurophysics")
+    assert (event.what, event.why) == ("visibility changed", "group neurophysics")
+
+
+def test_events_of_before_a_renaming_show_with_the_words_of_today(
+    results: Experiment, as_owner: Client
+) -> None:
+    results.events.create(what="readers changed", why="only me")
+    results.events.create(what="stopped at look 1 of 2")
+    page = as_owner.get(f"{results.get_absolute_url()}?tab=events").content.decode()
+    assert "visibility changed" in page
+    assert "readers changed" not in page
+    assert "stopped at interim analysis 1 of 2" in page
 
 
 def test_sharing_with_groups_names_one(results: Experiment, as_owner: Client, group: Group) -> None:
@@ -91,7 +102,7 @@ def test_what_is_seen_inside_only_is_never_public(people: People) -> None:
 
 
 def test_there_is_nothing_else_to_share(people: People) -> None:
-    assert people.client("admin").get(reverse("readers", args=["user", 1])).status_code == 404
+    assert people.client("admin").get(reverse("visibility", args=["user", 1])).status_code == 404
 
 
 def test_forms_share_from_the_start(as_owner: Client, people: People, group: Group) -> None:
@@ -107,7 +118,7 @@ def test_forms_share_from_the_start(as_owner: Client, people: People, group: Gro
     as_owner.post(reverse("table_new"), table | shared)
     for model in (Workload, PublishedTable):
         row: Any = model._default_manager.get()
-        assert row.readers == "group neurophysics"
+        assert row.visibility_text == "group neurophysics"
 
 
 def test_lists_and_pages_of_the_catalogue_hide_what_is_not_shared(

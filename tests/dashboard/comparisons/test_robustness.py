@@ -12,7 +12,7 @@ from django.urls import reverse
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.companions import companions
 from experiments.models import Experiment
-from tests.dashboard.comparisons.test_looks import under_way
+from tests.dashboard.comparisons.test_interim_pages import under_way
 from tests.dashboard.conftest import People, Site, measured
 from tests.dashboard.planning.test_form import HTMX
 from tests.factories import block
@@ -89,8 +89,8 @@ def test_it_judges_what_the_verdict_rests_on(site: Site, people: People) -> None
         block(experiment, repeat, {site.bare: 1.0, site.container: 0.5})
     after = companions(compare_experiment(experiment))
     assert [one.robustness for one in after] == before
-    assert after[0].pair.look
-    assert after[0].pair.look.later_size == "16 blocks"
+    assert after[0].pair.interim_analysis
+    assert after[0].pair.interim_analysis.later_size == "16 blocks"
 
 
 def test_it_needs_no_scipy_stats(ten: Experiment, as_owner: Client) -> None:

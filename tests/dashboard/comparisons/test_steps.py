@@ -162,8 +162,8 @@ def test_equal_losses_are_said_to_be_equal_to_the_bit(
 ) -> None:
     made = trained(site, people, scales=("1x1",))
     page = fragment(as_owner, made)
-    assert "bare metal: equal to its first run to the bit in both other runs." in page
-    assert "Apptainer: equal to bare metal to the bit in all 3 runs." in page
+    assert "bare metal: bitwise equal to its first run in both other runs." in page
+    assert "Apptainer: bitwise equal to bare metal in all 3 runs." in page
 
 
 def test_the_first_differing_step_is_named(site: Site, people: People, as_owner: Client) -> None:
@@ -192,7 +192,7 @@ def test_excluded_runs_have_no_say(site: Site, people: People, as_owner: Client)
     made = trained(site, people, scales=("1x1",))
     Run.objects.filter(experiment=made, repeat=3).update(state=Run.State.EXCLUDED)
     page = fragment(as_owner, made)
-    assert "to the bit in both runs." in page
+    assert "bitwise equal to bare metal in both runs." in page
 
 
 def test_series_of_any_name_and_unit_are_drawn(

@@ -94,7 +94,7 @@ def test_equal_trainings_are_said_and_stamp_nothing(
     assert Stamp.TRAINED_DIFFERENTLY not in pair.stamps
     page = page_of(as_owner, made)
     assert "<h2>Training equivalence</h2>" in page
-    assert "equal to bare metal to the bit in all 5 runs." in page
+    assert "bitwise equal to bare metal in all 5 runs." in page
     assert "The same accuracy as bare metal in all 5 runs." in page
     assert "one run of each of 5 seeds; the last loss varies by 6.2 %" in page
 
@@ -109,7 +109,7 @@ def test_a_training_beyond_the_noise_between_seeds_stamps_the_verdict_everywhere
     page = page_of(as_owner, made)
     assert page.count("<summary>TRAINED DIFFERENTLY</summary>") == 2, "beside both verdicts"
     assert "<strong>differs from bare metal in 5 of 5 runs" in page
-    methods = "Of 2 comparisons: 1 beyond the noise between seeds, 1 equal to the bit."
+    methods = "Of 2 comparisons: 1 beyond the noise between seeds, 1 bitwise equal."
     assert methods in page
     brief = as_owner.get(
         reverse("comparison", args=[made.pk]), headers={"HX-Request": "true"}
@@ -131,7 +131,7 @@ def test_one_seed_is_worse_by_far_or_nobody_knows(
 ) -> None:
     made = trained(site, people, lambda name, _: 1.4 if name == "Apptainer" else 0.5, seeds=False)
     page = page_of(as_owner, made)
-    assert "repeats itself to the bit in all 5 runs of one seed." in page
+    assert "bitwise reproducible (5 of 5 runs, same seed)." in page
     assert "Its loss fell 50 % less far than that of bare metal: worse by far." in page
     assert "TRAINED DIFFERENTLY" in page
     made = trained(site, people, lambda name, _: 0.501 if name == "Apptainer" else 0.5, seeds=False)

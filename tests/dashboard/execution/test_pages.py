@@ -205,7 +205,7 @@ def test_the_owner_opens_a_launched_experiment_to_referees(
 ) -> None:
     referee = people.client("anonymous")
     assert referee.get(results.get_absolute_url()).status_code == 302
-    readers = reverse("readers", args=["experiment", results.pk])
+    readers = reverse("visibility", args=["experiment", results.pk])
     made = as_owner.post(readers, {"visibility": "public"}, follow=True).content.decode()
     assert referee.get(results.get_absolute_url()).status_code == 302
     (link,) = re.findall(r'value="http://testserver(/link/[\w-]+/)"', made)
@@ -213,7 +213,9 @@ def test_the_owner_opens_a_launched_experiment_to_referees(
     assert results.question in page
     for word in ("Clone", "Cancel", "Edit", "/catalogue/", "/clusters/"):
         assert word not in page
-    as_owner.post(reverse("readers", args=["experiment", results.pk]), {"visibility": "everybody!"})
+    as_owner.post(
+        reverse("visibility", args=["experiment", results.pk]), {"visibility": "everybody!"}
+    )
     results.refresh_from_db()
     assert results.visibility == "public"
 
@@ -354,7 +356,7 @@ def test_plotly_is_loaded_on_pages_with_charts_alone(run: Run, as_owner: Client)
     assert "plotly.min.js" in as_owner.get(run.get_absolute_url()).content.decode()
 
 
-def test_an_image_has_a_passport(as_owner: Client, site: Site) -> None:
+def test_an_image_has_a_software_inventory(as_owner: Client, site: Site) -> None:
     image = ImageFactory(packages={"numpy": "2.4.6"}, recipe="FROM debian:12", size_bytes=1_500_000)
     StagedImageFactory(image=image, cluster=site.cluster, state="failed", message="disk full")
     page = as_owner.get(reverse("image", args=[image.pk])).content.decode()

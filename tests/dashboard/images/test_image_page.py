@@ -88,7 +88,7 @@ def page(client: Client, image: Image, query: str = "", **headers: str) -> str:
     return html.unescape(" ".join(answer.content.decode().split()))
 
 
-def test_the_passport_tells_what_was_found_inside(as_owner: Client, image: Image) -> None:
+def test_the_software_inventory_lists_the_image_s_packages(as_owner: Client, image: Image) -> None:
     shown = page(as_owner, image)
     for words in (
         image.digest,
@@ -114,7 +114,7 @@ def test_packages_are_searched_whoever_brought_them(as_owner: Client, image: Ima
 
 
 @pytest.mark.parametrize(
-    ("tree", "words"), [(TREE, "the same"), (OTHER, "different"), ("", "not looked at")]
+    ("tree", "words"), [(TREE, "the same"), (OTHER, "different"), ("", "not inspected")]
 )
 def test_a_form_says_whether_its_files_are_the_images(
     tree: str, words: str, as_owner: Client, image: Image, staged: StagedImage

@@ -332,8 +332,8 @@ def test_logs_without_a_common_configuration_say_so(as_owner: Client, people: Pe
 
 def test_configurations_that_no_log_has_are_left_out(experiment: Experiment) -> None:
     """One workload on one GPU and another on four are two configurations, not four."""
-    before = [group.cell for group in compare_experiment(experiment).groups]
+    before = [group.configuration for group in compare_experiment(experiment).groups]
     experiment.scales = [*experiment.scales, "1x8"]
     experiment.save(update_fields=["scales"])
-    assert [group.cell for group in compare_experiment(experiment).groups] == before
+    assert [group.configuration for group in compare_experiment(experiment).groups] == before
     assert all(group.samples for group in compare_experiment(experiment).groups)

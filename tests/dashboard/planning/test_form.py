@@ -137,7 +137,7 @@ def test_the_preview_counts_and_saves_nothing(as_owner: Client, site: Site) -> N
     assert "<html" not in page
     assert Experiment.objects.count() == 0
     found = answer.context["form"].forecast
-    assert (found.cells, found.blocks, found.jobs, found.runs) == (4, 10, 10, 20)
+    assert (found.combinations, found.blocks, found.jobs, found.runs) == (4, 10, 10, 20)
     assert 'id="consequences"' in page
 
 

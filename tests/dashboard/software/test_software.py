@@ -1,4 +1,4 @@
-"""The parity passport on pages: what a draft shows and asks, and where a waiver's reason goes."""
+"""The parity report on pages: what a draft shows and asks, and where a waiver's reason goes."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ def test_a_draft_says_that_nobody_has_looked_and_offers_to(
     draft: Experiment, as_owner: Client
 ) -> None:
     page = said(as_owner, "experiment", draft)
-    assert "not looked at yet" in page
     assert "not inspected yet" in page
-    page = post(as_owner, "experiment_look", draft)
+    page = post(as_owner, "experiment_inspect", draft)
     operations = Operation.objects.filter(kind=Operation.Kind.INSPECT)
     assert {operation.environment for operation in operations} == set(draft.environments.all())
     assert {operation.partition for operation in operations} == {draft.partition}
@@ -153,7 +152,7 @@ def test_an_environments_page_shows_what_was_seen_inside_and_offers_to_look(
     assert "openblas 0.3.7" in page
     assert "1 packages" not in page
     assert "numpy" in page
-    answer = as_owner.post(reverse("environment_look", args=[site.bare.pk]))
+    answer = as_owner.post(reverse("environment_inspect", args=[site.bare.pk]))
     assert answer.headers["Location"] == f"{address}#inside"
     assert Operation.objects.get().environment == site.bare
     page = as_owner.get(address).content.decode()

@@ -61,7 +61,7 @@ def test_a_group_reads_what_is_shared_with_it(factory: Any, group: Group, collea
     assert readers(row, people) == [True, False, False, False, True]
     row.groups.add(group)
     assert readers(row, people) == [True, True, True, False, True]
-    assert row.readers == "group neurophysics"
+    assert row.visibility_text == "group neurophysics"
     for visibility, strangers in (("private", False), ("members", True)):
         type(row).objects.update(visibility=visibility)
         assert readers(row, people)[1:4] == [strangers] * 3

@@ -176,7 +176,10 @@ class TestPlannedLooks:
         exclude(container_runs(experiment, 2))
         found = read(experiment)
         (pair,) = found.pairs
-        assert (pair.verdict, pair.look and pair.look.number) == (Verdict.EQUIVALENT, 1)
+        assert (pair.verdict, pair.interim_analysis and pair.interim_analysis.number) == (
+            Verdict.EQUIVALENT,
+            1,
+        )
         assert pair.before
         assert (pair.before.verdict, pair.before.level) == (Verdict.INCONCLUSIVE, "97.06 %")
 
@@ -244,7 +247,7 @@ class TestOtherPairs:
 
     @staticmethod
     def of(experiment: Experiment, workload: str) -> Pair:
-        (found,) = (g for g in read(experiment).groups if g.cell["workload"] == workload)
+        (found,) = (g for g in read(experiment).groups if g.configuration["workload"] == workload)
         (pair,) = found.pairs
         return pair
 

@@ -17,7 +17,7 @@ from experiments.models import Cluster, Environment, Run
 from experiments.snapshots import differences, facts
 from runners.workloads import WORKLOADS
 from tests.conftest import finish
-from tests.experiments.software.test_passports import OLD, seen
+from tests.experiments.software.test_parity_reports import OLD, seen
 from tests.factories import EnvironmentFactory, ExperimentFactory, WorkloadFactory
 
 ONE, OTHER = "a" * 64, "b" * 64

@@ -67,7 +67,7 @@ def test_a_packed_run_is_one_run_with_the_means_of_its_instances(
         assert "instance 1.variables.TARE_INSTANCE" in page
     (group,) = compare_experiment(made).groups
     assert len(group.samples) == 2
-    assert group.cell["scale"] == "1x0x2"
+    assert group.configuration["scale"] == "1x0x2"
 
 
 def test_the_instance_that_failed_is_named_with_its_last_words(

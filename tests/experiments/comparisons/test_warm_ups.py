@@ -72,7 +72,7 @@ def test_with_planned_looks_a_later_run_does_not_move_an_earlier_cut():
     before = made.values(made.box)
     made.add(steps(0.02), steps(0.0202, slow_until=150))
     assert made.values(made.box)[:5] == before
-    assert "an earlier look" in made.group.warm_ups.rule
+    assert "an earlier interim analysis" in made.group.warm_ups.rule
 
 
 def stamped(pair):

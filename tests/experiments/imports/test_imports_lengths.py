@@ -158,9 +158,9 @@ def test_a_workload_of_another_import_is_told_apart_by_what_differs() -> None:
 def test_five_epochs_on_three_scales_are_compared_where_both_sides_ran() -> None:
     found = compare_experiment(imported(logs.five_epochs()))
     alexnet = "cifar10_alexnet, batch 64"
-    assert [(group.cell["workload"], group.cell["scale"]) for group in found.groups] == [
-        (name, scale) for name in (alexnet, *NETS) for scale in SCALES
-    ]
+    assert [
+        (group.configuration["workload"], group.configuration["scale"]) for group in found.groups
+    ] == [(name, scale) for name in (alexnet, *NETS) for scale in SCALES]
     assert len(found.pairs) == 21
     assert all(pair.ratio for pair in found.pairs)
     assert found.left_out == [

@@ -89,6 +89,6 @@ def test_the_forecast_counts_what_will_run() -> None:
         paired=True,
         cooldown_seconds=30,
     )
-    assert (seen.cells, seen.blocks, seen.jobs, seen.runs) == (12, 20, 20, 60)
+    assert (seen.combinations, seen.blocks, seen.jobs, seen.runs) == (12, 20, 20, 60)
     assert seen.longest_job_seconds == 3 * 1200 + 2 * 30 + 60
     assert seen.gpu_hours_at_most == (600 + 1200) * (1 + 2) * 5 * 3 / 3600

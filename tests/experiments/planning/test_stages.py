@@ -1,4 +1,4 @@
-"""What may be judged when: nothing outside the planned looks, and what a look has said stands."""
+"""What may be judged when: nothing outside the interim analyses, and what one has said stands."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read(experiment: Experiment) -> ExperimentComparison:
     return compare_experiment(Experiment.objects.get(pk=experiment.pk))
 
 
-class TestOneLook:
+class TestOneAnalysis:
     def test_nothing_is_judged_before_the_last_planned_run_has_ended(self) -> None:
         experiment = launched(repeats=5, looks=1)
         end_all(experiment, SLOW[:4])
@@ -83,7 +83,7 @@ class TestOneLook:
         end_all(experiment, SLOW[:4])
         fail(experiment, 5)
         (pair,) = read(experiment).pairs
-        assert (pair.verdict, pair.n_blocks, pair.look) == (Verdict.SLOWER, 4, None)
+        assert (pair.verdict, pair.n_blocks, pair.interim_analysis) == (Verdict.SLOWER, 4, None)
         assert Stamp.STOPPED_EARLY not in pair.stamps
 
     def test_runs_are_counted_where_each_is_a_job(self) -> None:
@@ -143,7 +143,7 @@ class TestCancelledEarly:
 
 class TestLooks:
     def test_exactly_the_first_repeats_of_the_plan_enter(self) -> None:
-        """Repeat 7 has ended before repeat 3: it waits for its own look."""
+        """Repeat 7 has ended before repeat 3: it waits for its own analysis."""
         experiment = launched()
         for repeat in (1, 2, 4, 5):
             end(experiment, repeat, SAME[repeat - 1])
@@ -158,8 +158,12 @@ class TestLooks:
         end(experiment, 3, SAME[2])
         (pair,) = read(experiment).pairs
         assert (pair.verdict, pair.n_blocks) == (Verdict.EQUIVALENT, 5)
-        assert pair.look
-        assert (pair.look.number, pair.look.of, pair.alpha) == (1, 2, 0.0294)
+        assert pair.interim_analysis
+        assert (pair.interim_analysis.number, pair.interim_analysis.of, pair.alpha) == (
+            1,
+            2,
+            0.0294,
+        )
 
     def test_a_failed_block_of_the_first_repeats_is_missing_not_replaced(self) -> None:
         experiment = launched()
@@ -176,11 +180,14 @@ class TestLooks:
         end_all(experiment, SLOW, first=6)
         (pair,) = read(experiment).pairs
         assert (pair.verdict, pair.n_blocks) == (Verdict.EQUIVALENT, 5)
-        assert pair.look
-        assert pair.look.later_ratio == pytest.approx(1.03, abs=0.001)
+        assert pair.interim_analysis
+        assert pair.interim_analysis.later_ratio == pytest.approx(1.03, abs=0.001)
         assert "With all 10 blocks that there are now the ratio is 1.030 [" in pair.sentence
         (row,) = comparison_rows(read(experiment))
-        assert (row["look_number"], row["look_later_ratio"]) == (1, pair.look.later_ratio)
+        assert (row["look_number"], row["look_later_ratio"]) == (
+            1,
+            pair.interim_analysis.later_ratio,
+        )
         assert (row["look_ci_difference_low"], row["look_ci_difference_high"]) == pair.ci_difference
 
     def test_an_open_look_goes_on_to_the_next(self) -> None:
@@ -193,7 +200,7 @@ class TestLooks:
         )
         end_all(experiment, WILD, first=6)
         (pair,) = read(experiment).pairs
-        assert (pair.n_blocks, pair.look and pair.look.number) == (10, 2)
+        assert (pair.n_blocks, pair.interim_analysis and pair.interim_analysis.number) == (10, 2)
 
     def test_each_comparison_has_the_look_that_decided_it(self) -> None:
         experiment = ExperimentFactory(repeats=10, looks=2, margin=0.02)
@@ -203,14 +210,14 @@ class TestLooks:
         for repeat in range(1, 6):
             end(experiment, repeat, SLOW[repeat - 1], environment__in=_but(experiment, third.pk))
             end(experiment, repeat, WILD[repeat - 1], environment=third)
-        looks = {pair.environment: pair.verdict for pair in read(experiment).pairs}
-        assert looks.pop("wild one") is Verdict.INCONCLUSIVE
-        assert set(looks.values()) == {Verdict.SLOWER}
+        verdicts = {pair.environment: pair.verdict for pair in read(experiment).pairs}
+        assert verdicts.pop("wild one") is Verdict.INCONCLUSIVE
+        assert set(verdicts.values()) == {Verdict.SLOWER}
         for repeat in range(6, 11):
             end(experiment, repeat, 1.06 + repeat / 1e4)
         found = {pair.environment: pair for pair in read(experiment).pairs}
-        numbers = [found["wild one"].look, next(iter(found.values())).look]
-        assert {look.number for look in numbers if look} == {1, 2}
+        numbers = [found["wild one"].interim_analysis, next(iter(found.values())).interim_analysis]
+        assert {analysis.number for analysis in numbers if analysis} == {1, 2}
 
     def test_all_cells_are_waited_for(self) -> None:
         workloads = [WorkloadFactory(), WorkloadFactory()]
@@ -273,7 +280,7 @@ class TestStop:
         experiment, person = launched(), UserFactory()
         end_all(experiment, SLOW)
         lifecycle.stop(experiment, 1, person)
-        event = experiment.events.get(what="stopped at look 1 of 2")
+        event = experiment.events.get(what="stopped at interim analysis 1 of 2")
         assert event.actor == person
         assert "slower than" in event.why
 

@@ -1,4 +1,4 @@
-"""Steps are for the eye: thinned honestly, compared to the bit, and never tested."""
+"""Steps are for the eye: thinned honestly, compared bitwise, and never tested."""
 
 import numpy as np
 import pytest
@@ -62,18 +62,18 @@ def said(bare, box, seeds=(1, 1)):
     return describe_agreements(of(bare, box, seeds).agreements, baseline="bare")
 
 
-def test_equal_to_the_bit():
+def test_bitwise_equal():
     same = [0.3, 0.2, 0.1]
     assert said([same, same], [same, same, same]) == [
-        "bare: equal to its first run to the bit in its only other run.",
-        "box: equal to bare to the bit in all 3 runs.",
+        "bare: bitwise equal to its first run in its only other run.",
+        "box: bitwise equal to bare in all 3 runs.",
     ]
 
 
 def test_the_first_step_that_differs_and_the_largest_difference_are_said():
     words = said([[1.0, 0.5, 0.25]], [[1.0, 0.5, 0.25], [1.0, 0.5, 0.2], [1.0, 0.500001, 0.25]])
     assert words == [
-        "bare has one run of this seed: whether it repeats itself to the bit is not known.",
+        "bare has one run of this seed: whether it is bitwise reproducible is not known.",
         "box: differs from bare in 2 of 3 runs, first at step 2; the largest relative difference "
         "is 0.2.",
     ]
@@ -89,7 +89,7 @@ def test_one_run_of_each_seed_is_compared_with_its_own():
     ]
     found = compare_losses(rows, environments=TWO, runs=4, steps=2)
     words = describe_agreements(found.agreements, baseline="bare")
-    assert words[0].startswith("bare has one run of each of 2 seeds: whether it repeats itself")
+    assert words[0].startswith("bare has one run of each of 2 seeds: whether it is bitwise reproducible")
     assert words[1].startswith("box: differs from bare in both runs, first at step 2;")
 
 

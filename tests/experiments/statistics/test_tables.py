@@ -201,7 +201,7 @@ def test_a_column_an_environment():
     """Images per second of a study of three systems; the unit is not in the table."""
     text = "model,gpus,official,udocker,other\nResNet50,1,51,56,118\nAlexNet,1,639,604,\n"
     ratios = {
-        (one.cell["model"], one.pair.environment): one.pair.ratio
+        (one.configuration["model"], one.pair.environment): one.pair.ratio
         for one in compared(text, baseline="official")
     }
     assert ratios == {
@@ -273,7 +273,7 @@ def test_each_cell_is_a_question_and_every_environment_is_compared():
         for k in range(3)
     ]
     cells = compared("model,runtime,time_s\n" + "\n".join(lines))
-    assert [(one.cell["model"], one.pair.environment) for one in cells] == [
+    assert [(one.configuration["model"], one.pair.environment) for one in cells] == [
         ("AlexNet", "udocker"),
         ("AlexNet", "apptainer"),
         ("ResNet50", "udocker"),

@@ -1,4 +1,4 @@
-"""Losses of the same seed, to the bit; and held against what another seed does."""
+"""Losses of the same seed, compared bitwise; and held against what another seed does."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_one_seed_knows_no_noise_but_a_loss_that_hardly_falls_is_worse_by_far():
     same = [1, 1, 1]
     (bare, found) = of([0.5] * 3, [0.5, 0.51, 0.5], seeds=same, first=2.3)
     assert (found.outcome, found.is_amiss) == (Outcome.UNKNOWN, False)
-    assert write_sentence(bare) == "bare: repeats itself to the bit in all 3 runs of one seed."
+    assert write_sentence(bare) == "bare: bitwise reproducible (3 of 3 runs, same seed)."
     assert write_sentence(found) == (
         "box: differs from bare in 1 of 3 runs, the last loss by 2 % at most. The noise between "
         "seeds is unknown: one seed."
@@ -156,12 +156,12 @@ def test_other_seeds_are_not_compared_and_unknown_ones_are_said():
     assert bare == (
         "bare: 5 runs whose seeds are not known; the last loss varies by 6.2 % between them (SD)."
     )
-    assert box == "box: equal to bare to the bit in all 5 runs.", "in whatever order"
+    assert box == "box: bitwise equal to bare in all 5 runs.", "in whatever order"
     (_, box) = said(SEEDS, [0.51, 0.54, 0.48, 0.53, 0.485], seeds_known=False)
     assert "5 runs against 5 of bare with unknown seeds, the last loss" in box
     assert "within the noise between runs (SD 6.2 %, n = 5, p after Holm 1.00)." in box
     (bare, box) = said([0.5] * 3, [0.5, 0.4, 0.5], seeds_known=False)
-    assert bare == "bare: 3 runs whose seeds are not known, all equal to the bit."
+    assert bare == "bare: 3 runs whose seeds are not known, all bitwise equal."
     assert box.endswith("The noise between runs is unknown: all runs of bare end alike.")
 
 

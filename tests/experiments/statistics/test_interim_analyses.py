@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.models.experiment import MOST_LOOKS as MOST_IN_A_PLAN
+from experiments.models.experiment import MOST_ANALYSES as MOST_IN_A_PLAN
 from experiments.statistics import Sample, Verdict, compare, vectorised
 from experiments.statistics.interim_analyses import (
-    MOST_LOOKS,
+    MOST_ANALYSES,
     POCOCK,
     course,
     level,
-    most_looks,
+    most_analyses,
     schedule,
 )
 from experiments.statistics.planner import equivalence_power, planned
-from experiments.statistics.values import Look
+from experiments.statistics.values import InterimAnalysis
 from experiments.statistics.verdicts import FEWEST
 
 
@@ -39,7 +39,7 @@ def chance_of_an_alarm(after, alpha):
     return 1 - mass.sum()
 
 
-@pytest.mark.parametrize("looks", range(1, MOST_LOOKS + 1))
+@pytest.mark.parametrize("looks", range(1, MOST_ANALYSES + 1))
 def test_equal_steps_at_pococks_levels_err_in_five_of_a_hundred(looks):
     assert chance_of_an_alarm(range(1, looks + 1), level(looks)) == pytest.approx(0.05, abs=1.5e-4)
 
@@ -49,7 +49,7 @@ def test_every_schedule_that_a_plan_can_have_keeps_five_of_a_hundred():
     worst = max(
         chance_of_an_alarm(schedule(repeats, looks), level(looks))
         for repeats in range(2 * FEWEST, 120)
-        for looks in range(2, most_looks(repeats) + 1)
+        for looks in range(2, most_analyses(repeats) + 1)
     )
     assert worst < 0.0515
 
@@ -58,9 +58,9 @@ def test_the_stricter_level_matters():
     assert chance_of_an_alarm((1, 2, 3, 4, 5), 0.05) == pytest.approx(0.142, abs=1e-3)
 
 
-@given(st.integers(1, 1000), st.integers(1, MOST_LOOKS))
+@given(st.integers(1, 1000), st.integers(1, MOST_ANALYSES))
 def test_looks_are_spread_evenly_and_the_last_one_has_everything(repeats, looks):
-    looks = min(looks, most_looks(repeats))
+    looks = min(looks, most_analyses(repeats))
     after = schedule(repeats, looks)
     steps = np.diff([0, *after])
     assert (len(after), after[-1]) == (looks, repeats)
@@ -69,7 +69,7 @@ def test_looks_are_spread_evenly_and_the_last_one_has_everything(repeats, looks)
 
 
 def test_a_plan_allows_the_looks_that_there_are_levels_for():
-    assert MOST_IN_A_PLAN == MOST_LOOKS == len(POCOCK)
+    assert MOST_IN_A_PLAN == MOST_ANALYSES == len(POCOCK)
 
 
 def samples_of(ratios):
@@ -89,14 +89,14 @@ def pair_of(ratios, look=None, margin=0.02):
         better="lower",
         paired=True,
         unit="s",
-        look=look,
+        interim_analysis=look,
     )
     return pair
 
 
 def test_a_look_decides_by_the_intervals_of_its_level():
     ratios = [1.030, 1.006, 1.022, 1.001, 1.028]
-    look = Look(number=1, of=2, alpha=level(2))
+    look = InterimAnalysis(number=1, of=2, alpha=level(2))
     pair = pair_of(ratios, look)
     test = stats.ttest_1samp(np.log(ratios), 0)
     wide = np.exp(test.confidence_interval(1 - 0.0294))
@@ -108,19 +108,19 @@ def test_a_look_decides_by_the_intervals_of_its_level():
     assert 0.0294 < pair.p_difference < 0.05
     assert (pair_of(ratios).verdict, pair.verdict) == (Verdict.SLOWER, Verdict.INCONCLUSIVE)
     assert "94.12 % CI" in pair.sentence
-    assert pair.sentence.endswith("This was look 1 of 2.")
+    assert pair.sentence.endswith("This was interim analysis 1 of 2.")
 
 
 def test_the_smallest_margin_is_that_of_the_level():
     ratios = [1.000, 1.006, 0.998, 1.004, 1.001]
-    look = Look(number=2, of=3, alpha=level(3))
+    look = InterimAnalysis(number=2, of=3, alpha=level(3))
     smallest = pair_of(ratios, look).smallest_margin
     assert smallest > pair_of(ratios).smallest_margin
     for factor, verdict in ((1.001, Verdict.EQUIVALENT), (0.999, Verdict.INCONCLUSIVE)):
         pair = pair_of(ratios, look, margin=smallest * factor)
         assert pair.verdict is verdict
         assert (pair.p_equivalence < pair.alpha) is (verdict is Verdict.EQUIVALENT)
-    assert "Decided at look 2 of 3." in pair_of(ratios, look, margin=0.05).sentence
+    assert "Decided at interim analysis 2 of 3." in pair_of(ratios, look, margin=0.05).sentence
 
 
 @pytest.mark.parametrize(("cv", "repeats", "looks"), [(0.01, 15, 3), (0.02, 30, 5), (0.012, 11, 2)])
@@ -139,15 +139,15 @@ def test_the_course_is_what_happens(cv, repeats, looks, paired):
         equivalent |= going_on & proved
         ended[going_on] = after
         going_on &= ~proved & (seen.p_difference >= level(looks))
-    found = course(planned(cv, repeats, paired=paired), 0.02, repeats=repeats, looks=looks)
+    found = course(planned(cv, repeats, paired=paired), 0.02, repeats=repeats, analyses=looks)
     assert found.repeats == pytest.approx(ended.mean(), rel=0.03)
     assert found.equivalent == pytest.approx(equivalent.mean(), abs=0.025)
 
 
 def test_the_course_of_one_look_is_the_power_and_always_the_same():
     truth = planned(0.012, 8, paired=True)
-    found = course(truth, 0.02, repeats=8, looks=1)
-    assert found == course(truth, 0.02, repeats=8, looks=1)
+    found = course(truth, 0.02, repeats=8, analyses=1)
+    assert found == course(truth, 0.02, repeats=8, analyses=1)
     assert found.repeats == 8
     # An experiment in forty that is judged once calls a difference that is not there.
     assert found.equivalent == pytest.approx(equivalence_power(truth, 0.02), abs=0.025)

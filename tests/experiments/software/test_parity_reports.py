@@ -1,4 +1,4 @@
-"""The parity passport: what a launch asks of it, and how it follows the verdict."""
+"""The parity report: what a launch asks of it, and how it follows the verdict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def container(draft: Experiment) -> Environment:
     return draft.environments.exclude(pk=draft.baseline_id).get()
 
 
-def passport(draft: Experiment) -> parity_reports.ParityReport:
+def report_of(draft: Experiment) -> parity_reports.ParityReport:
     (found,) = parity_reports.make_reports(draft)
     return found
 
@@ -72,10 +72,10 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     operation.refresh_from_db()
     assert (operation.state, operation.message) == ("done", "")
-    sight = parity_reports.known_software([bare])[bare.pk]
-    assert sight.is_known
-    assert sight.inspection
-    facts = sight.inspection.facts
+    software = parity_reports.known_software([bare])[bare.pk]
+    assert software.is_known
+    assert software.inspection
+    facts = software.inspection.facts
     assert facts["python"]["version"].startswith("3.")
     assert facts["packages"]["numpy"]
     assert facts["blas"], "NumPy's own"
@@ -87,10 +87,10 @@ def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Envi
     operation = parity_reports.request_inspection(bare, bare.cluster.owner)
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     bare.refresh_from_db()
-    sight = parity_reports.known_software([bare])[bare.pk]
-    assert (sight.inspection, sight.operation) == (None, operation)
-    assert sight.operation
-    assert "/no/such/python" in sight.operation.message
+    software = parity_reports.known_software([bare])[bare.pk]
+    assert (software.inspection, software.operation) == (None, operation)
+    assert software.operation
+    assert "/no/such/python" in software.operation.message
 
 
 def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
@@ -101,7 +101,7 @@ def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
 def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(
     draft: Experiment, container: Environment
 ) -> None:
-    assert passport(draft).answer == "not looked at yet"
+    assert report_of(draft).answer == "not inspected yet"
     lifecycle.launch(draft, draft.owner)
     measured(draft, container)
     (pair,) = compare_experiment(draft).pairs
@@ -115,7 +115,7 @@ def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(
 def test_the_same_software_is_launched_and_said(draft: Experiment, container: Environment) -> None:
     seen(draft.baseline, OLD)
     seen(container, OLD)
-    assert passport(draft).is_same
+    assert report_of(draft).is_same
     lifecycle.launch(draft, draft.owner)
     (kept,) = draft.plan["parity"].values()
     assert (kept["unknown"], kept["differences"]) == ([], [])
@@ -178,7 +178,7 @@ def test_a_waiver_is_about_the_difference_that_was_seen(
     seen(container, NEW)
     parity_reports.waive_differences(draft, container, ["Python"], "as in 2017", draft.owner)
     seen(container, {**NEW, "python": {"version": "3.6.1"}})
-    assert [row.what for row in passport(draft).unwaived] == ["Python"]
+    assert [row.what for row in report_of(draft).unwaived] == ["Python"]
     with pytest.raises(lifecycle.NotLaunchable):
         lifecycle.launch(draft, draft.owner)
 
@@ -248,9 +248,9 @@ def test_an_old_look_does_not_count(
 ) -> None:
     seen(draft.baseline, OLD)
     seen(container, OLD)
-    assert passport(draft).is_same
+    assert report_of(draft).is_same
     change(container)
-    found = passport(draft)
+    found = report_of(draft)
     assert not found.is_known
     assert why in found.software.why_not
     lifecycle.launch(draft, draft.owner)
@@ -261,7 +261,7 @@ def test_an_old_look_does_not_count(
 def test_a_new_name_alone_is_no_edit(draft: Experiment, container: Environment) -> None:
     seen(container, OLD)
     Environment.objects.filter(pk=container.pk).update(name="another name")
-    assert passport(draft).software.is_known
+    assert report_of(draft).software.is_known
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_environments(

@@ -27,7 +27,7 @@ def two_scales(site: Site, people: People) -> Experiment:
 def test_the_summary_stands_beside_the_cells(two_scales: Experiment, as_owner: Client) -> None:
     comparison = compare_experiment(two_scales)
     (one,) = comparison.everywhere
-    assert (one.cells, one.equivalent_in_all) == (2, True)
+    assert (one.configurations, one.equivalent_in_all) == (2, True)
     page = as_owner.get(reverse("comparison", args=[two_scales.pk])).content.decode()
     said = "Apptainer is equivalent to bare metal within 15 % in both configurations compared"
     assert said in page

@@ -1,4 +1,4 @@
-"""No verdict before its time: what pages and files say until then, and at planned looks."""
+"""No verdict before its time: what pages and files say until then, and at interim analyses."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_look_that_decided_offers_to_stop(site: Site, people: People, as_owner
     experiment = under_way(site, people, blocks=5, planned=10, looks=2)
     page = said(as_owner, "experiment", experiment)
     assert "SLOWER" in page
-    assert "Decided at look 1 of 2." in page
+    assert "Decided at interim analysis 1 of 2." in page
     assert (
         "Interim analysis 2 of 2 comes when all 10 blocks have ended; 5 of their 10 blocks have."
         in page
@@ -108,8 +108,8 @@ def test_a_look_that_decided_offers_to_stop(site: Site, people: People, as_owner
     assert address in page
     other = people.client("other")
     assert address not in said(other, "experiment", experiment)
-    assert other.post(address, {"look": "1"}).status_code == 403
-    page = as_owner.post(address, {"look": "1"}, follow=True).content.decode()
+    assert other.post(address, {"analysis": "1"}).status_code == 403
+    page = as_owner.post(address, {"analysis": "1"}, follow=True).content.decode()
     assert "Stopped at interim analysis 1. Its verdicts stand" in page
     assert address not in page
     assert "A person ended the experiment at interim analysis 1." in said(
@@ -120,13 +120,13 @@ def test_a_look_that_decided_offers_to_stop(site: Site, people: People, as_owner
     assert exported["comparison"][0]["stamps"] == ""
 
 
-@pytest.mark.parametrize("look", ["2", "0", "", "-1", "x", "9" * 30])
+@pytest.mark.parametrize("analysis", ["2", "0", "", "-1", "x", "9" * 30])
 def test_a_look_that_is_not_the_last_one_is_refused(
-    look: str, site: Site, people: People, as_owner: Client
+    analysis: str, site: Site, people: People, as_owner: Client
 ) -> None:
     experiment = under_way(site, people, blocks=5, planned=10, looks=2)
     address = reverse("experiment_stop", args=[experiment.pk])
-    page = as_owner.post(address, {"look": look}, follow=True).content.decode()
+    page = as_owner.post(address, {"analysis": analysis}, follow=True).content.decode()
     assert "Not stopped" in page
     experiment.refresh_from_db()
     assert experiment.cancelled_at is None
