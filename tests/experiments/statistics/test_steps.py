@@ -89,7 +89,8 @@ def test_one_run_of_each_seed_is_compared_with_its_own():
     ]
     found = compare_losses(rows, environments=TWO, runs=4, steps=2)
     words = describe_agreements(found.agreements, baseline="bare")
-    assert words[0].startswith("bare has one run of each of 2 seeds: whether it is bitwise reproducible")
+    which = "bare has one run of each of 2 seeds: whether it is bitwise reproducible"
+    assert words[0].startswith(which)
     assert words[1].startswith("box: differs from bare in both runs, first at step 2;")
 
 
