@@ -16,7 +16,9 @@ from typing import IO, Any, BinaryIO, Literal
 
 from runners.errors import Refused
 from runners.payload import inventory, layers, pack, survey
-from runners.payload.layers import BadImage, Blob, Layer, Node
+from runners.payload.image_archive import Archive, Blob, Layer, Manifest, Member, clean_name
+from runners.payload.manifests import BadImage, explain_bad_manifest
+from runners.payload.merged_tree import Node, Tree
 
 CHUNK = 1 << 20  # bytes
 Kind = Literal["oci", "docker", "rootfs", "sif"]
@@ -65,7 +67,7 @@ def identify(path: Path) -> Kind:
             return _classify_names(_read_first_names(file))
         if head[257:262] != b"ustar":
             raise BadImage(_describe_other_file(head))
-        archive = layers.Archive(file)
+        archive = Archive(file)
         return _classify_names(archive.members)
 
 
@@ -95,8 +97,8 @@ def describe_image(
                 _read_architecture(survey_result),
                 survey=survey_result,
             )
-        manifest = layers.Archive(file).read_manifest(architecture)
-        with layers.explain_bad_manifest():
+        manifest = Archive(file).read_manifest(architecture)
+        with explain_bad_manifest():
             config = manifest.config.get("config") or {}
             variables = tuple(str(variable) for variable in config.get("Env") or ())
             labels = {str(k): str(v) for k, v in (config.get("Labels") or {}).items()}
@@ -121,7 +123,7 @@ def convert_to_oci(source: Path, target: Path, *, architecture: str = "amd64") -
     partial = target.with_name(f"{target.name}.part")
     try:
         with _refuse_bad_files(source), _open_uncompressed(source, partial) as file:
-            archive = layers.Archive(file)
+            archive = Archive(file)
             manifest = archive.read_manifest(architecture)
             with partial.open("wb") as target_file:
                 digest = _write_oci_archive(file, archive, manifest, target_file)
@@ -132,7 +134,10 @@ def convert_to_oci(source: Path, target: Path, *, architecture: str = "amd64") -
 
 
 def _write_oci_archive(
-    file: BinaryIO, archive: layers.Archive, manifest: layers.Manifest, target_file: BinaryIO
+    file: BinaryIO,
+    archive: Archive,
+    manifest: Manifest,
+    target_file: BinaryIO,
 ) -> str:
     file.seek(manifest.config_blob.offset)
     config = file.read(manifest.config_blob.size)
@@ -183,7 +188,7 @@ def _survey_layers(
     file: BinaryIO, image_layers: list[Layer], count: Count | None
 ) -> dict[str, Any]:
     """Return the same survey as of a folder into which the layers are unpacked."""
-    tree = layers.Tree(survey.Entry(survey.FOLDER, 0o755, 0, ""))
+    tree = Tree(survey.Entry(survey.FOLDER, 0o755, 0, ""))
     needed_contents: dict[str, bytes] = {}  # what facts need, by the sha256 of the content
     sizes: list[int] = [0]
     buffer = memoryview(bytearray(CHUNK))
@@ -198,7 +203,7 @@ def _survey_layers(
             entry = survey.Entry(survey.LINK, 0, 0, member.linkname)
             tree.put(path, Node(tree.layer, entry, member.linkname))
         elif member.islnk():
-            source = tree.find(layers.clean_name(member.linkname))
+            source = tree.find(clean_name(member.linkname))
             if source is None or source.children is not None:
                 raise BadImage(f"{path!r} is a hard link to {member.linkname!r}, which is no file")
             tree.put(path, Node(tree.layer, source.value, source.link))
@@ -225,7 +230,7 @@ def _survey_layers(
     return _make_survey(tree, needed_contents)
 
 
-def _make_survey(tree: layers.Tree, needed_contents: Mapping[str, bytes]) -> dict[str, Any]:
+def _make_survey(tree: Tree, needed_contents: Mapping[str, bytes]) -> dict[str, Any]:
     entries: dict[str, survey.Entry] = {}
     contents: dict[str, bytes] = {}
     exclusions: list[tuple[str, str]] = []
@@ -273,9 +278,9 @@ def _read_first_names(file: BinaryIO) -> list[str]:
     names: list[str] = []
     with layers.open_unpacked(file, magic) as stream:
         try:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=layers.Member) as tar:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=Member) as tar:
                 for member in tar:
-                    names.append(layers.clean_name(member.name))
+                    names.append(clean_name(member.name))
                     if len(names) == 200:
                         break
         except (tarfile.TarError, OSError, EOFError) as error:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
 from runners.images import addresses
-from runners.payload import layers, pack
+from runners.payload import manifests, pack
 
 CHUNK = 1 << 18  # bytes
 LIMIT = 16 << 20  # bytes of a manifest, a configuration or a token
@@ -132,19 +132,19 @@ def resolve(
             if "manifests" not in document:
                 break
             index_digest = index_digest or digest
-            digest = layers.choose_manifest(document["manifests"], architecture, "linux")
-            layers.parse_digest(digest)
+            digest = manifests.choose_manifest(document["manifests"], architecture, "linux")
+            manifests.parse_digest(digest)
             content = session.fetch_manifest(digest)
             actual_digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            layers.check_digest("the manifest", digest, actual_digest.partition(":")[2])
+            manifests.check_digest("the manifest", digest, actual_digest.partition(":")[2])
             document = _parse_object(content)
         if "layers" not in document or "config" not in document:
-            raise layers.BadImage(
+            raise manifests.BadImage(
                 "the registry has it in a form from before 2016, or as something else than an "
                 f"image (schemaVersion {document.get('schemaVersion')!r}, "
                 f"{document.get('artifactType') or document.get('mediaType')!r})"
             )
-        size = sum(layers.parse_size(blob) for blob in (document["config"], *document["layers"]))
+        size = sum(manifests.parse_size(blob) for blob in (document["config"], *document["layers"]))
     return Resolved(reference, digest, content, size, index_digest)
 
 
@@ -168,12 +168,12 @@ def fetch(
         manifest = _parse_object(resolved.manifest)
         blobs = {
             layer["digest"]: Descriptor(
-                f"sha256:{layers.parse_digest(layer['digest'])}", layers.parse_size(layer)
+                f"sha256:{manifests.parse_digest(layer['digest'])}", manifests.parse_size(layer)
             )
             for layer in manifest["layers"]
         }
         config = session.fetch_small_blob(manifest["config"]["digest"])
-        layers.check_platform(_parse_object(config), architecture, "linux")
+        manifests.check_platform(_parse_object(config), architecture, "linux")
         partial.touch()
         with partial.open("r+b") as file:
             download = Download(session, cast(BinaryIO, file), resolved.size, progress)
@@ -232,7 +232,7 @@ class Download:
             self.file.flush()
         if received != descriptor.size or digest.hexdigest() != descriptor.digest[7:]:
             self.truncate_at(start)
-            raise layers.BadImage(
+            raise manifests.BadImage(
                 f"the digest of a layer that came is sha256:{digest.hexdigest()}, "
                 f"not {descriptor.digest}"
             )
@@ -264,7 +264,7 @@ class Download:
             for chunk in _read_chunks(self.session.host, answer):
                 received += len(chunk)
                 if received > descriptor.size:
-                    raise layers.BadImage(
+                    raise manifests.BadImage(
                         f"the layer {descriptor.digest} is larger than it should be"
                     )
                 self.file.write(chunk)
@@ -296,16 +296,16 @@ class Session:
         self.authorization = ""  # the Authorization header
 
     def fetch_manifest(self, name: str) -> bytes:
-        accepted = ", ".join((*MANIFESTS, *layers.INDEXES))
+        accepted = ", ".join((*MANIFESTS, *manifests.INDEXES))
         with self.open(f"/manifests/{name}", {"Accept": accepted}) as answer:
             return self.read_whole(answer)
 
     def fetch_small_blob(self, digest: str) -> bytes:
         """Return a blob that fits into memory."""
-        layers.parse_digest(digest)
+        manifests.parse_digest(digest)
         with self.open(f"/blobs/{digest}") as answer:
             content = self.read_whole(answer)
-        layers.check_digest("the configuration", digest, hashlib.sha256(content).hexdigest())
+        manifests.check_digest("the configuration", digest, hashlib.sha256(content).hexdigest())
         return content
 
     @contextlib.contextmanager
@@ -373,7 +373,7 @@ class Session:
         try:
             with _open_request(request, realm.netloc, self.access.inside) as answer:
                 answer_document = _parse_object(self.read_whole(answer))
-        except layers.BadImage as error:
+        except manifests.BadImage as error:
             raise Refused(f"{realm.netloc} gives no token for {self.reference}: {error}.") from None
         except urllib.error.HTTPError as error:
             with error:
@@ -462,19 +462,19 @@ def _read_chunks(host: str, answer: Any, limit: int | None = None) -> Iterator[b
 
 def _parse_object(content: bytes) -> dict[str, Any]:
     if content.lstrip()[:1] == b"<":
-        raise layers.BadImage("the answer is a web page")
-    document = layers.parse_json(content, "the answer")
+        raise manifests.BadImage("the answer is a web page")
+    document = manifests.parse_json(content, "the answer")
     if not isinstance(document, dict):
-        raise layers.BadImage("the answer is no JSON object")
+        raise manifests.BadImage("the answer is no JSON object")
     return document
 
 
 def _read_error_messages(content: bytes) -> str:
     """Return the messages of a registry's error document, or ""."""
     try:
-        errors = layers.parse_json(content, "the answer")["errors"]
+        errors = manifests.parse_json(content, "the answer")["errors"]
         messages = [str(entry.get("message") or entry.get("code")) for entry in errors]
-    except (layers.BadImage, KeyError, TypeError, AttributeError):
+    except (manifests.BadImage, KeyError, TypeError, AttributeError):
         return ""
     return "; ".join(messages)[:500].rstrip(".")
 
@@ -483,8 +483,8 @@ def _read_error_messages(content: bytes) -> str:
 def _refuse_bad_images(reference: Reference) -> Iterator[None]:
     """Turn errors in an image's content into Refused."""
     try:
-        with layers.explain_bad_manifest():
+        with manifests.explain_bad_manifest():
             yield
-    except layers.BadImage as error:
+    except manifests.BadImage as error:
         message = str(error).rstrip(".")
         raise Refused(f"{reference} is refused: {message[:1].lower()}{message[1:]}.") from None

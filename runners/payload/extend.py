@@ -22,6 +22,8 @@ if not __package__:
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import layers, pack
+from .image_archive import Archive
+from .manifests import BadImage
 
 # Docker's media types -> those of OCI.
 OCI = {
@@ -38,12 +40,12 @@ def extend(
     labels: Mapping[str, str],
     reference: str,
 ) -> str:
-    """Write the base's layers and one more; return the digest. Raises layers.BadImage."""
+    """Write the base's layers and one more; return the digest. Raises BadImage."""
     machine = os.uname().machine
     writer = pack.Writer(file)
     with open(base, "rb") as archive:
         architecture = pack.ARCHITECTURES.get(machine, machine)
-        base_image = layers.Archive(archive).read_manifest(architecture)
+        base_image = Archive(archive).read_manifest(architecture)
         descriptors: List[Dict[str, Any]] = []
         for descriptor, layer in zip(base_image.content["layers"], base_image.layers):
             stream = layers.Stream(archive, layer.blob)
@@ -121,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
             source = pack.Source(os.path.join(options.root, options.prefix), options.prefix)
             try:
                 digest = extend(file, options.base, source, variables, labels, options.reference)
-            except layers.BadImage as problem:
+            except BadImage as problem:
                 print("The base cannot be read: %s" % problem)
                 return 1
         else:

@@ -17,14 +17,17 @@ if not __package__:
     sys.path[0], __package__ = os.path.split(os.path.dirname(os.path.abspath(__file__)))
 
 from . import layers
+from .image_archive import Archive, Layer, clean_name
+from .manifests import BadImage
+from .merged_tree import Node, Tree
 
 Member = Tuple[int, int]  # number of the layer, number of the member in it
 
 
 def unpack(archive: str, folder: str) -> None:
-    """Write the merged layers into a new folder. Raises layers.BadImage."""
+    """Write the merged layers into a new folder. Raises BadImage."""
     with open(archive, "rb") as file:
-        manifest = layers.Archive(file).read_manifest(*platform())
+        manifest = Archive(file).read_manifest(*platform())
         tree = plan(file, manifest.layers)
         files: Dict[Member, List[str]] = {}
         folders: List[Tuple[str, int]] = []
@@ -46,9 +49,9 @@ def unpack(archive: str, folder: str) -> None:
         os.chmod(path, mode & 0o755 | 0o700)
 
 
-def plan(file: BinaryIO, image_layers: List[layers.Layer]) -> layers.Tree:
+def plan(file: BinaryIO, image_layers: List[Layer]) -> Tree:
     """Return the merged tree: the value of a file is its Member, of a folder its mode."""
-    tree = layers.Tree(0o755)
+    tree = Tree(0o755)
     counter = [0]
     image_size = [0]
 
@@ -57,18 +60,18 @@ def plan(file: BinaryIO, image_layers: List[layers.Layer]) -> layers.Tree:
         if tree.apply_whiteout(path):
             return
         if member.isdir():
-            tree.put(path, layers.Node.folder(tree.layer, member.mode))
+            tree.put(path, Node.folder(tree.layer, member.mode))
         elif member.issym():
-            tree.put(path, layers.Node(tree.layer, None, member.linkname))
+            tree.put(path, Node(tree.layer, None, member.linkname))
         elif member.islnk():
-            source = tree.find(layers.clean_name(member.linkname))
+            source = tree.find(clean_name(member.linkname))
             if source is None or source.children is not None:
-                raise layers.BadImage("%r is a hard link to no file." % path)
-            tree.put(path, layers.Node(tree.layer, source.value, source.link))
+                raise BadImage("%r is a hard link to no file." % path)
+            tree.put(path, Node(tree.layer, source.value, source.link))
         elif content is not None:
-            tree.put(path, layers.Node(tree.layer, (tree.layer, counter[0])))
+            tree.put(path, Node(tree.layer, (tree.layer, counter[0])))
         elif tree.find(path):
-            tree.put(path, layers.Node(tree.layer, None))
+            tree.put(path, Node(tree.layer, None))
 
     for number, layer in enumerate(image_layers, start=1):
         tree.layer, counter[0] = number, 0
@@ -76,7 +79,7 @@ def plan(file: BinaryIO, image_layers: List[layers.Layer]) -> layers.Tree:
     return tree
 
 
-def write(file: BinaryIO, image_layers: List[layers.Layer], files: Dict[Member, List[str]]) -> None:
+def write(file: BinaryIO, image_layers: List[Layer], files: Dict[Member, List[str]]) -> None:
     """Write each member to its first path, and hard links to it at the others."""
     counter = [0, 0]
 
@@ -107,7 +110,7 @@ def main() -> int:
         return 2
     try:
         unpack(sys.argv[1], sys.argv[2])
-    except layers.BadImage as error:
+    except BadImage as error:
         print("%s: %s" % (sys.argv[1], error), file=sys.stderr)
         return 1
     return 0

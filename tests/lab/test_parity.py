@@ -16,7 +16,7 @@ from experiments.models import Cluster, Environment, Image, Operation, StagedIma
 from experiments.software import building, parity_reports, recipes
 from lab import host
 from lab.client import Lab
-from runners.payload import layers, pack
+from runners.payload import image_archive, layers, pack
 from tests.conftest import tick_until
 from tests.factories import ExperimentFactory, ImageFactory, WorkloadFactory
 
@@ -31,7 +31,7 @@ def base(lab: Lab, registered: Cluster) -> Image:
     software = lab.images["numpy"].image.archive.removeprefix("/scratch/software/")
     path = lab.directory / "scratch" / "base.archive"
     with (host.cache() / "software" / software).open("rb") as source, path.open("w+b") as made:
-        found = layers.Archive(source).read_manifest(pack.ARCHITECTURES[os.uname().machine])
+        found = image_archive.Archive(source).read_manifest(pack.ARCHITECTURES[os.uname().machine])
         layer, descriptor = found.layers[0], found.content["layers"][0]
         writer = pack.Writer(made)
         writer.add_blob(layer.blob.sha256, layer.blob.size, layers.Stream(source, layer.blob))

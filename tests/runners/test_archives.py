@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused
 from runners.images import ImageDescription, convert_to_oci, describe_image, identify
-from runners.payload import inventory, layers, pack, survey, unpack
+from runners.payload import image_archive, inventory, layers, pack, survey, unpack
 from tests.runners.made_images import (
     Image,
     Member,
@@ -162,7 +162,7 @@ def index(made: Image, *platforms: str) -> bytes:
 def with_file(content: bytes, name: str, new: bytes) -> bytes:
     """An archive whose file of this name is another."""
     made = io.BytesIO()
-    archive = layers.Archive(io.BytesIO(content))
+    archive = image_archive.Archive(io.BytesIO(content))
     members = []
     for member, blob in archive.members.items():
         old = content[blob.offset : blob.offset + blob.size]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.payload import layers, pack
+from runners.payload import image_archive, pack
 from runners.payload.unpack import unpack
 
 
@@ -32,7 +32,7 @@ def layer_digest(*sources: pack.Source) -> str:
     file = io.BytesIO()
     pack.write(file, sources, {}, {})
     digest: str = (
-        layers.Archive(file)
+        image_archive.Archive(file)
         .read_manifest(pack.ARCHITECTURES[os.uname().machine])
         .content["layers"][-1]["digest"]
     )

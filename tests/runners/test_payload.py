@@ -22,7 +22,8 @@ BLAS = WORKLOADS["blas"].clean(SMALL)
 def test_only_the_programs_travel() -> None:
     assert {name.partition("/")[0] for name in payload_files()} == {
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "training",
-        "survey.py", "inventory.py", "layers.py", "pack.py", "unpack.py",
+        "survey.py", "inventory.py", "manifests.py", "image_archive.py", "layers.py",
+        "merged_tree.py", "pack.py", "unpack.py",
         "software.py", "install.py", "extend.py", "place.py", "command.py",
         "blas_libraries.py", "files.py", "pages.py", "startup.py", "programs.py",
     }  # fmt: skip

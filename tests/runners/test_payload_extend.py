@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners.images.archives import describe_image
-from runners.payload import extend, pack, survey
+from runners.payload import extend, image_archive, pack, survey
 
 ARCHITECTURE = pack.ARCHITECTURES.get(os.uname().machine, os.uname().machine)
 
@@ -69,8 +69,8 @@ def test_the_same_files_have_the_same_digest_and_others_another(tmp_path: Path, 
 def test_the_base_keeps_its_layers_variables_and_labels(tmp_path: Path, base: Path) -> None:
     result_facts = made(tmp_path, "one", base)
     with base.open("rb") as before, Path(str(result_facts["path"])).open("rb") as after:
-        base_image = extend.layers.Archive(before).read_manifest(ARCHITECTURE)
-        extended_image = extend.layers.Archive(after).read_manifest(ARCHITECTURE)
+        base_image = image_archive.Archive(before).read_manifest(ARCHITECTURE)
+        extended_image = image_archive.Archive(after).read_manifest(ARCHITECTURE)
     assert extended_image.content["layers"][:-1] == base_image.content["layers"]
     assert len(extended_image.layers) == len(base_image.layers) + 1
     config = extended_image.config["config"]
