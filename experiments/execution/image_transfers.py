@@ -30,6 +30,8 @@ from experiments.models import Cluster, Image, ImageImport, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
 from runners.images import ImageDescription, convert_to_oci, describe_image, identify, registry
+from runners.images.references import parse_reference
+from runners.images.registry_session import Access
 from runners.transports import Local, Transport
 from runners.untrusted import clean_text
 
@@ -244,8 +246,8 @@ def _pull(row: ImageImport, path: Path, save_progress: Callable[..., bool]) -> N
         password = row.password.reveal()
     except WrongKey as problem:
         raise TryAgain(f"The password cannot be used. {problem}", kind="set-up") from None
-    access = registry.Access(row.user_name, password, settings.IMAGE_INSIDE_HOSTS)
-    reference = registry.parse(row.reference)
+    access = Access(row.user_name, password, settings.IMAGE_INSIDE_HOSTS)
+    reference = parse_reference(row.reference)
     resolved = run_with_progress(lambda _: registry.resolve(reference, access), save_progress)
     name = str(replace(reference, digest=resolved.digest))
     save_progress(0, doing="Fetching", total_bytes=resolved.size, reference=name)

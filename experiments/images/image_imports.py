@@ -18,7 +18,7 @@ from experiments.images.staging import NotDone
 from experiments.models import Cluster, Image, ImageImport, Operation, User
 from experiments.notify import enqueue_receive
 from runners.errors import Refused
-from runners.images.registry import parse
+from runners.images.references import parse_reference
 
 
 def request_from_registry(
@@ -27,7 +27,7 @@ def request_from_registry(
     """Request an image by its reference, such as docker://host/name@sha256:... Raises NotDone."""
     _require_permission(by)
     try:
-        parsed = parse(reference)
+        parsed = parse_reference(reference)
     except Refused as problem:
         raise NotDone(str(problem)) from None
     allowed = settings.IMAGE_REGISTRIES

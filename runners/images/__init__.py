@@ -1,6 +1,6 @@
 """Container images: reading their files, fetching them, and making the forms that runtimes start.
 
-`archives` reads files, `registry` fetches them, `formats` makes a cluster's forms.
+`archives` reads files, `registry` fetches them by `references`, `formats` makes a cluster's forms.
 """
 
 from runners.images.archives import ImageDescription, Kind, convert_to_oci, describe_image, identify

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused, TryAgain
 from runners.images.addresses import check_address, is_public
-from runners.images.registry import Access, Reference, resolve
+from runners.images.references import Reference
+from runners.images.registry import resolve
+from runners.images.registry_session import Access
 from tests.runners import registry
 from tests.runners.made_images import image, layer, os_release
 from tests.runners.registry import Answer, answering, push

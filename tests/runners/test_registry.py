@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from runners.errors import Refused, TryAgain
 from runners.images import describe_image
-from runners.images.registry import Access, Reference, Resolved, fetch, parse, resolve
+from runners.images.references import Reference, parse_reference
+from runners.images.registry import Resolved, fetch, resolve
+from runners.images.registry_session import Access
 from tests.runners import registry
 from tests.runners.made_images import Image, Member, image, layer, os_release
 from tests.runners.registry import LISTED, PASSWORD, USER, answering, push, push_index
@@ -46,7 +48,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Iterator[str]
 
 
 def get(host: str, text: str, access: Access = EVERYBODY) -> Resolved:
-    return resolve(parse(f"docker://{host}/{text}"), access)
+    return resolve(parse_reference(f"docker://{host}/{text}"), access)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,8 @@ def get(host: str, text: str, access: Access = EVERYBODY) -> Resolved:
     ],
 )
 def test_references_are_read_as_docker_reads_them(text: str, meant: str) -> None:
-    assert str(parse(text)) == meant
-    assert parse(meant) == parse(text)
+    assert str(parse_reference(text)) == meant
+    assert parse_reference(meant) == parse_reference(text)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +76,16 @@ def test_references_are_read_as_docker_reads_them(text: str, meant: str) -> None
 )
 def test_what_is_no_reference_is_told(text: str) -> None:
     with pytest.raises(Refused, match="is no reference of an image"):
-        parse(text)
+        parse_reference(text)
 
 
 @given(st.text())
 def test_any_text_is_a_reference_or_refused(text: str) -> None:
     try:
-        reference = parse(text)
+        reference = parse_reference(text)
     except Refused:
         return
-    assert parse(str(reference)) == reference
+    assert parse_reference(str(reference)) == reference
     assert ".." not in reference.repository
 
 
@@ -111,10 +113,11 @@ def test_of_many_platforms_the_one_is_chosen(host: str) -> None:
     resolved = get(host, "many")
     assert resolved.digest == IMAGE.digest
     assert resolved.index_digest not in ("", IMAGE.digest)
-    assert resolve(parse(f"{host}/many"), EVERYBODY, architecture="arm64").digest == ARM.digest
+    many = parse_reference(f"{host}/many")
+    assert resolve(many, EVERYBODY, architecture="arm64").digest == ARM.digest
     assert get(host, f"many@{resolved.index_digest}").digest == IMAGE.digest
     with pytest.raises(Refused, match="no image for linux/s390x, only for linux/amd64, linux/arm6"):
-        resolve(parse(f"{host}/many"), EVERYBODY, architecture="s390x")
+        resolve(many, EVERYBODY, architecture="s390x")
 
 
 def test_a_digest_wins_over_a_tag_that_has_moved(host: str) -> None:
