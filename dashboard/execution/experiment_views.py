@@ -15,12 +15,12 @@ from dashboard.execution.matrix import matrix
 from dashboard.lists import ExperimentFilter, listing
 from dashboard.software.parity_views import prepare_report
 from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
-from experiments.access.permissions import may_change, why_not_use
+from experiments.access.permissions import may_change
 from experiments.clusters.pauses import pauses_of
 from experiments.clusters.preflights import last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle, repairs, unsent
-from experiments.execution.further_attempts import attempts_of
+from experiments.execution.further_attempts import NotDone, attempts_of
 from experiments.execution.late_files import request_collection
 from experiments.execution.progress import explain_waiting, progress_of
 from experiments.models import Experiment, Job, Run
@@ -176,10 +176,11 @@ def stop(request: Request, pk: int) -> HttpResponse:
 def retry_unsent(request: Request, pk: int) -> HttpResponse:
     """Plan the next attempt of every job that the cluster's scheduler has not taken."""
     row = editable(request, pk)
-    if why_not := why_not_use(request.user, row.cluster):
-        messages.error(request, f"Not tried again. {why_not}")
+    try:
+        count = unsent.retry_unsent(row, request.user)
+    except NotDone as refusal:
+        messages.error(request, str(refusal))
         return redirect(row)
-    count = unsent.retry_unsent(row, request.user)
     enqueue_tick(row.cluster_id)
     plural = "" if count == 1 else "s"
     messages.success(request, f"{count} job{plural} that had not been sent will be tried again.")
@@ -208,20 +209,14 @@ def repair(request: Request, uid: str) -> HttpResponse:
     """Plan a job for the runs of a block that never began."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
     editable(request, job.experiment_id)
-    if why_not := why_not_use(request.user, job.cluster):
-        messages.error(request, f"Nothing is run. {why_not}")
-        return _back(request, job)
-    second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
-    if second:
+    try:
+        second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
+    except NotDone as refusal:
+        messages.error(request, str(refusal))
+    else:
         enqueue_tick(job.cluster_id)
         where = f", on {second.node}" if second.node else ""
         messages.success(request, f"The rest of block {job.number} is planned{where}.")
-    else:
-        messages.error(
-            request,
-            "Nothing of this job can be run: every run of it has begun, or a planned analysis has "
-            "judged without it.",
-        )
     return _back(request, job)
 
 
@@ -230,12 +225,13 @@ def allow_any_node(request: Request, uid: str) -> HttpResponse:
     """Let the rest of a block run on any node, where the one it waits for is gone."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
     editable(request, job.experiment_id)
-    if repairs.allow_any_node(job, request.user):
+    try:
+        repairs.allow_any_node(job, request.user)
+    except NotDone as refusal:
+        messages.error(request, str(refusal))
+    else:
         enqueue_tick(job.cluster_id)
         messages.success(request, f"The rest of block {job.number} may run on any node.")
-    else:
-        why_not = why_not_use(request.user, job.cluster)
-        messages.error(request, why_not or "Not changed: it does not wait for a node any more.")
     return _back(request, job)
 
 
@@ -244,17 +240,13 @@ def retry(request: Request, uid: str) -> HttpResponse:
     """Plan the next attempt of a failed job, if none of its runs gave a number."""
     job = get_object_or_404(Job, uid=uid)
     editable(request, job.experiment_id)
-    if why_not := why_not_use(request.user, job.cluster):
-        messages.error(request, f"Not tried again. {why_not}")
-    elif lifecycle.retry(job, request.user):
+    try:
+        lifecycle.retry(job, request.user)
+    except NotDone as refusal:
+        messages.error(request, str(refusal))
+    else:
         enqueue_tick(job.cluster_id)
         messages.success(request, f"Attempt {job.attempt} of block {job.number} is planned.")
-    else:
-        messages.error(
-            request,
-            "This job cannot be tried again: one of its runs has ended well, or a planned analysis "
-            "has judged without it.",
-        )
     return _back(request, job)
 
 

@@ -7,12 +7,23 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
-from experiments.models import Job, Run
+from experiments.access.permissions import why_not_use
+from experiments.models import Cluster, Job, Run, User
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import Stage, stage_of
 
 MAY_CHANGE = (Run.State.FAILED, Run.State.CANCELLED)
 """The states of runs that late files may still change. A succeeded run keeps its results."""
+
+
+class NotDone(Exception):
+    """Nothing was changed; the message says why."""
+
+
+def require_use(by: User, cluster: Cluster, refusal: str = "") -> None:
+    """Raise NotDone, which begins with `refusal`, if `by` may not send jobs to the cluster."""
+    if why_not := why_not_use(by, cluster):
+        raise NotDone(f"{refusal} {why_not}".strip())
 
 
 @dataclass(frozen=True)

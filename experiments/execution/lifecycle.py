@@ -14,7 +14,7 @@ from django.utils import timezone
 from experiments.access.permissions import why_not_use
 from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
 from experiments.design import content_hash, draw_seed
-from experiments.execution.further_attempts import further_attempts
+from experiments.execution.further_attempts import NotDone, further_attempts, require_use
 from experiments.models import Event, Experiment, Job, Operation, Run, RunFile, User
 from experiments.planning import rules
 from experiments.planning.freeze import definition, of_repeat
@@ -25,6 +25,11 @@ REFUSED = "refused"
 """The reason of a job that no scheduler has accepted."""
 NEVER_STARTED = (REFUSED, "cancelled outside", "node failure")
 """Reasons of failed jobs of which, if they never started, no outcome can be known."""
+
+CANNOT_RETRY = (
+    "This job cannot be tried again: one of its runs has ended well, or a planned analysis has "
+    "judged without it."
+)
 
 # The columns that the next attempt of a job resets. The events keep the history.
 JOB_ANEW: dict[str, Any] = {
@@ -279,10 +284,11 @@ def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:
         move(run, to, why=message or reason, reason=reason, message=message)
 
 
-def retry(job: Job, by: User) -> bool:
-    """Plan the next attempt of a failed job, in a new directory; False if that is not allowed."""
-    if not further_attempts(job).can_retry or why_not_use(by, job.cluster):
-        return False
+def retry(job: Job, by: User) -> None:
+    """Plan the next attempt of a failed job, in a new directory. Raises NotDone."""
+    require_use(by, job.cluster, "Not tried again.")
+    if not further_attempts(job).can_retry:
+        raise NotDone(CANNOT_RETRY)
     stage = stage_of(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
     with transaction.atomic():
@@ -294,13 +300,13 @@ def retry(job: Job, by: User) -> bool:
             attempt=job.attempt + 1,
             **JOB_ANEW,
         )
-        if moved:
-            if seen:
-                record(job.experiment, TRIED_AGAIN, job=job, by=by)
-            for run in job.runs.filter(state=Run.State.FAILED):
-                move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
-            RunFile.objects.filter(run__job=job).delete()
-    return moved
+        if not moved:
+            raise NotDone(CANNOT_RETRY)
+        if seen:
+            record(job.experiment, TRIED_AGAIN, job=job, by=by)
+        for run in job.runs.filter(state=Run.State.FAILED):
+            move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
+        RunFile.objects.filter(run__job=job).delete()
 
 
 def _never_started(job: Job) -> bool:

@@ -6,9 +6,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from experiments.access.permissions import why_not_use
 from experiments.comparisons import TRIED_AGAIN
-from experiments.execution.further_attempts import further_attempts
+from experiments.execution.further_attempts import NotDone, further_attempts, require_use
 from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs, move, record
 from experiments.execution.senders import REPAIRED
 from experiments.models import Job, Pause, Run, User
@@ -29,16 +28,20 @@ def node_of(job: Job) -> str:
     return named.values_list("node", flat=True).first() or ""
 
 
-def repair(job: Job, by: User, *, same_node: bool) -> Job | None:
-    """Plan a job for what is missing of a block, in the order of the first; None if it may not be.
+def repair(job: Job, by: User, *, same_node: bool) -> Job:
+    """Plan a job for what is missing of a block, in the order of the first. Raises NotDone.
 
     Runs that have begun stay with the first job, whatever they gave. A verdict that could be read
     before is stamped, as when a job is tried again.
     """
     with transaction.atomic():
         first = Job.objects.select_for_update().defer("script").get(pk=job.pk)
-        if not further_attempts(first).missing or why_not_use(by, first.cluster):
-            return None
+        require_use(by, first.cluster, "Nothing is run.")
+        if not further_attempts(first).missing:
+            raise NotDone(
+                "Nothing of this job can be run: every run of it has begun, or a planned analysis "
+                "has judged without it."
+            )
         stage = stage_of(first.experiment)
         node = node_of(first) if same_node else ""
         runs = list(missing_runs(first).order_by("position"))
@@ -79,22 +82,20 @@ def can_allow_any_node(job: Job) -> bool:
     )
 
 
-def allow_any_node(job: Job, by: User) -> bool:
-    """Let a job that waits for its node run anywhere; False if it waits for none, or may not.
+def allow_any_node(job: Job, by: User) -> None:
+    """Let a job that waits for its node run anywhere. Raises NotDone.
 
     What the scheduler has taken already is taken back first, by the next visit, and sent again.
     """
-    if why_not_use(by, job.cluster):
-        return False
+    require_use(by, job.cluster)
     with transaction.atomic():
         row = Job.objects.select_for_update(of=("self",)).defer("script").get(pk=job.pk)
         if not can_allow_any_node(row):
-            return False
+            raise NotDone("Not changed: it does not wait for a node any more.")
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": timezone.now()}
         Job.objects.filter(pk=row.pk).update(node="", **columns)
         Pause.objects.holding(row.experiment).update(retry_at=timezone.now())
         record(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
-    return True
 
 
 def is_taken_back(job: Job) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from experiments.access.permissions import why_not_use
+from experiments.execution.further_attempts import require_use
 from experiments.execution.lifecycle import JOB_ANEW, REFUSED, RUN_ANEW, move_all
 from experiments.models import Experiment, Job, Run, User
 from experiments.planning.interim import Stage, stage_of
@@ -26,10 +26,9 @@ def unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[
 def retry_unsent(experiment: Experiment, by: User) -> int:
     """Plan the next attempt of every job that was not taken; return how many. Stamps nothing.
 
-    None of them where `by` may not send jobs to the cluster.
+    Raises NotDone where `by` may not send jobs to the cluster.
     """
-    if why_not_use(by, experiment.cluster):
-        return 0
+    require_use(by, experiment.cluster, "Not tried again.")
     with transaction.atomic():
         pks = list(unsent_jobs(experiment).select_for_update().values_list("pk", flat=True))
         why = "it was not sent"

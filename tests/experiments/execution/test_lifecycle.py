@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from experiments.design import content_hash
 from experiments.execution import lifecycle
+from experiments.execution.further_attempts import NotDone
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
 from experiments.planning.freeze import definition
@@ -245,7 +246,7 @@ class TestRetry:
     def test_is_the_next_attempt_in_a_new_directory(self) -> None:
         job = JobFactory(state=Job.State.FAILED, reason="node failure", directory="/old")
         run = RunFactory(job=job, state=Run.State.FAILED, reason="node failure")
-        assert lifecycle.retry(job, job.experiment.owner)
+        lifecycle.retry(job, job.experiment.owner)
         job.refresh_from_db()
         run.refresh_from_db()
         assert (job.state, job.attempt, job.directory) == ("planned", 2, "")
@@ -258,7 +259,8 @@ class TestRetry:
         RunFactory(
             job=job, environment=ContainerFactory(cluster=job.cluster), state=Run.State.SUCCEEDED
         )
-        assert not lifecycle.retry(job, job.experiment.owner)
+        with pytest.raises(NotDone, match="one of its runs has ended well"):
+            lifecycle.retry(job, job.experiment.owner)
         job.refresh_from_db()
         assert job.state == Job.State.FAILED
 

@@ -15,6 +15,7 @@ from dashboard.comparisons.methods import methods
 from experiments.comparisons import TRIED_AGAIN, compare_experiment, comparison_rows
 from experiments.comparisons.experiment_comparison import run_rows
 from experiments.execution import lifecycle, repairs
+from experiments.execution.further_attempts import NotDone
 from experiments.execution.specs import job_spec
 from experiments.models import Experiment, Job, Run, User
 from experiments.statistics import Stamp
@@ -51,13 +52,13 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
     experiment: Make, tmp_path: Path
 ) -> None:
     job = broken(experiment, tmp_path)
-    assert repairs.repair(job, job.experiment.owner, same_node=True) is None, "files may be late"
+    with pytest.raises(NotDone):  # files may be late
+        repairs.repair(job, job.experiment.owner, same_node=True)
     Job.objects.filter(pk=job.pk).update(collect_tries=2)
     job.refresh_from_db()
     node = repairs.node_of(job)
     assert node, "the journal has named it"
     second = repairs.repair(job, job.experiment.owner, same_node=True)
-    assert second
     assert (second.block, second.repairs, second.node) == (job.block, job, node)
     finish(job.experiment)
     run = second.runs.get()
@@ -67,7 +68,8 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
     told = job.experiment.events.filter(what=repairs.REPAIRED).get()
     assert told.job == second
     assert f"on {node}, in this order" in told.why
-    assert repairs.repair(job, job.experiment.owner, same_node=True) is None, "nothing is missing"
+    with pytest.raises(NotDone):  # nothing is missing
+        repairs.repair(job, job.experiment.owner, same_node=True)
     said = " ".join(methods(compare_experiment(Experiment.objects.get(pk=job.experiment_id))))
     assert "1 block was completed by a second job" in said
     exported = {row["run"]: row["repairs_job"] for row in run_rows(job.experiment)}
@@ -100,14 +102,15 @@ def test_only_what_never_began_may_be_run(
     job = experiment().jobs.get()
     failed_block(job, *reasons)
     before = dict(job.runs.values_list("uid", "state"))
-    second = repairs.repair(job, job.experiment.owner, same_node=True)
-    assert (second is not None) == may
-    if second:
+    if may:
+        second = repairs.repair(job, job.experiment.owner, same_node=True)
         moved = second.runs.get()
         assert (moved.state, moved.reason, moved.message) == ("planned", "", "")
         assert before[moved.uid] == "failed"
         assert second.node == "n7"
     else:
+        with pytest.raises(NotDone):
+            repairs.repair(job, job.experiment.owner, same_node=True)
         assert dict(job.runs.values_list("uid", "state")) == before
 
 
@@ -115,22 +118,22 @@ def test_a_cancelled_experiment_is_not_repaired(experiment: Make) -> None:
     made = experiment()
     failed_block(made.jobs.get(), "", "not started")
     lifecycle.cancel(made, made.owner)
-    assert repairs.repair(made.jobs.get(), made.owner, same_node=True) is None
+    with pytest.raises(NotDone):
+        repairs.repair(made.jobs.get(), made.owner, same_node=True)
 
 
 def test_a_verdict_that_could_be_read_is_stamped(experiment: Make) -> None:
     def stamped(made: Experiment) -> bool:
         return made.events.filter(what=TRIED_AGAIN).exists()
 
-    early, late = experiment(repeats=2), None
+    early = experiment(repeats=2)
     job, other = early.jobs.order_by("pk")
     failed_block(job, "", "not started")
-    assert repairs.repair(job, early.owner, same_node=False)
+    repairs.repair(job, early.owner, same_node=False)
     assert not stamped(early), "the other block is still to come"
     failed_block(other, "", "not started")
     Run.objects.filter(experiment=early, state="planned").update(state="succeeded")
-    late = repairs.repair(other, early.owner, same_node=False)
-    assert late
+    repairs.repair(other, early.owner, same_node=False)
     assert stamped(early)
 
 
@@ -139,8 +142,9 @@ def test_two_people_at_once_make_one_job(experiment: Make) -> None:
     failed_block(job, "", "not started")
     stale = Job.objects.get(pk=job.pk)
     owner: User = job.experiment.owner
-    assert repairs.repair(job, owner, same_node=True)
-    assert repairs.repair(stale, owner, same_node=True) is None
+    repairs.repair(job, owner, same_node=True)
+    with pytest.raises(NotDone, match="every run of it has begun"):
+        repairs.repair(stale, owner, same_node=True)
     assert Job.objects.count() == 2
 
 
@@ -206,7 +210,8 @@ class TestAnyNode:
         second.refresh_from_db()
         assert (second.node, second.state) == ("", "planned")
         assert made.events.get(what=repairs.ANY_NODE).actor == made.owner
-        assert not repairs.allow_any_node(second, made.owner)
+        with pytest.raises(NotDone, match="does not wait for a node any more"):
+            repairs.allow_any_node(second, made.owner)
 
     def test_takes_back_what_waits_in_the_queue(self, experiment: Make) -> None:
         made = experiment()
@@ -214,7 +219,7 @@ class TestAnyNode:
         columns = {"state": "queued", "scheduler_id": "1-1", "directory": "/tmp/none"}
         Job.objects.filter(pk=second.pk).update(**columns, submitted_at=timezone.now())
         second.refresh_from_db()
-        assert repairs.allow_any_node(second, made.owner)
+        repairs.allow_any_node(second, made.owner)
         finish(made)
         second.refresh_from_db()
         assert (second.state, second.attempt, second.node) == ("done", 2, "")
@@ -236,15 +241,16 @@ class TestAnyNode:
         second = in_two_jobs(made, "gone")
         other = UserFactory()
         made.cluster.users.remove(other)
-        assert not repairs.allow_any_node(second, other)
-        assert not repairs.allow_any_node(made.jobs.get(repairs=None), made.owner)
+        with pytest.raises(NotDone):
+            repairs.allow_any_node(second, other)
+        with pytest.raises(NotDone):
+            repairs.allow_any_node(made.jobs.get(repairs=None), made.owner)
 
 
 def test_the_second_job_asks_for_the_node_of_the_first(experiment: Make) -> None:
     job = experiment().jobs.get()
     failed_block(job, "", "not started")
     second = repairs.repair(job, job.experiment.owner, same_node=True)
-    assert second
     assert job_spec(second).resources.node == "n7"
     assert [run.position for run in job_spec(second).runs] == [1]
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.execution import lifecycle, repairs, unsent
+from experiments.execution.further_attempts import NotDone
 from experiments.models import Cluster, Experiment, Job, Pause, User
 from tests.experiments.execution.test_repairs import failed_block
 from tests.factories import UserFactory
@@ -44,8 +45,10 @@ class TestPlanningAnew:
         made = experiment(repeats=2)
         job = failed(made)
         withdraw(made.cluster, made.owner)
-        assert not lifecycle.retry(job, person(made))
-        assert unsent.retry_unsent(made, person(made)) == 0
+        with pytest.raises(NotDone, match="Not tried again"):
+            lifecycle.retry(job, person(made))
+        with pytest.raises(NotDone, match="Not tried again"):
+            unsent.retry_unsent(made, person(made))
         client.force_login(person(made))
         for address in (
             reverse("job_retry", args=[job.uid]),
@@ -61,7 +64,8 @@ class TestPlanningAnew:
         job = made.jobs.get()
         failed_block(job, "", "not started")
         withdraw(made.cluster, made.owner)
-        assert repairs.repair(job, person(made), same_node=False) is None
+        with pytest.raises(NotDone, match="Nothing is run"):
+            repairs.repair(job, person(made), same_node=False)
         assert made.jobs.count() == 1
 
     def test_puts_the_job_into_the_name_of_who_asks(self, experiment: Make) -> None:
@@ -70,7 +74,7 @@ class TestPlanningAnew:
         withdraw(made.cluster, made.owner)
         other = UserFactory()
         made.cluster.users.add(other)
-        assert lifecycle.retry(job, other)
+        lifecycle.retry(job, other)
         execution.tick(made.cluster_id)
         assert made.jobs.get().state == "queued"
         lifecycle.cancel(made, other)

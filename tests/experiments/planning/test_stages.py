@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from experiments.comparisons import ExperimentComparison, compare_experiment, comparison_rows
 from experiments.design import content_hash
 from experiments.execution import lifecycle
+from experiments.execution.further_attempts import NotDone
 from experiments.models import Experiment, Job, Run
 from experiments.planning.freeze import definition
 from experiments.planning.interim import stage_of
@@ -316,14 +317,15 @@ class TestTryingAgain:
         experiment = launched()
         end_all(experiment, SAME[:4])
         early, late = fail(experiment, 5), fail(experiment, 6)
-        assert not lifecycle.retry(early, experiment.owner)
-        assert lifecycle.retry(late, experiment.owner)
+        with pytest.raises(NotDone, match="a planned analysis has judged without it"):
+            lifecycle.retry(early, experiment.owner)
+        lifecycle.retry(late, experiment.owner)
         assert [pair.n_blocks for pair in read(experiment).pairs] == [4]
 
     def test_before_the_look_it_waits_for_the_next_attempt(self) -> None:
         experiment = launched()
         end_all(experiment, SAME[:3])
-        assert lifecycle.retry(fail(experiment, 4), experiment.owner)
+        lifecycle.retry(fail(experiment, 4), experiment.owner)
         end(experiment, 5, SAME[4])
         assert read(experiment).pairs == []
 
@@ -332,7 +334,7 @@ class TestTryingAgain:
         end_all(experiment, SLOW[:4])
         job = fail(experiment, 5)
         assert Stamp.TRIED_AGAIN not in read(experiment).pairs[0].stamps
-        assert lifecycle.retry(job, experiment.owner)
+        lifecycle.retry(job, experiment.owner)
         assert read(experiment).pairs == []
         end(experiment, 5, SLOW[4])
         (pair,) = read(experiment).pairs
