@@ -214,7 +214,7 @@ def withdraw(case: Case) -> Act:
 def share_with_groups(kind: str, factory: Any, case: Case) -> Act:
     group = Group.objects.create(name="neurophysics")
     row = case.new(factory)
-    return case.post("readers", kind, row.pk, visibility="groups", groups=[group.pk])
+    return case.post("visibility", kind, row.pk, visibility="groups", groups=[group.pk])
 
 
 def make_link(kind: str, factory: Any, case: Case) -> Act:

@@ -118,7 +118,7 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "manage.py createsuperuser": ("user", make_superuser),
     "manage.py rotate_credentials": ("credential", turn_keys),
     **{
-        f"readers, of a {kind}": (
+        f"visibility, of a {kind}": (
             KINDS.get(kind, kind),
             partial(share_with_groups, kind, factory),
         )
@@ -157,7 +157,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("job_retry", "job_repair", "job_any_node", "job_collect"), EVENTS),
     **dict.fromkeys(("cluster_check", "cluster_connection", "credential_test"), VISIT),
     **dict.fromkeys(("host_key_fetch", "pause_try", "run_file_fetch"), VISIT),
-    **dict.fromkeys(("environment_look", "experiment_look", "staged_verify"), OPERATION),
+    **dict.fromkeys(("environment_inspect", "experiment_inspect", "staged_verify"), OPERATION),
     **dict.fromkeys(("operation_cancel", "image_import_cancel", "image_import_dismiss"), OPERATION),
     "image_match": OPERATION,
 }

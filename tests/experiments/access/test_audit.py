@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,12 @@ from tests.factories import (
     PartitionFactory,
     UserFactory,
 )
+from tests.source_tree import module_name, modules
 
 pytestmark = pytest.mark.django_db
+
+# Its pages save a row in several methods, all of them in one transaction of Django's.
+SAVES_IN_PARTS = "experiments.admin.base"
 
 
 def truncate() -> None:
@@ -44,6 +49,19 @@ def test_the_database_refuses_to_rewrite_the_log(rewrite: Callable[[], Any]) -> 
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         rewrite()
     assert AuditEntry.objects.get().why == ""
+
+
+def test_changes_and_their_entries_go_together_through_the_helper() -> None:
+    """Comparing states and writing the entry by hand is how an entry was lost."""
+    parts = {"state", "saved", "deleted"}
+    users = {
+        module_name(path)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in parts
+        if isinstance(node.value, ast.Name) and node.value.id == "audit"
+    }
+    assert users == {SAVES_IN_PARTS}
 
 
 def test_an_entry_says_what_changed_and_outlives_its_object() -> None:
