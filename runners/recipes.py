@@ -6,8 +6,8 @@ it is complete; if a step ends early, it removes that folder, or else the next o
 
 from dataclasses import replace
 
-from runners.images.formats import Source
 from runners.images.scripts import BESIDE, UNTAR
+from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec, Step
 from runners.scripts import wrap_program
 from runners.software import inspect_software

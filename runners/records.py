@@ -6,17 +6,15 @@ for the journal's last line.
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-import re2
-
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
-from runners.schedulers import Failure, JobEnding
-from runners.shapes import CODE, EVENTS, INSIDE, LINE
+from runners.journals import read_lines
+from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
 from runners.untrusted import (
     Damaged,
@@ -25,43 +23,16 @@ from runners.untrusted import (
     Text,
     clean_text,
     parse_document,
-    validate,
 )
 
 TAIL = 20_000  # characters of output that are kept
 LONGEST = 500_000  # characters of a command, or of what one tool printed about a node
-LONGEST_LINE = 1 << 16  # bytes of a journal's line
-MOST_LINES = 100_000  # of a journal: reading millions would keep other jobs waiting
 LONGEST_DOCUMENT = 4 * MIB  # of a process's snapshot: a large one has 100 kB
 ALL_DOCUMENTS = 32 * MIB  # of the snapshots of all processes of a job
 LONGEST_ID = 100  # characters that are kept of a text that should be a scheduler's id
-MOST_NAMED = 10  # lines that cannot be read, of a journal
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
 ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
 PARTS = re.compile(r"(rank|instance)-(\d{1,6})/.+", re.DOTALL)
-# Messages of Slurm and the kernel in a job's output, for jobs that the scheduler has forgotten.
-WRITTEN: tuple[tuple[Failure, str], ...] = (
-    ("time-out", r".*CANCELLED AT .* DUE TO TIME LIMIT.*"),
-    ("node failure", r".*CANCELLED AT .* DUE TO NODE FAILURE.*"),
-    ("out of memory", r".*(oom[-_ ]?kill|out of memory|exceeded .*memory limit).*"),
-    ("cancelled outside", r".*CANCELLED AT .*"),
-)
-
-NO_ROOM = r".*(No space left on device|Disk quota exceeded).*"
-DUPLICATE = re.compile(r"duplicate[ _]job[ _]?id", re.IGNORECASE)
-# Exit codes of a job script that could not claim its directory: see `claim` there.
-NOT_BEGUN: dict[str, tuple[Failure, str]] = {
-    "73": (
-        "disk full",
-        "the job could not write into its directory (exit code 73): the disk or the quota is full, "
-        "or nothing may be written there",
-    ),
-    "71": (
-        "failed",
-        "the job's directory is on a file system without hard links (exit code 71), and nothing "
-        "else says safely which copy of a job may start: choose another work directory",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +106,7 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
     sizes = dict(files.sizes if isinstance(files, Fetched) else _measure_sizes(files))
     unread = _find_excess_documents(files)
     files = {name: content for name, content in files.items() if name not in unread}
-    journal, damage = _read_lines(files.get("journal.ndjson", b""))
+    journal, damage = read_lines(files.get("journal.ndjson", b""))
     times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
     directories = {name.split("/")[1] for name in files if re.match(r"runs/\d{1,9}-[^/]+/", name)}
     in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
@@ -169,86 +140,6 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         result=files.get("result.json"),
         damage=tuple(damage),
     )
-
-
-def parse_journal(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Return the complete lines of a journal, and their bytes: the offset to read from next time.
-
-    Lines that cannot be read are left out: a disk that was full for a while leaves a cut-off line.
-    """
-    whole = content[: content.rfind(b"\n") + 1]
-    if not whole and len(content) > LONGEST_LINE:
-        return [], len(content)  # no line of a journal is as long as this, nor is its end one
-    return _read_lines(whole)[0], len(whole)
-
-
-def _read_lines(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the lines of a journal, and for each that cannot be read its number and the reason."""
-    lines: list[dict[str, Any]] = []
-    damage: list[str] = []
-    for number, line in _number_lines(content):
-        try:
-            if len(line) > LONGEST_LINE:
-                raise Damaged(f"it has {len(line)} bytes")
-            parsed = parse_document(line, LINE)
-            validate(parsed, Table(needed=EVENTS.get(parsed["event"], ())))
-            lines.append(parsed)
-        except Damaged as error:
-            if len(damage) < MOST_NAMED:
-                damage.append(f"line {number}: {error}")
-    if (count := content.count(b"\n")) > MOST_LINES:
-        damage.append(f"{count - MOST_LINES} of its {count} lines are too many to be read")
-    return lines, damage
-
-
-def _number_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the complete lines and their numbers, from 1; of too many the first and the last."""
-    whole = content[: content.rfind(b"\n") + 1]
-    count = whole.count(b"\n")
-    half = MOST_LINES // 2
-    first = whole.split(b"\n", half)
-    rest = first.pop()
-    yield from enumerate(first, start=1)
-    if rest:
-        last = rest.rsplit(b"\n", half + 1)[-half - 1 : -1]
-        yield from enumerate(last, start=count - len(last) + 1)
-
-
-def name_failure(record: Record, ending: JobEnding | None) -> tuple[Failure, str]:
-    """Return why a job failed: its kind and a message; for a record without exit code 0."""
-    if record.time_limit_reached:
-        return "time-out", "the time limit was reached"
-    if DUPLICATE.search(record.output_tail) or (ending and DUPLICATE.search(ending.reason)):
-        return (
-            "controller failure",
-            "the scheduler knew two jobs by this number and ended one (Duplicate jobid): its "
-            "controller had lost its state. Try the job again",
-        )
-    if ending and record.started_by is None:
-        code = ending.exit_code.partition(":")[0]
-        if code in NOT_BEGUN:
-            return NOT_BEGUN[code]
-    if record.started_by is None and (match := re2.search(NO_ROOM, record.output_tail)):
-        return "disk full", match[0].strip()
-    if ending and ending.kind and ending.kind != "failed":
-        return ending.kind, _describe_ending(ending)
-    # If single processes are killed for their memory, Slurm itself only reports FAILED 0:9.
-    for kind, pattern in WRITTEN:
-        if match := re2.search(f"(?i){pattern}", record.output_tail):
-            return kind, match[0].strip()
-    if ending and ending.kind:
-        return ending.kind, _describe_ending(ending)
-    if record.exit_code:
-        return (
-            "failed",
-            f"the job script ended with exit code {describe_exit_code(record.exit_code)}",
-        )
-    scheduler_state = f" (the scheduler says {ending.native})" if ending else ""
-    return "lost", f"the job left no exit code{scheduler_state}"
-
-
-def _describe_ending(ending: JobEnding) -> str:
-    return " ".join(filter(None, [ending.native, ending.exit_code, ending.reason]))
 
 
 def _read_run(

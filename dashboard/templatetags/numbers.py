@@ -15,7 +15,7 @@ from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
-from experiments.statistics.training.equivalence import TrainingComparison
+from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.training.sentences import describe_training
 
 register = template.Library()

@@ -12,7 +12,7 @@ from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
 from experiments.statistics.everywhere import Everywhere, summarise_environments
-from experiments.statistics.training.equivalence import TrainingComparison
+from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.values import ALPHA
 
 

@@ -14,12 +14,8 @@ from django.db.models import F, QuerySet
 from experiments.comparisons.exclusions import counted
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment, Measurement, Series
-from experiments.statistics.training.equivalence import (
-    Ending,
-    TrainingComparison,
-    compare_trainings,
-    decide_with_holm,
-)
+from experiments.statistics.training.equivalence import compare_trainings, decide_with_holm
+from experiments.statistics.training.outcomes import Ending, TrainingComparison
 from experiments.statistics.training.sentences import explain_stamp
 
 Place = tuple[int, str]

@@ -14,7 +14,7 @@ from experiments.execution.specs import lines_of
 from experiments.images.image_imports import end_image_import
 from experiments.models import Operation, StagedImage
 from experiments.software import parity_reports, recipes
-from runners.images.formats import Source
+from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec
 from runners.recipes import LOCK, build, match
 from runners.records import Record

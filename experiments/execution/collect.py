@@ -30,7 +30,8 @@ from experiments.snapshots import differing
 from runners.directories import Fetched
 from runners.errors import Refused
 from runners.exit_codes import describe_exit_code
-from runners.records import Record, RunRecord, name_failure, read_record
+from runners.job_failures import name_failure
+from runners.records import Record, RunRecord, read_record
 from runners.runner import Runner
 from runners.terminal import plain_text
 from runners.untrusted import clean_text

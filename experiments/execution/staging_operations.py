@@ -19,7 +19,8 @@ from experiments.images.inventory import columns, interpreter
 from experiments.models import Image, Operation, Runtime, StagedImage
 from experiments.models.images import ARCHIVE
 from runners.errors import Refused
-from runners.images.formats import FORMATS, Source
+from runners.images.formats import FORMATS
+from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec, Step
 from runners.records import Record
 from runners.runtimes import RUNTIMES, Inside

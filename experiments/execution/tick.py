@@ -35,7 +35,7 @@ from experiments.execution.rows import handle_of, jobs_in, rows_in
 from experiments.execution.sending import SendingPaused, recover, send_planned
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import Refused, TryAgain
-from runners.records import parse_journal
+from runners.journals import parse_journal
 from runners.runner import Runner
 from runners.schedulers import Status
 from runners.untrusted import clean_text

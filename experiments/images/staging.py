@@ -24,7 +24,8 @@ from experiments.models import (
 from experiments.models.images import ARCHIVE
 from experiments.notify import enqueue_send, enqueue_tick
 from runners.errors import Refused
-from runners.images.formats import FORMATS, Source
+from runners.images.formats import FORMATS
+from runners.images.staging_steps import Source
 from runners.preflight.checks import Check
 from runners.preflight.modes import WORKS, mode_name
 from runners.runtimes import RUNTIMES

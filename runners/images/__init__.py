@@ -4,7 +4,9 @@
 """
 
 from runners.images.archives import ImageDescription, Kind, convert_to_oci, describe_image, identify
-from runners.images.formats import FORMATS, Format, Source, Staging
+from runners.images.format_base import Format, Staging
+from runners.images.formats import FORMATS
+from runners.images.staging_steps import Source
 
 __all__ = [
     "FORMATS",

@@ -1,128 +1,24 @@
-"""The steps that stage an image on a cluster, from a source to a form for a runtime. No I/O.
+"""The forms of images that runtimes start, each with the steps that make and remove it. No I/O.
 
-A form is made beside its location and moved there when it is complete. If a step ends early, only
-`PLACE.part` can be left, which the step itself, the next staging or the removal delete. Locations
-depend on the image's digest alone, so they contain nothing that people typed.
+Locations depend on the image's digest alone, so they contain nothing that people typed.
 """
 
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 from runners.errors import Refused
 from runners.images import scripts
+from runners.images.format_base import File, Format, Named, Staging
+from runners.images.staging_steps import (
+    Source,
+    find_unpacker,
+    make_final_step,
+    make_guarded_step,
+    make_unpack_step,
+    parse_hex_digest,
+    partial_path,
+    partial_root,
+)
 from runners.jobs import Step
-from runners.runtimes import RUNTIMES
-
-UNPACK = "payload/unpack.py"  # steps start in the job's directory
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file on the cluster from which forms are made; an archive is one of `convert_to_oci`."""
-
-    kind: str  # "oci", "rootfs" or "sif"
-    path: str
-    digest: str  # of the image, "sha256:..."
-
-
-@dataclass(frozen=True)
-class Staging:
-    """The steps that make one form. `location` becomes EnvironmentSpec.image_path."""
-
-    location: str
-    needs: tuple[str, ...]  # programs that the node must have
-    steps: tuple[Step, ...]
-
-
-class Format(ABC):
-    """One form of images on a cluster.
-
-    `tools` are the cluster's runtimes: kind -> executable, empty for the usual name on PATH. The
-    format chooses the one that makes the form, so a new runtime needs nothing here.
-    """
-
-    label: ClassVar[str]
-    made_by: ClassVar[tuple[str, ...]] = ()  # kinds of runtimes that can make it, the best first
-    by_mode: ClassVar[bool] = False  # each mode of the runtime changes it and needs its own form
-    on_node: ClassVar[bool] = False  # each node stores it for itself
-    by_site: ClassVar[str] = ""  # why Tare does not make it; then making and removing it is refused
-
-    @abstractmethod
-    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
-        """Return the path of an image's form below `folder`, or its name in a store."""
-
-    @abstractmethod
-    def list_making_steps(
-        self, source: Source, location: str, executable: str, mode: str
-    ) -> list[Step]:
-        """Return the steps; `executable` is that of the first in `made_by` that the cluster has."""
-
-    @abstractmethod
-    def is_made_by_tare(self, location: str) -> bool:
-        """Return whether Tare has made the form at this place, by its path or name."""
-
-    @abstractmethod
-    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
-        """Return the steps that remove it, and do nothing if it is gone."""
-
-    def stage(
-        self, source: Source, folder: str, tools: Mapping[str, str], mode: str = ""
-    ) -> Staging:
-        """Return how to make an image's form below `folder`, an absolute path. Raises Refused."""
-        executable = self.find_maker(tools, source)
-        location = self.choose_location(source.digest, folder, mode)
-        steps = tuple(self.list_making_steps(source, location, executable, mode))
-        needs = {"python3" for step in steps if UNPACK in step.argv}
-        needs |= {"mksquashfs" for step in steps if "mksquashfs" in step.argv}
-        return Staging(location, tuple(sorted({*needs, executable} - {""})), steps)
-
-    def unstage(self, location: str, tools: Mapping[str, str]) -> tuple[Step, ...]:
-        """Return the steps that remove a form. Raises Refused if Tare has not made it."""
-        if not self.is_made_by_tare(location):
-            raise Refused(f"{location} was not staged by Tare, which removes nothing else.")
-        return tuple(self.list_removal_steps(location, self.find_maker(tools)))
-
-    def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
-        """Return the program that makes this form. Raises Refused if the cluster has none."""
-        if self.by_site:
-            raise Refused(self.by_site)
-        for kind in self.made_by:
-            if kind in tools:
-                return tools[kind] or RUNTIMES[kind].command
-        if self.made_by:
-            names = " or ".join(RUNTIMES[kind].label for kind in self.made_by)
-            raise Refused(f"{self.label} is made by {names}, which this cluster does not have.")
-        return ""
-
-
-class File(Format):
-    """A file or folder below the work directory."""
-
-    suffix: ClassVar[str]
-
-    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return f"{folder.rstrip('/')}/{parse_hex_digest(source_digest)}{self.suffix}"
-
-    def is_made_by_tare(self, location: str) -> bool:
-        return bool(re.fullmatch(rf"/.*/[0-9a-f]{{64}}{re.escape(self.suffix)}", location))
-
-    def list_removal_steps(self, location: str, executable: str) -> list[Step]:
-        return [Step("Removing it", ("sh", "-c", scripts.REMOVE, "remove", location))]
-
-
-class Named(Format):
-    """A form in the runtime's own store, identified by a name."""
-
-    pattern: ClassVar[str] = r"tare-[0-9a-f]{16}(-[a-z0-9]+)?"
-
-    def choose_location(self, source_digest: str, folder: str, mode: str = "") -> str:
-        return "-".join(filter(None, ["tare", parse_hex_digest(source_digest)[:16], mode.lower()]))
-
-    def is_made_by_tare(self, location: str) -> bool:
-        return bool(re.fullmatch(self.pattern, location))
 
 
 class Sif(File):
@@ -348,66 +244,3 @@ FORMATS: dict[str, Format] = {
     "shifter": Shifter(),
     "sarus": Sarus(),
 }
-
-
-def parse_hex_digest(digest: str) -> str:
-    """Return the 64 letters of a digest. ValueError for anything else: no path may contain it."""
-    match = re.fullmatch(r"sha256:([0-9a-f]{64})", digest)
-    if not match:
-        raise ValueError(f"not a digest: {digest!r}")
-    return match[1]
-
-
-def partial_path(location: str) -> str:
-    """Return the path at which a file is made, to be moved to its location."""
-    return f"{location}.part/made"
-
-
-def partial_root(location: str) -> str:
-    """Return the folder into which a root file system is unpacked."""
-    return f"{location}.part/root"
-
-
-def make_guarded_step(doing: str, location: str, *command: str) -> Step:
-    """Return a step that works in PLACE.part, and removes it if it fails."""
-    return Step(doing, ("sh", "-c", scripts.BESIDE, "beside", f"{location}.part", *command))
-
-
-def make_final_step(location: str, whole: str = "") -> Step:
-    """Return the last step, which moves the complete form to its location."""
-    command = (
-        "sh",
-        "-c",
-        scripts.PUT,
-        "put",
-        f"{location}.part",
-        whole or partial_path(location),
-        location,
-    )
-    return Step("Moving it into its place", command)
-
-
-def find_unpacker(tools: Mapping[str, str], source: Source | None) -> str:
-    """Return Apptainer or Singularity, or "". Raises Refused if a SIF file needs one of them."""
-    for kind in ("apptainer", "singularity"):
-        if kind in tools:
-            return tools[kind] or RUNTIMES[kind].command
-    if source and source.kind == "sif":
-        raise Refused("Only Apptainer or Singularity opens SIF files; this cluster has neither.")
-    return ""
-
-
-def make_unpack_step(
-    source: Source, location: str, executable: str, *, keep_variables: bool = False
-) -> Step:
-    """Return the step that unpacks the root file system into a folder."""
-    folder = partial_root(location)
-    command: tuple[str, ...]
-    if source.kind == "rootfs":
-        command = ("sh", "-c", scripts.UNTAR, "untar", source.path, folder)
-    elif source.kind == "sif" or (keep_variables and executable):
-        content = source.path if source.kind == "sif" else f"oci-archive:{source.path}"
-        command = (executable, "build", "--sandbox", folder, content)
-    else:
-        command = ("python3", UNPACK, source.path, folder)
-    return make_guarded_step("Unpacking the image", location, *command)

@@ -12,8 +12,9 @@ from uuid import uuid4
 
 from lab.client import Lab
 from lab.instance import Instance
+from runners.job_failures import name_failure
 from runners.jobs import EnvironmentSpec, JobSpec, Resources, RunSpec
-from runners.records import Record, RunRecord, name_failure, read_record
+from runners.records import Record, RunRecord, read_record
 from runners.runner import Runner
 from runners.schedulers import Scheduler
 from runners.transports import SSH

@@ -15,8 +15,8 @@ from experiments.execution import lifecycle
 from experiments.models import Cluster
 from lab.client import ensure_lab, stop_lab
 from runners.errors import NotNow, Refused, TryAgain
+from runners.job_failures import name_failure
 from runners.jobs import EnvironmentSpec, JobSpec
-from runners.records import name_failure
 from runners.schedulers import GridEngine, Status
 from runners.transports import Completed
 from tests.conftest import finish

@@ -7,7 +7,8 @@ import pytest
 from lab.client import Lab
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import EnvironmentSpec
-from runners.records import parse_journal, read_record
+from runners.journals import parse_journal
+from runners.records import read_record
 from runners.schedulers import Slurm
 from tests.lab.machine import WAITS, Machine, connected
 

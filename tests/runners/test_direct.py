@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from runners.errors import NotNow, TryAgain
+from runners.job_failures import name_failure
 from runners.jobs import EnvironmentSpec, JobSpec
-from runners.records import Record, name_failure, parse_journal, read_record
+from runners.journals import parse_journal
+from runners.records import Record, read_record
 from runners.runner import Runner
 from runners.runtimes import RUNTIMES
 from runners.schedulers import Direct, Slurm, Status

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners import records
+from runners import journals, records
 from runners.directories import Fetched
-from runners.records import name_failure, parse_journal, read_record
+from runners.job_failures import name_failure
+from runners.journals import parse_journal
+from runners.records import read_record
 from runners.schedulers import JobEnding
 
 
@@ -229,9 +231,9 @@ def test_a_controller_that_lost_its_state_is_nobody_cancelling(reason):
 def test_of_millions_of_lines_the_first_and_the_last_are_read(junk):
     lines = WHOLE["journal.ndjson"].splitlines(keepends=True)
     content = b"".join([*lines[:2], junk * 3_000_000, *lines[2:]])
-    with mock.patch.object(records, "parse_document", wraps=records.parse_document) as parse:
+    with mock.patch.object(journals, "parse_document", wraps=journals.parse_document) as parse:
         record = read_record({**WHOLE, "journal.ndjson": content})
-    assert parse.call_count < records.MOST_LINES + 10
+    assert parse.call_count < journals.MOST_LINES + 10
     assert (record.runs["b-b"].began, record.runs["b-b"].ended) == (2.5, 4.5)
     assert "2900004 of its 3000004 lines" in record.damage[-1]
     assert parse_journal(content)[1] == len(content)
@@ -239,7 +241,7 @@ def test_of_millions_of_lines_the_first_and_the_last_are_read(junk):
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 2])
 def test_each_line_is_read_once_around_the_limit(monkeypatch, more):
-    monkeypatch.setattr(records, "MOST_LINES", 4)
+    monkeypatch.setattr(journals, "MOST_LINES", 4)
     content = journal(*({"time": at, "event": "a"} for at in range(4 + more)))
     record = read_record({"journal.ndjson": content + b'{"time": 9'})
     times = list(range(4 + more))

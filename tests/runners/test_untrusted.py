@@ -14,7 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runners.errors import Refused, TryAgain
-from runners.records import name_failure, parse_journal, read_record
+from runners.job_failures import name_failure
+from runners.journals import parse_journal
+from runners.records import read_record
 from runners.schedulers import SCHEDULERS, JobEnding
 from runners.shapes import BUILD, INSIDE, LINE, SOFTWARE, SURVEY
 from runners.transports.base import Completed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from experiments.statistics import numbers
-from experiments.statistics.training.equivalence import Outcome, TrainingComparison
+from experiments.statistics.training.outcomes import Outcome, TrainingComparison
 
 MOST_PLAIN = 0.0005
 """A smaller relative difference is not written in per cent."""

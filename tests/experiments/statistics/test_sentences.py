@@ -12,7 +12,8 @@ from experiments.statistics.everywhere import summarise_environments
 from experiments.statistics.robust import robustness
 from experiments.statistics.step_spread import RunSpread, compare_packed
 from experiments.statistics.steps import Trained, compare_losses, describe_agreements
-from experiments.statistics.training.equivalence import Ending, compare_trainings
+from experiments.statistics.training.equivalence import compare_trainings
+from experiments.statistics.training.outcomes import Ending
 from experiments.statistics.training.sentences import write_sentence
 
 NOUNS = "runs|blocks|seeds|steps|cells|configurations|comparisons|looks|repeats|values|rows|points"

@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.statistics.training.equivalence import (
-    Ending,
-    Outcome,
-    compare_trainings,
-    decide_with_holm,
-)
+from experiments.statistics.training.equivalence import compare_trainings, decide_with_holm
+from experiments.statistics.training.outcomes import Ending, Outcome
 from experiments.statistics.training.sentences import explain_stamp, write_sentence
 
 TWO = ["bare", "box"]
