@@ -4,12 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runners.shapes import EVENTS, LINE
-from runners.untrusted import (
-    Damaged,
-    Table,
-    parse_document,
-    validate,
-)
+from runners.untrusted import Damaged, Table, parse_document, validate
 
 LONGEST_LINE = 1 << 16  # bytes of a journal's line
 MOST_LINES = 100_000  # of a journal: reading millions would keep other jobs waiting

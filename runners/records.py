@@ -16,14 +16,7 @@ from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
 from runners.shapes import CODE, INSIDE
 from runners.transports.base import MIB
-from runners.untrusted import (
-    Damaged,
-    Shape,
-    Table,
-    Text,
-    clean_text,
-    parse_document,
-)
+from runners.untrusted import Damaged, Shape, Table, Text, clean_text, parse_document
 
 TAIL = 20_000  # characters of output that are kept
 LONGEST = 500_000  # characters of a command, or of what one tool printed about a node

@@ -26,11 +26,8 @@ from experiments.execution.progress import explain_waiting, progress_of
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
 from experiments.planning.interim import stage_of
-from experiments.software.parity_reports import (
-    describe_known_differences,
-    list_own_programs,
-    read_frozen,
-)
+from experiments.software.frozen_parity import describe_known_differences, read_frozen
+from experiments.software.parity_reports import list_own_programs
 
 TABS = ("runs", "jobs", "plan", "events")
 IMPORTED_TABS = ("runs", "plan", "events")

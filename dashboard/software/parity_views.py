@@ -15,7 +15,7 @@ from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_nu
 from experiments.access.permissions import may_change, may_use, why_not_use
 from experiments.models import Environment, Experiment, User
 from experiments.notify import enqueue_tick
-from experiments.software import parity_reports
+from experiments.software import inspections, parity_reports
 from experiments.software.parity import libraries
 
 
@@ -54,8 +54,8 @@ def inspect_all(request: Request, pk: int) -> HttpResponse:
     }
     try:
         for environment in unknown.values():
-            parity_reports.request_inspection(environment, request.user, row.partition)
-    except parity_reports.NotRequested as refusal:
+            inspections.request_inspection(environment, request.user, row.partition)
+    except inspections.NotRequested as refusal:
         messages.error(request, f"No inspection was requested. {refusal}")
     enqueue_tick(row.cluster_id)
     return redirect(_report_address(row))
@@ -67,8 +67,8 @@ def inspect_environment(request: Request, pk: int) -> HttpResponse:
     row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
     require(why_not_use(request.user, row))
     try:
-        parity_reports.request_inspection(row, request.user)
-    except parity_reports.NotRequested as refusal:
+        inspections.request_inspection(row, request.user)
+    except inspections.NotRequested as refusal:
         messages.error(request, f"No inspection was requested. {refusal}")
     enqueue_tick(row.cluster_id)
     return redirect(f"{reverse('environment', args=[pk])}#inside")
@@ -76,7 +76,7 @@ def inspect_environment(request: Request, pk: int) -> HttpResponse:
 
 def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
     """Return what the page of an environment shows of its software inventory."""
-    software = parity_reports.known_software([row])[row.pk]
+    software = inspections.known_software([row])[row.pk]
     facts = software.inspection.facts if software.inspection else {}
     return {
         "software": software,

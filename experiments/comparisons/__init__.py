@@ -1,5 +1,7 @@
 """Comparisons of runs and of published tables: computed each time one is shown, never stored."""
 
+from experiments.comparisons.compared_pairs import COLLECTED_AFTER, TRIED_AGAIN
+from experiments.comparisons.compared_runs import primary_metric
 from experiments.comparisons.comparison import (
     Comparison,
     Group,
@@ -8,14 +10,8 @@ from experiments.comparisons.comparison import (
     is_decided,
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
-from experiments.comparisons.experiment_comparison import (
-    COLLECTED_AFTER,
-    TRIED_AGAIN,
-    ExperimentComparison,
-    compare_experiment,
-    primary_metric,
-    run_rows,
-)
+from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
+from experiments.comparisons.run_rows import run_rows
 
 __all__ = [
     "COLLECTED_AFTER",

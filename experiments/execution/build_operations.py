@@ -13,7 +13,7 @@ from experiments.execution.operations import (
 from experiments.execution.specs import lines_of
 from experiments.images.image_imports import end_image_import
 from experiments.models import Operation, StagedImage
-from experiments.software import parity_reports, recipes
+from experiments.software import inspections, recipes
 from runners.images.staging_steps import Source
 from runners.jobs import EnvironmentSpec
 from runners.recipes import LOCK, build, match
@@ -91,7 +91,7 @@ class Match(OperationKind):
         if facts.get("mark") != "match":
             return "The environment was made, but nothing could be read in it."
         twin = recipes.keep_twin(operation.image, operation)
-        parity_reports.keep_inspection(twin, facts, parity_reports.fingerprint(twin), operation)
+        inspections.keep_inspection(twin, facts, inspections.fingerprint(twin), operation)
         return ""
 
 

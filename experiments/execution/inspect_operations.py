@@ -13,7 +13,7 @@ from experiments.execution.operations import (
 from experiments.execution.specs import environment
 from experiments.models import Operation
 from experiments.planning.freeze import environment_spec
-from experiments.software import parity_reports
+from experiments.software import inspections
 from runners.records import Record
 from runners.shapes import SOFTWARE
 from runners.software import inspect_software
@@ -30,7 +30,7 @@ class Inspect(OperationKind):
             raise NotPossible("The environment that was to be inspected is gone.")
         spec = environment(environment_spec(row))
         directory = operation.directory or operation_directory(operation)
-        steps = inspect_software(spec, directory, parity_reports.fingerprint(row))
+        steps = inspect_software(spec, directory, inspections.fingerprint(row))
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
@@ -39,7 +39,7 @@ class Inspect(OperationKind):
         facts = parse_result(record, SOFTWARE)
         if not facts:
             return "The inspection ended well, but left nothing that can be read."
-        parity_reports.keep_inspection(operation.environment, facts, facts["mark"], operation)
+        inspections.keep_inspection(operation.environment, facts, facts["mark"], operation)
         return ""
 
 

@@ -19,7 +19,7 @@ from experiments.models import Event, Experiment, Job, Operation, Run, RunFile, 
 from experiments.planning import rules
 from experiments.planning.freeze import definition, of_repeat
 from experiments.planning.interim import stage_of
-from experiments.software import parity_reports
+from experiments.software import frozen_parity, parity_reports
 
 REFUSED = "refused"
 """The reason of a job that no scheduler has accepted."""
@@ -163,7 +163,7 @@ def launch(experiment: Experiment, by: User) -> None:
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()
-    plan = definition(experiment, seed) | {"parity": parity_reports.freeze_reports(parity)}
+    plan = definition(experiment, seed) | {"parity": frozen_parity.freeze_reports(parity)}
     frozen: dict[str, Any] = {
         "order_seed": seed,
         "plan": plan,

@@ -21,7 +21,7 @@ from experiments.models import (
 from experiments.planning import rules
 from experiments.planning.workloads import free_name
 from experiments.presets.base import Preset, Size
-from experiments.software import parity, parity_reports
+from experiments.software import inspections, parity
 from runners.workloads import WORKLOADS
 
 ATTEMPTS = 3
@@ -44,14 +44,14 @@ def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate
     """Return the cluster's environments in their order; four queries."""
     rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
-    software_by_pk = parity_reports.known_software(environments)
+    software_by_pk = inspections.known_software(environments)
     return [
         Candidate(row, _why_not(row, preset.needs, _packages(row, software_by_pk[row.pk])))
         for row in environments
     ]
 
 
-def _packages(environment: Environment, software: parity_reports.KnownSoftware) -> set[str]:
+def _packages(environment: Environment, software: inspections.KnownSoftware) -> set[str]:
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
     if software.inspection:

@@ -22,14 +22,7 @@ from runners.transports import Completed
 from tests.conftest import finish
 from tests.factories import AdminFactory, ExperimentFactory, WorkloadFactory
 from tests.lab.by_forms import Person, measure, with_grid_engine
-from tests.lab.machine import (
-    PARAMETERS,
-    WAITS,
-    Machine,
-    connected,
-    namespace_of,
-    processes,
-)
+from tests.lab.machine import PARAMETERS, WAITS, Machine, connected, namespace_of, processes
 
 pytestmark = pytest.mark.lab
 

@@ -13,7 +13,7 @@ from experiments import execution
 from experiments.execution import lifecycle
 from experiments.images import staging
 from experiments.models import Cluster, Environment, Image, Operation, StagedImage, Waiver
-from experiments.software import building, parity_reports, recipes
+from experiments.software import building, inspections, parity_reports, recipes
 from lab import host
 from lab.client import Lab
 from runners.payload import image_archive, layers, pack
@@ -99,7 +99,7 @@ def test_from_one_lock_to_an_empty_parity_report_and_from_another_to_a_waiver(
         python="/opt/tare/bin/python",
         owner=owner,
     )
-    parity_reports.request_inspection(container, owner)
+    inspections.request_inspection(container, owner)
     # The same name at another version: what the lock holds for older Pythons.
     other = LOCK.partition("numpy==")[2].partition("numpy==")[0]
     version, hashes = other.split()[0], re.findall(r"--hash=\S+", other)

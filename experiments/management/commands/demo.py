@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from experiments import demo
 from experiments.models import Cluster, Environment, Operation, User
 from experiments.notify import enqueue_tick
-from experiments.software import parity_reports
+from experiments.software import inspections
 from runners.runtimes import RUNTIMES
 
 IMAGE = "tensorflow"
@@ -88,13 +88,11 @@ class Command(BaseCommand):
         """Have the software of each read before the launch; without an answer it is launched so."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
         unknown = [
-            pk
-            for pk, software in parity_reports.known_software(rows).items()
-            if not software.is_known
+            pk for pk, software in inspections.known_software(rows).items() if not software.is_known
         ]
         tell(cluster, "Looking into the environments", None)
         operations = [
-            parity_reports.request_inspection(row, owner).pk for row in rows if row.pk in unknown
+            inspections.request_inspection(row, owner).pk for row in rows if row.pk in unknown
         ]
         enqueue_tick(cluster.pk)
         alive = Operation.objects.filter(pk__in=operations).exclude(state__in=Operation.FINAL)

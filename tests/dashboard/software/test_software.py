@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from experiments.execution import lifecycle
 from experiments.models import Environment, Experiment, Operation
-from experiments.software import parity_reports
+from experiments.software import inspections, parity_reports
 from tests.dashboard.conftest import People, Site
 from tests.dashboard.planning.test_form import HTMX
 from tests.factories import ExperimentFactory, WorkloadFactory, block
@@ -36,7 +36,7 @@ def draft(site: Site, people: People) -> Experiment:
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep_inspection(environment, facts, parity_reports.fingerprint(environment))
+    inspections.keep_inspection(environment, facts, inspections.fingerprint(environment))
 
 
 def said(client: Client, name: str, experiment: Experiment, query: str = "") -> str:

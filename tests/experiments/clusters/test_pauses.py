@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.clusters.pauses import paused_pks, pauses_of, try_now
-from experiments.comparisons.experiment_comparison import TRIED_AGAIN
+from experiments.comparisons.compared_pairs import TRIED_AGAIN
 from experiments.execution import lifecycle
 from experiments.execution.sending import MOST_REFUSALS
 from experiments.execution.unsent import retry_unsent

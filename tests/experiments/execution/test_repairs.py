@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dashboard.comparisons.methods import methods
 from experiments.comparisons import TRIED_AGAIN, compare_experiment, comparison_rows
-from experiments.comparisons.experiment_comparison import run_rows
+from experiments.comparisons.run_rows import run_rows
 from experiments.execution import lifecycle, repairs
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.specs import job_spec

@@ -18,7 +18,7 @@ from experiments.models import (
     Role,
     StagedImage,
 )
-from experiments.software import building, parity_reports, recipes
+from experiments.software import building, inspections, recipes
 from runners.records import read_record
 from runners.schedulers import Direct
 from runners.scripts import render
@@ -181,7 +181,7 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     twin = recipes.twin_on(image, cluster)
     assert twin
     assert (twin.is_bare_metal, twin.python) == (True, f"{place}/bin/python")
-    assert parity_reports.known_software([twin])[twin.pk].is_known
+    assert inspections.known_software([twin])[twin.pk].is_known
     with pytest.raises(NotDone, match="is there already"):
         building.request_match(image, cluster, cluster.owner)
 

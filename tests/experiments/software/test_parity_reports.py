@@ -14,7 +14,7 @@ from experiments.comparisons import compare_experiment, comparison_rows
 from experiments.design import content_hash
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Operation, Role, Waiver
-from experiments.software import parity_reports
+from experiments.software import inspections, parity_reports
 from experiments.statistics import Stamp
 from tests.conftest import tick_until
 from tests.factories import (
@@ -32,7 +32,7 @@ NEW: dict[str, Any] = {"python": {"version": "2.7.12"}, "packages": {"numpy": "1
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    parity_reports.keep_inspection(environment, facts, parity_reports.fingerprint(environment))
+    inspections.keep_inspection(environment, facts, inspections.fingerprint(environment))
 
 
 @pytest.fixture
@@ -65,14 +65,14 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
     bare.setup_lines = "export PYTHONPATH=/somewhere"
     bare.variables = {"OMP_NUM_THREADS": "1"}
     bare.save()
-    operation = parity_reports.request_inspection(bare, bare.cluster.owner)
-    assert parity_reports.request_inspection(bare, bare.cluster.owner) == operation, (
+    operation = inspections.request_inspection(bare, bare.cluster.owner)
+    assert inspections.request_inspection(bare, bare.cluster.owner) == operation, (
         "one look at a time"
     )
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     operation.refresh_from_db()
     assert (operation.state, operation.message) == ("done", "")
-    software = parity_reports.known_software([bare])[bare.pk]
+    software = inspections.known_software([bare])[bare.pk]
     assert software.is_known
     assert software.inspection
     facts = software.inspection.facts
@@ -84,18 +84,18 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
 
 def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Environment) -> None:
     Environment.objects.filter(pk=bare.pk).update(python="/no/such/python")
-    operation = parity_reports.request_inspection(bare, bare.cluster.owner)
+    operation = inspections.request_inspection(bare, bare.cluster.owner)
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     bare.refresh_from_db()
-    software = parity_reports.known_software([bare])[bare.pk]
+    software = inspections.known_software([bare])[bare.pk]
     assert (software.inspection, software.operation) == (None, operation)
     assert software.operation
     assert "/no/such/python" in software.operation.message
 
 
 def test_who_may_not_use_the_cluster_may_not_look(bare: Environment) -> None:
-    with pytest.raises(parity_reports.NotRequested, match="viewer"):
-        parity_reports.request_inspection(bare, UserFactory(role=Role.VIEWER))
+    with pytest.raises(inspections.NotRequested, match="viewer"):
+        inspections.request_inspection(bare, UserFactory(role=Role.VIEWER))
 
 
 def test_where_nobody_has_looked_a_launch_is_allowed_and_the_verdict_says_so(

@@ -1,0 +1,50 @@
+"""What Tare itself writes, as lists that nobody changes here."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from experiments.admin.base import ReadOnly
+from experiments.models import CheckReport, Credential, Event, HostKey, Job, Run
+
+
+@admin.register(Credential)
+class CredentialAdmin(ReadOnly):
+    """A list only: keys are handed in, shared, rotated and deleted on their own pages."""
+
+    fields = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at", "created_at")
+    list_display = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at")
+    list_select_related = ("owner",)
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly):
+    list_display = ("uid", "experiment", "block", "state", "reason", "scheduler_id", "attempt")
+    list_filter = ("state", "cluster")
+    list_select_related = ("experiment",)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = ("uid", "experiment", "workload", "environment", "scale", "repeat", "state")
+    list_filter = ("state",)
+    list_select_related = ("experiment", "workload", "environment")
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnly):
+    list_display = ("at", "experiment", "__str__", "actor", "why")
+    list_select_related = ("experiment", "actor")
+
+
+@admin.register(CheckReport)
+class CheckReportAdmin(ReadOnly):
+    list_display = ("cluster", "requested_at", "owner", "outcome")
+    list_filter = ("outcome", "cluster")
+    list_select_related = ("cluster", "owner")
+
+
+@admin.register(HostKey)
+class HostKeyAdmin(ReadOnly):
+    list_display = ("cluster", "host", "port", "fingerprint", "ended_at", "pinned_by", "pinned_at")
+    list_select_related = ("cluster", "pinned_by")

@@ -1,0 +1,184 @@
+"""Compares the environments of one group, and stamps the pairs for what happened to their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from experiments.comparisons.comparison import Group, is_decided
+from experiments.comparisons.exclusions import Exclusion, stamp_excluded
+from experiments.comparisons.repaired import SecondJob, why_across_jobs
+from experiments.comparisons.trainings import Trainings
+from experiments.comparisons.warm_ups import WarmUps
+from experiments.models import Experiment
+from experiments.planning.interim import Judgement, Stage
+from experiments.software import frozen_parity
+from experiments.statistics import Measured, Pair, Sample, Stamp, compare
+from experiments.statistics.values import InterimAnalysis
+
+TRIED_AGAIN = "tried again after a verdict"
+"""The event of a failed job that is tried again although its verdict could be read."""
+WHY_AGAIN = (
+    "A failed job was tried again after a verdict could be read here: whether it was, may have "
+    "depended on the verdict."
+)
+COLLECTED_AFTER = "collected after a verdict"
+"""The event of files that arrive so late that a verdict could be read without them."""
+WHY_LATE = (
+    "Files of a run arrived after a verdict could be read here: it counts now, and did not then."
+)
+
+
+def compare_group(
+    experiment: Experiment,
+    stage: Stage,
+    configuration: Mapping[str, str],
+    metric: Measured,
+    environments: list[str],
+    samples: list[Sample],
+    differences: Mapping[str, list[str]],
+    program_descriptions: Mapping[str, str],
+    starts: WarmUps | None,
+    parity: Mapping[str, Mapping[str, Any]],
+    trained: Trainings | None,
+    *,
+    tried_again: bool,
+    collected_late: bool,
+    second_jobs: Mapping[str, SecondJob],
+) -> Group:
+    """Compare the environments of one workload at one scale, by its `samples`.
+
+    `differences` are those of the runs' snapshots from the baseline's, by environment.
+    """
+    if experiment.imported_at and any(sample.started is None for sample in samples):
+        differences = {
+            name: [*differences.get(name, []), "the logs do not say when the runs ran"]
+            for name in environments[1:]
+        }
+
+    def judge(judgement: Judgement, judged_environments: Sequence[str]) -> list[Pair]:
+        planned = len(stage.after_repeats)
+        analysis = InterimAnalysis(number=judgement.number, of=planned, alpha=stage.level)
+        samples_until_then = [
+            sample
+            for sample in samples
+            if judgement.repeats is None or sample.repeat <= judgement.repeats
+        ]
+        pairs = compare(
+            samples_until_then,
+            baseline=experiment.baseline.name,
+            environments=judged_environments,
+            margin=experiment.margin,
+            better=metric.better,
+            paired=experiment.is_paired,
+            unit=metric.unit,
+            differences=differences,
+            interim_analysis=analysis if planned > 1 else None,
+        )
+        if not judgement.number:
+            pairs = [_add_stamp(pair, Stamp.STOPPED_EARLY, stage.why_early) for pair in pairs]
+        return pairs
+
+    try:
+        pairs = _keep_first_verdicts(list(stage.judgements), environments[1:], judge)
+    except ValueError as error:  # the chosen metric may be zero or negative
+        return Group(configuration, metric, samples, [], str(error), starts, trained)
+    if tried_again:
+        pairs = [_add_stamp(pair, Stamp.TRIED_AGAIN, WHY_AGAIN) for pair in pairs]
+    if collected_late:
+        pairs = [_add_stamp(pair, Stamp.COLLECTED_AFTER, WHY_LATE) for pair in pairs]
+    if second_jobs and experiment.is_paired:
+        pairs = [_stamp_across_jobs(pair, samples, second_jobs) for pair in pairs]
+    pairs = [
+        _add_software(
+            pair, parity.get(pair.environment), program_descriptions.get(pair.environment, "")
+        )
+        for pair in pairs
+    ]
+    if trained:
+        pairs = [_stamp_trained_differently(pair, trained) for pair in pairs]
+    return Group(configuration, metric, samples, pairs, warm_ups=starts, trained=trained)
+
+
+def _keep_first_verdicts(
+    judgements: Sequence[Judgement],
+    environments: Sequence[str],
+    judge: Callable[[Judgement, Sequence[str]], list[Pair]],
+) -> list[Pair]:
+    """Return each environment's pair at the first judgement with a verdict, else at the last one.
+
+    Runs that came after the analysis that decided add an estimate beside its verdict.
+    """
+    pairs: dict[str, Pair] = {}
+    for judgement in judgements:
+        for pair in judge(judgement, environments):
+            earlier = pairs.get(pair.environment)
+            if earlier and earlier.interim_analysis and is_decided(earlier):
+                pairs[pair.environment] = _add_later_estimate(
+                    earlier, earlier.interim_analysis, pair
+                )
+            elif judgement.decides:
+                pairs[pair.environment] = pair
+    return list(pairs.values())
+
+
+def _add_later_estimate(pair: Pair, analysis: InterimAnalysis, now: Pair) -> Pair:
+    if now.size == pair.size:
+        return pair
+    analysis = replace(analysis, later_ratio=now.ratio, later_ci95=now.ci95, later_size=now.size)
+    return replace(pair, interim_analysis=analysis)
+
+
+def _add_software(pair: Pair, parity: Mapping[str, Any] | None, program: str) -> Pair:
+    """Return the pair with the parity report of its plan; a waived difference adds a stamp.
+
+    `program` describes the user's own program as the runs found it; "" where they had none.
+    """
+    if parity is None:
+        return replace(pair, software=program)
+    known = frozen_parity.describe_known_differences(parity, own_program=bool(program))
+    pair = replace(pair, software=f"{known} {program}".strip())
+    why = frozen_parity.describe_waivers(parity)
+    return _add_stamp(pair, Stamp.WAIVED, why) if why else pair
+
+
+def _stamp_across_jobs(
+    pair: Pair, samples: Sequence[Sample], second_jobs: Mapping[str, SecondJob]
+) -> Pair:
+    """Return the pair, stamped if runs of one block are of two jobs: they are further apart."""
+    why = why_across_jobs(pair, samples, second_jobs)
+    return _add_stamp(pair, Stamp.ACROSS_JOBS, why) if why else pair
+
+
+def _stamp_trained_differently(pair: Pair, trained: Trainings) -> Pair:
+    """Return the pair, stamped if its environment trained differently: wrong runs are not fast."""
+    for why in trained.reasons_to_stamp(pair.environment)[:1]:
+        pair = _add_stamp(pair, Stamp.TRAINED_DIFFERENTLY, why)
+    return pair
+
+
+def stamp_late_exclusions(group: Group, before: Group, late: Sequence[Exclusion]) -> Group:
+    """Return the group, its verdicts stamped where `late` exclusions took part in them.
+
+    `before` is the same group with all late exclusions undone.
+    """
+    pairs_before = {pair.environment: pair for pair in before.pairs}
+    pairs = [
+        stamp_excluded(
+            pair,
+            pairs_before.get(pair.environment),
+            [
+                exclusion
+                for exclusion in late
+                if exclusion.environment in (pair.environment, pair.baseline)
+            ],
+            problem=before.problem,
+        )
+        for pair in group.pairs
+    ]
+    return replace(group, pairs=pairs)
+
+
+def _add_stamp(pair: Pair, stamp: Stamp, reason: str) -> Pair:
+    return replace(pair, stamps=(*pair.stamps, stamp), reasons=(*pair.reasons, reason))

@@ -1,0 +1,100 @@
+"""What a comparison reads of runs: values after the warm-up, and facts of their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from experiments.comparisons.exclusions import counted
+from experiments.comparisons.warm_ups import Place, WarmUps
+from experiments.models import Experiment, Measurement, Workload
+from experiments.statistics import Sample
+from runners.workloads import KNOWN_WORKLOADS, Metric
+
+
+def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
+    """Return the metric that decides: the experiment's, else the workload's own."""
+    kind = KNOWN_WORKLOADS[workload.kind]
+    name = experiment.primary_metric or kind.primary_of(workload.parameters)
+    return next(metric for metric in kind.metrics_of(workload.parameters) if metric.name == name)
+
+
+def list_baseline_first(experiment: Experiment) -> list[str]:
+    rows = experiment.environments.order_by("name").values_list("pk", "name")
+    return [name for pk, name in sorted(rows, key=lambda row: row[0] != experiment.baseline_id)]
+
+
+def read_samples(
+    experiment: Experiment,
+    metrics: Mapping[int, Metric],
+    starts: Mapping[Place, WarmUps],
+    also: Collection[int] = (),
+) -> dict[Place, list[Sample]]:
+    """Return the values of each group in the order of the plan, after the warm-up that decides.
+
+    Failed, cancelled and excluded runs do not count, except those in `also`.
+    """
+    rows = Measurement.objects.filter(
+        counted(also),
+        run__experiment=experiment,
+        metric__in={metric.name for metric in metrics.values()},
+    ).order_by("run__job__block", "run__position")
+    samples_by_group: dict[Place, list[Sample]] = {}
+    for (
+        workload,
+        scale,
+        metric,
+        block,
+        uid,
+        environment,
+        value,
+        node,
+        began,
+        repeat,
+    ) in rows.values_list(
+        "run__workload_id",
+        "run__scale",
+        "metric",
+        "run__job__block",
+        "run__uid",
+        "run__environment__name",
+        "value",
+        "run__node",
+        "run__began_at",
+        "run__repeat",
+    ):
+        if metric != metrics[workload].name:
+            continue
+        sample = Sample(
+            run=uid,
+            block=str(block + 1),
+            environment=environment,
+            value=value,
+            node=node,
+            started=began.timestamp() if began else None,
+            repeat=repeat,
+        )
+        samples_by_group.setdefault((workload, scale), []).append(sample)
+    return samples_by_group | {
+        place: group.apply_to(samples_by_group[place])
+        for place, group in starts.items()
+        if place in samples_by_group
+    }
+
+
+def read_facts(
+    experiment: Experiment, also: Collection[int]
+) -> dict[Place, dict[str, list[Mapping[str, str]]]]:
+    """Return the facts of the runs' snapshots, by group and environment.
+
+    The query drops duplicates: most runs of an environment have the same facts.
+    """
+    rows = (
+        experiment.runs.filter(counted(also, prefix=""), snapshot__isnull=False)
+        .order_by()
+        .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
+        .distinct()
+    )
+    facts: dict[Place, dict[str, list[Mapping[str, str]]]] = {}
+    for workload, scale, environment, known in rows:
+        facts.setdefault((workload, scale), {}).setdefault(environment, []).append(known)
+    return facts

@@ -1,0 +1,56 @@
+"""The runs of an experiment as rows of a file: enough to recompute every comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from experiments.comparisons.compared_runs import list_baseline_first, primary_metric, read_samples
+from experiments.comparisons.exclusions import exclusions
+from experiments.comparisons.warm_ups import warm_ups
+from experiments.models import Experiment
+
+
+def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
+    """Yield one row for each run with its measurements: enough to recompute every comparison.
+
+    `compared` is the value that the comparison uses, in the metric and after the warm-up of its
+    plan.
+    """
+    workloads = list(experiment.workloads.all())
+    metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
+    starts = warm_ups(experiment, workloads, metrics, list_baseline_first(experiment))
+    samples = read_samples(experiment, metrics, starts)
+    compared = {sample.run: sample.value for group in samples.values() for sample in group}
+    excluded = {exclusion.run: exclusion.columns for exclusion in exclusions(experiment)}
+    start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
+    runs = experiment.runs.select_related("job__repairs", "workload", "environment", "snapshot")
+    for run in runs.prefetch_related("measurements").order_by("job__block", "position"):
+        numbers = {
+            f"{number.metric} ({number.unit})": number.value for number in run.measurements.all()
+        }
+        yield {
+            "run": run.uid,
+            "job": run.job.uid,
+            "block": run.job.number,
+            "position": run.position,
+            "repeat": run.repeat,
+            "workload": run.workload.name,
+            "environment": run.environment.name,
+            "scale": run.scale,
+            "state": run.state,
+            "reason": run.reason,
+            "message": run.message,
+            "exit_code": run.exit_code,
+            "node": run.node,
+            "began_at": run.began_at.isoformat() if run.began_at else None,
+            "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+            "attempt": run.job.attempt,
+            "repairs_job": run.job.repairs.uid if run.job.repairs else None,
+            "scheduler_id": run.job.scheduler_id,
+            "snapshot": run.snapshot.content_hash if run.snapshot else None,
+            **numbers,
+            "compared": compared.get(run.uid),
+            **excluded.get(run.uid, {}),
+            **(start_of_run[run.uid].columns if run.uid in start_of_run else {}),
+        }
