@@ -8,19 +8,25 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test explore lint types locks bench
+.PHONY: setup setup-dev demo test test-quick explore lint types locks bench
 
 setup: .venv/.ready
 
 demo: setup
 	@exec $(RUN) -m standalone.demo
 
+# Four processes, on two cores too: three of them mostly wait for the labs of their tests.
 test: setup-dev lint types
-	@$(RUN) -m pytest -n 2
+	@$(RUN) -m pytest -n 4
 
-# Properties that hold for every input, tried with new inputs, ten times as many as `make test` tries.
+# Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
+test-quick: setup-dev lint types
+	@$(RUN) -m pytest -n 3 -m "not lab and not browser and not slow"
+
+# Properties that hold for every input, tried with new inputs, ten times as many as `make test` tries;
+# and sweeps over whole products, of which `make test` tries each part once.
 explore: setup-dev
-	@HYPOTHESIS_PROFILE=explore $(RUN) -m pytest -n 2 -m "not lab and not browser" $$(git grep -l "^from hypothesis\|^import hypothesis" -- tests)
+	@HYPOTHESIS_PROFILE=explore $(RUN) -m pytest -n 2 -m "not lab and not browser" $$(git grep -l "^from hypothesis\|^import hypothesis\|import EXPLORES" -- tests)
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages

@@ -29,7 +29,10 @@ from tests.factories import (
 # else; `make explore` draws new ones, ten times as many.
 hypothesis_settings.register_profile("repeat", deadline=None, derandomize=True)
 hypothesis_settings.register_profile("explore", deadline=None, max_examples=1000)
-hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeat")
+hypothesis_settings.load_profile(PROFILE)
+EXPLORES = PROFILE == "explore"
+"""Whether this is `make explore`: sweeps try all pairs, where otherwise each part is tried once."""
 
 QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
 

@@ -1,6 +1,7 @@
-"""A pytest plug-in: which tests stay in one process when `-n 2` spreads them over several.
+"""A pytest plug-in: which tests are slow, and which stay in one process when `-n 4` spreads them.
 
-pytest-xdist's own marker for this does nothing with pytest 9.2
+Tests on a lab mostly wait: in three processes of their own, from the start, they cost the fourth
+little, which has all the others. pytest-xdist's own marker for groups does nothing with pytest 9.2
 (https://github.com/pytest-dev/pytest-xdist/issues/1386).
 """
 
@@ -9,24 +10,110 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 LAB = PurePosixPath("tests/lab")
-# Each starts labs of its own, beside which the shared one goes on.
-LABS_APART = {"test_demo.py", "test_grid_engine.py", "test_labs.py"}
-# What they share takes as long to make as all their tests.
-TOGETHER = {PurePosixPath("tests/experiments/statistics/test_calibration.py")}
+EXPERIMENTS, JOBS, APART = "a lab for experiments", "a lab for jobs", "labs of their own"
+# The files of two groups share a lab each; any other file of `tests/lab` is for the second.
+LABS = {
+    "test_anatomy.py": EXPERIMENTS,
+    "test_by_forms.py": EXPERIMENTS,
+    "test_own_benchmark.py": EXPERIMENTS,
+    "test_parity.py": EXPERIMENTS,
+    "test_pauses.py": EXPERIMENTS,
+    "test_presets.py": EXPERIMENTS,
+    "test_demo.py": APART,
+    "test_grid_engine.py": APART,
+    "test_labs.py": APART,
+}
+# What the tests of each of these files share takes as long to make as all of them.
+TOGETHER = (
+    "tests/experiments/statistics/test_calibration.py",
+    "tests/runners/test_training_networks.py",
+)
+# `make test-quick` leaves these out, beside labs and browsers: they train, run programs by the
+# dozen, send thousands of requests or simulate thousands of experiments. Three seconds and more.
+SLOW = {
+    "tests/dashboard/test_large_lists.py",
+    "tests/dashboard/test_lists.py",
+    "tests/dashboard/test_odd_input.py",
+    "tests/dashboard/access/test_links.py",
+    "tests/dashboard/access/test_log_in.py",
+    "tests/dashboard/access/test_lost_keys.py",
+    "tests/dashboard/access/test_roles.py",
+    "tests/dashboard/comparisons/test_published_tables_bad_input.py",
+    "tests/experiments/test_demo_rows.py",
+    "tests/experiments/clusters/test_pauses.py",
+    "tests/experiments/comparisons/test_several_processes.py",
+    "tests/experiments/execution/test_collect_again.py",
+    "tests/experiments/execution/test_ended_workers.py",
+    "tests/experiments/execution/test_execution.py",
+    "tests/experiments/execution/test_files_left.py",
+    "tests/experiments/execution/test_lease.py",
+    "tests/experiments/execution/test_odd_records.py",
+    "tests/experiments/execution/test_processes.py",
+    "tests/experiments/execution/test_repairs.py",
+    "tests/experiments/statistics/test_calibration.py",
+    "tests/experiments/statistics/test_looks.py",
+    "tests/runners/test_blas.py",
+    "tests/runners/test_cnn_data.py",
+    "tests/runners/test_command.py",
+    "tests/runners/test_direct.py",
+    "tests/runners/test_directories.py",
+    "tests/runners/test_files.py",
+    "tests/runners/test_gate.py",
+    "tests/runners/test_payload.py",
+    "tests/runners/test_payload_install.py",
+    "tests/runners/test_preflight.py",
+    "tests/runners/test_records.py",
+    "tests/runners/test_scripts.py",
+    "tests/runners/test_segmentation.py",
+    "tests/runners/test_ssh.py",
+    "tests/runners/test_survey.py",
+    "tests/runners/test_training.py",
+    "tests/runners/test_training_networks.py",
+    "tests/runners/test_untrusted.py",
+    "tests/test_setup.py",
+}
+# What takes longest begins first.
+ORDER = (EXPERIMENTS, JOBS, APART, *TOGETHER)
+
+
+def group_of(nodeid: str) -> str:
+    """Return the name of the group whose tests stay in one process; most tests are one alone."""
+    path = PurePosixPath(nodeid.partition("::")[0])
+    if path.parent == LAB:
+        return LABS.get(path.name, JOBS)
+    return str(path) if str(path) in TOGETHER else nodeid
 
 
 class Together(LoadScopeScheduling):
-    """Groups with most tests come first: the labs. Then every other test for itself."""
+    """Hands out whole groups, in the order in which the tests were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = PurePosixPath(nodeid.partition("::")[0])
-        if path.parent == LAB and path.name not in LABS_APART:
-            return "the shared lab"
-        return str(path) if path.parent == LAB or path in TOGETHER else nodeid
+        return group_of(nodeid)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.partition("::")[0] in SLOW:
+        item.add_marker("slow")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the groups first, and file by file: what is made for a file is made once."""
+    ranks = {group: rank for rank, group in enumerate(ORDER)}
+    files: dict[str, int] = {}
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        rank = ranks.get(group_of(item.nodeid), len(ORDER))
+        file = item.nodeid.partition("::")[0]
+        return rank, files.setdefault(file, len(files)) if rank < len(ORDER) else 0
+
+    items.sort(key=place)
 
 
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Together:
+    config.option.loadscopereorder = False
     return Together(config, log)

@@ -31,9 +31,18 @@ def places_of(private_key: str, *more: str) -> dict[str, str]:
     return found
 
 
+def kind_of(address: str) -> tuple[str, ...]:
+    """Return what is the same for all filters of one list by one column."""
+    parts = urlsplit(address)
+    return parts.path, *sorted(part.partition("=")[0] for part in parts.query.split("&"))
+
+
 def pages_of(app: Any, user: str) -> Iterator[tuple[str, str]]:
-    """Every page that a link leads to, by its address; each must answer."""
-    waiting, seen = deque(["/"]), {"/"}
+    """Every page that a link leads to, by its address; each must answer.
+
+    Of the filters of a list by a column, one value is tried.
+    """
+    waiting, seen = deque(["/"]), {kind_of("/")}
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.popleft()
         answer = app.get(address, user=user, expect_errors=True)
@@ -47,8 +56,8 @@ def pages_of(app: Any, user: str) -> Iterator[tuple[str, str]]:
             parts = urlsplit(target)
             if parts.netloc or parts.scheme or NOT_FOLLOWED.search(target):
                 continue
-            if target not in seen:
-                seen.add(target)
+            if kind_of(target) not in seen:
+                seen.add(kind_of(target))
                 waiting.append(target)
 
 

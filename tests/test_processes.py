@@ -1,0 +1,45 @@
+"""Tests that share what is slow to make stay together, and every file that is named is there."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.processes import (
+    LAB,
+    LABS,
+    ORDER,
+    SLOW,
+    TOGETHER,
+    group_of,
+    pytest_collection_modifyitems,
+)
+
+BASE = Path(__file__).resolve().parent.parent
+FILES = [
+    *TOGETHER,
+    *(str(LAB / name) for name in LABS),
+    "tests/lab/test_cluster.py",
+    *sorted(SLOW - {*TOGETHER}),
+]
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    assert {name for name in FILES if not (BASE / name).is_file()} == set()
+
+
+@given(st.permutations([f"{file}::test_{name}" for file in FILES for name in "ab"]))
+def test_groups_come_first_and_each_of_their_files_in_one_piece(nodeids: list[str]) -> None:
+    items: list[Any] = [SimpleNamespace(nodeid=nodeid) for nodeid in nodeids]
+    pytest_collection_modifyitems(items)
+    groups = [group_of(item.nodeid) for item in items]
+    assert [group for group, _ in groupby(groups)][: len(ORDER)] == [*ORDER]
+    grouped = [item.nodeid.partition("::")[0] for item in items if group_of(item.nodeid) in ORDER]
+    assert len([*groupby(grouped)]) == len(set(grouped))
+    alone = [nodeid for nodeid in nodeids if group_of(nodeid) not in ORDER]
+    assert [item.nodeid for item in items][-len(alone) :] == alone, "in the order drawn"
