@@ -10,8 +10,8 @@ from runners.runner import Runner
 from runners.schedulers import Direct
 from runners.scripts import render
 from runners.transports import Local
+from tests.runners.direct_jobs import until
 from tests.runners.golden_scripts import BARE_METAL, block
-from tests.runners.test_direct import until
 
 
 @pytest.fixture

@@ -7,32 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.jobs import EnvironmentSpec, JobSpec, Resources
+from runners.jobs import JobSpec, Resources
 from runners.preflight import machine, node, queue
 from runners.preflight.checks import (
     Check,
-    PartitionSpec,
-    RuntimeSpec,
-    find_changes,
-    find_worst_outcome,
 )
 from runners.probes import Answer
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS, GridEngine, Slurm
+from tests.runners.preflight_answers import GPU, HTML, OUTCOMES, RUNTIME, SIF, reply, start
 
 SLURM = Slurm()
-GPU = PartitionSpec(2, Resources(3600, gpus_per_node=4, partition="gpu"))
-SIF = EnvironmentSpec("SIF", "apptainer", image_path="/x.sif", python="/opt/python")
-RUNTIME = RuntimeSpec("Apptainer", "apptainer", "/usr/bin/apptainer", "1.4.5")
 SINFO = "gpu|up|1:00:00|2|idle|gpu:h100:4(S:0-1)\ndebug|up|2:00|1|idle|(null)\n"
-HTML = "<!DOCTYPE html>\n<html><body>503</body></html>"
-OUTCOMES = {"ok", "warning", "failed", "not applicable"}
-
-
-def reply(stdout="", stderr="", code=0):
-    return Answer(code, stdout.encode(), stderr.encode(), seconds=5)
-
-
 # --- The machine that we log in to
 
 DF = """Filesystem     1024-blocks     Used Available Capacity Mounted on
@@ -279,91 +265,6 @@ def test_a_node_that_was_not_to_be_had_is_told(answer, outcome, message):
     assert check.found.startswith(message)
 
 
-# --- A node, and what runs there
-
-
-def inside(**facts):
-    line = "tare:" + json.dumps({"python": "3.13.5", **facts})
-    return reply(f"INFO: noise\r\n{line}\r\n")
-
-
-def start(answer, spec=SIF, *, requested=1, on_node=1):
-    return node.check_environment(answer, spec, area="x", gpus_asked=requested, gpus_there=on_node)
-
-
-def test_an_environment_that_starts_says_what_is_inside():
-    check = start(inside(os="Debian 13", gpus=1))
-    assert check.outcome == "ok"
-    assert check.found == "Starts: Python 3.13.5, Debian 13; 1 GPU inside."
-
-
-def test_a_container_without_the_nodes_gpu_is_red_though_it_ended_well():
-    missing = "libcuda.so.1: cannot open shared object file: No such file or directory"
-    check = start(inside(gpus=0, driver=missing))
-    assert check.outcome == "failed"
-    assert "sees no GPU where the node has 1" in check.found
-    assert "--nv" in check.cure
-    assert check.words == missing
-
-
-def test_without_a_gpu_on_the_node_nothing_is_expected_inside():
-    assert start(inside(gpus=0), on_node=0).outcome == "ok"
-    assert "GPU inside" not in start(inside(gpus=True), on_node=0).found, "yes is no count"
-    assert start(inside(gpus=0), requested=0).outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    ("answer", "message", "cure"),
-    [
-        (reply(stderr="FATAL: could not open image /x.sif: no such file or directory", code=255),
-         "/x.sif is not there", "Is the image staged"),
-        (reply(stderr="timeout: failed to run command 'apptainer': No such file or directory",
-              code=127), "The runtime is not there", "executable's path"),
-        (reply(stderr="env: '/opt/python': No such file or directory", code=127),
-         "/opt/python is not in the image", "interpreter's path"),
-        (reply(stderr="FATAL: squashfuse_ll mount: fuse: device not found", code=255),
-         "cannot be mounted", "sandbox"),
-        (reply(stderr="ERROR: could not write /proc/1/uid_map: Operation not permitted", code=1),
-         "may not make a container", "user namespaces"),
-        (reply(code=124), "did not start within 5 s", "load"),
-        (reply(HTML), "does not start (exit code 0)", "by hand"),
-        (reply("", code=0), "does not start", "by hand"),
-        (reply("tare:{not json"), "does not start", "by hand"),
-    ],
-)  # fmt: skip
-def test_an_environment_that_does_not_start_is_red_with_its_cure(answer, message, cure):
-    check = start(answer)
-    assert check.outcome == "failed"
-    assert message in check.found
-    assert cure in check.cure
-
-
-@pytest.mark.parametrize(
-    ("answer", "outcome", "message"),
-    [
-        (reply("apptainer version 1.4.5"), "ok", "is 1.4.5."),
-        (reply(stderr="1.4.5"), "ok", "is 1.4.5."),
-        (reply("apptainer version 1.5.0"), "warning", "is 1.5.0; the catalogue says 1.4.5."),
-        (reply("", code=127), "failed", "is not there."),
-        (reply(HTML), "failed", "answered with a web page."),
-        (reply("hello"), "failed", "prints no version."),
-        (reply(code=124), "failed", "did not end in 5 s."),
-    ],
-)
-def test_a_runtimes_version_is_held_against_the_catalogue(answer, outcome, message):
-    check = node.check_runtime(answer, RUNTIME, area="x")
-    assert check.outcome == outcome
-    assert check.found.endswith(message)
-
-
-def test_the_nodes_gpus_are_read():
-    text = "GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"
-    check, count = node.check_gpus(reply(text), area="x")
-    assert (check.found, count) == ("2 x NVIDIA H200.", 2)
-    check, count = node.check_gpus(reply(stderr="No such file", code=127), area="x")
-    assert (check.outcome, count) == ("warning", 0)
-
-
 # --- Whatever a tool prints
 
 anything = st.builds(
@@ -405,51 +306,3 @@ def test_no_answer_whatever_makes_a_check_fail_to_be_one(answer, scheduler, runt
         kept = check.as_json()
         assert not any("\0" in text for text in kept.values())
         assert Check.from_json(json.loads(json.dumps(kept).encode())).as_json() == kept
-
-
-def test_what_no_database_takes_is_not_kept():
-    check = start(inside(os="a\0b\ud800c" + "x" * 10_000))
-    kept = check.as_json()
-    assert "a\ufffdb\ufffdc" in kept["found"]
-    assert len(kept["found"]) == 4000
-
-
-# --- From check to check
-
-
-def test_changes_are_outcomes_and_values_not_free_space():
-    before = [
-        Check("x", "Kernel", "ok", "kernel 6.1", value="6.1"),
-        Check("x", "Disk", "ok", "10 GiB are free", value="ok"),
-        Check("x", "Gone", "ok", "was there", value="1"),
-        Check("x", "Broke", "ok", "well"),
-    ]
-    after = [
-        Check("x", "Kernel", "ok", "kernel 6.2", value="6.2"),
-        Check("x", "Disk", "ok", "9 GiB are free", value="ok"),
-        Check("x", "New", "ok", "is there", value="1"),
-        Check("x", "Broke", "warning", "broken"),
-    ]
-    changes = [(change.name, change.before, change.after) for change in find_changes(before, after)]
-    assert changes == [
-        ("Kernel", "kernel 6.1", "kernel 6.2"),
-        ("New", "", "is there"),
-        ("Broke", "well", "broken"),
-        ("Gone", "was there", ""),
-    ]
-    assert find_changes(after, after) == []
-    assert find_changes(after, [Check("Connection", "Port", "failed", "closed")]) == []
-
-
-def test_steps_that_a_failed_one_kept_from_being_made_are_no_change():
-    before = [Check("Connection", name, "ok", "well") for name in ("Port", "Host key", "Log-in")]
-    after = [before[0], Check("Connection", "Host key", "failed", "another one")]
-    assert [change.name for change in find_changes(before, after)] == ["Host key"]
-    assert [change.name for change in find_changes(after, before)] == ["Host key"]
-
-
-def test_the_worst_outcome_stands_for_all():
-    checks = [Check("x", str(number), outcome, "") for number, outcome in enumerate(OUTCOMES)]
-    assert find_worst_outcome(checks) == "failed"
-    assert find_worst_outcome([check for check in checks if check.outcome != "failed"]) == "warning"
-    assert find_worst_outcome([]) == "not applicable"

@@ -14,9 +14,9 @@ from runners.records import read_record
 from runners.schedulers import SCHEDULERS
 from runners.scripts import job_files, render
 from runners.workloads import WORKLOADS
+from tests.runners.direct_jobs import events, finished, until
 from tests.runners.golden_scripts import BARE_METAL, SITE
 from tests.runners.golden_scripts import block as golden_block
-from tests.runners.test_direct import events, finished, until
 
 SAYS = 'echo "$TARE_INSTANCE of $TARE_INSTANCES on ${CUDA_VISIBLE_DEVICES-none} at $HOME"'
 SRUN = Launch("srun", nodes=2, processes_per_node=2)
