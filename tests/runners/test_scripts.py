@@ -1,6 +1,7 @@
 """The job script: what a reviewer reads, and that nothing typed is ever read by a shell."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.jobs import Launch, Step
 from runners.payload import payload_files
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
-from runners.scripts import job_files, quote, render
+from runners.scripts import job_files, quote, render, wrap_program
 from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts, typical
 
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
@@ -139,6 +141,7 @@ def test_everything_that_a_job_needs_travels_with_it():
     payload = {f"payload/{name}" for name in payload_files()}
     specs = {"runs/0-0c0de/spec.json", "runs/1-1c0de/spec.json"}
     assert set(files) == {"job.sh", *payload, *specs}
+    assert "Größe".encode() in files["runs/1-1c0de/spec.json"]  # for whoever reads the file
     assert json.loads(files["runs/1-1c0de/spec.json"]) == {
         "schema": 1,
         "run": "1c0de",
@@ -149,3 +152,88 @@ def test_everything_that_a_job_needs_travels_with_it():
         "gpus": 2,
         "instances": 1,
     }
+
+
+def test_what_users_send_travels_to_the_folder_of_their_program():
+    job = block(BARE_METAL)
+    run = replace(job.runs[0], workload="command", parameters={"argv": ["./a"]})
+    job = replace(job, runs=(run,), sent=(("a", b"#!/bin/sh"),), files=(("input", b"1"),))
+    files = job_files(job, SCHEDULERS["slurm"]())
+    assert files["files/a"] == b"#!/bin/sh"
+    assert files["files/tare.py"] == payload_files()["recorder.py"]
+    assert files["input"] == b"1"
+    assert "job.sh" in files
+
+
+@pytest.mark.parametrize(("gpus", "flags"), [(0, 0), (1, 1), (2, 1)])
+def test_a_container_is_given_gpus_if_the_job_has_one(gpus, flags):
+    job = block(replace(SIF, label="Größe"))
+    script = render(
+        replace(job, resources=replace(job.resources, gpus_per_node=gpus)), SCHEDULERS["slurm"]()
+    )
+    assert script.count(" --nv ") == flags
+    assert '"Größe"\n' in script  # for whoever reads the script
+
+
+def test_what_a_runtime_cannot_do_is_refused_in_its_words():
+    with pytest.raises(ValueError, match=r"^Apptainer has no mode 'P1'; its modes: "):
+        render(block(replace(SIF, mode="P1")), SCHEDULERS["slurm"]())
+
+
+def test_an_instance_is_told_its_share_of_the_gpus():
+    job = replace(block(BARE_METAL), launch=Launch(instances=2))
+    files = job_files(job, SCHEDULERS["slurm"]())
+    text = files["runs/0-0c0de/spec.json"].decode()
+    spec = json.loads(text)
+    assert (spec["gpus"], spec["instances"], spec["nodes"]) == (1, 2, 1)
+    assert '"gpus": 1,' in text  # a whole number, as the program expects it
+    assert text.startswith('{\n  "schema": 1,\n')
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"uid": ""}, "an id holds letters, digits and -._ only, not ''"),
+        ({"uid": "-a"}, "an id holds letters, digits and -._ only, not '-a'"),
+        ({"name": "a/b"}, "an id holds letters, digits and -._ only, not 'a/b'"),
+        (
+            {"directory": "/a,b"},
+            "a job's directory is absolute, without : and , but '/a,b'",
+        ),
+        ({"steps": (Step("Doing", ("true",)),)}, "a job holds runs or steps, not both"),
+        ({"files": (("a/b", b""),)}, "a file that is sent has a plain name, not 'a/b'"),
+        (
+            {"sent": (("../a", b""),)},
+            "A file that is sent has a plain name of letters, digits and . _ -, not '../a'.",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        render(replace(block(BARE_METAL), **change), SCHEDULERS["slurm"]())
+
+
+def test_names_of_all_allowed_characters_are_not_refused():
+    job = replace(block(BARE_METAL), uid="A9_.-", name="a", files=(("Z0_.-x", b""),))
+    environment = replace(BARE_METAL, variables=(("_Az09", "1"), ("A", "2")))
+    run = replace(job.runs[0], uid="0-._Z", environment=environment)
+    script = render(replace(job, runs=(run,)), SCHEDULERS["slurm"]())
+    assert "_Az09=1 A=2" in script
+
+
+def test_a_program_beside_the_runs_has_the_variables_of_a_run():
+    command = wrap_program(replace(SIF, variables=(("A", "1"),)), "/work/here", ["prog", "-x"])
+    begin = command.index("/usr/bin/env")
+    assert command[0] == "apptainer"
+    assert {"--bind=/work/here:/work/here", "--pwd=/work/here"} <= set(command[:begin])
+    assert "--nv" not in command
+    assert command[begin + 1 :] == [
+        "TARE_RUN=/work/here",
+        "HOME=/work/here",
+        "LANG=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "PYTHONNOUSERSITE=1",
+        "A=1",
+        "prog",
+        "-x",
+    ]

@@ -8,7 +8,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from experiments.execution.end_texts import split_reason
 from experiments.models import Experiment, Run, Workload
 from experiments.presets import PRESETS
 from tests.dashboard.conftest import Site
@@ -16,27 +15,6 @@ from tests.factories import OperationFactory
 
 pytestmark = pytest.mark.django_db
 BAR = "\r10/100 [=>...]\r100/100 [====]\n\x1b[31mTraceback\x1b[0m: no such file\n"
-
-
-@pytest.mark.parametrize(
-    ("reason", "message", "said"),
-    [
-        ("crashed", "Segmentation fault", ("crashed", "Segmentation fault")),
-        (
-            "time limit reached",
-            "time limit reached: the run was ended after 2 s",
-            ("time limit reached", "the run was ended after 2 s"),
-        ),
-        ("time limit reached", "time limit reached", ("time limit reached", "")),
-        ("time limit reached", "time limit reached: ", ("time limit reached", "")),
-        ("the reason was cut in the mid", "the reason was cut in the middle", None),
-        ("", "a message", ("", "a message")),
-        ("a reason", "", ("a reason", "")),
-        ("crashed", "\x1b[1mboom\x1b[0m", ("crashed", "boom")),
-    ],
-)
-def test_nothing_is_said_twice(reason: str, message: str, said: tuple[str, str] | None) -> None:
-    assert split_reason(reason, message) == (said or ("", message))
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.rules import forecast, refusals
+from experiments.models import StagedImage
+from experiments.planning.rules import describe_unready_images, forecast, refusals
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
@@ -44,10 +45,10 @@ def test_what_fits_is_not_refused(asked: dict[str, Any]) -> None:
         ({"scales": ["1x5"]}, "scales", "5 GPUs a node asked for; gpu has 4."),
         ({"scales": ["3x1"]}, "scales", "3 nodes asked for; gpu has 2."),
         ({"scales": ["lots"]}, "scales", "'lots' is no scale"),
-        ({"scales": []}, "scales", "at least one scale"),
+        ({"scales": []}, "scales", "Choose at least one scale, such as 1x1: one node, one GPU."),
         ({"scales": ["1x1", "1x1"]}, "scales", "named once"),
         ({"partition": None}, "partition", "Choose a partition"),
-        ({"workloads": []}, "workloads", "at least one workload"),
+        ({"workloads": []}, "workloads", "Choose at least one workload."),
         ({"primary_metric": "joy"}, "primary_metric", "blas does not report joy"),
     ],
 )
@@ -59,9 +60,88 @@ def test_what_does_not_fit_is_refused_at_its_field(
 
 
 def test_a_job_longer_than_the_partition_allows_is_refused(asked: dict[str, Any]) -> None:
+    """Two runs of 10 minutes and the overhead of a job take 21 minutes: all there may be."""
+    asked["partition"].time_limit_minutes = 21
+    assert refusals(**asked) == {}
     asked["partition"].time_limit_minutes = 20
-    assert "may take 21 min; gpu ends jobs after 20 min" in refusals(**asked)["partition"][0]
+    assert refusals(**asked) == {
+        "partition": [
+            "The longest job may take 21 min; gpu ends jobs after 20 min. Shorten a workload's "
+            "time limit, or choose fewer environments or the independent design."
+        ]
+    }
     assert "partition" not in refusals(**(asked | {"paired": False}))
+    asked["partition"].time_limit_minutes = 21
+    seen = refusals(**(asked | {"cooldown_seconds": 1}))
+    assert seen["partition"][0].startswith("The longest job may take 22 min;")
+
+
+def test_as_many_interim_analyses_are_allowed_as_have_repeats_for_a_verdict(
+    asked: dict[str, Any],
+) -> None:
+    assert refusals(**(asked | {"repeats": 10, "looks": 2})) == {}
+    assert refusals(**(asked | {"repeats": 9, "looks": 2})) == {
+        "looks": [
+            "2 interim analyses need at least 10 repeats: between one and the next come 5, the "
+            "fewest that a verdict needs. 9 repeats allow 1 interim analysis."
+        ]
+    }
+    seen = refusals(**(asked | {"repeats": 14, "looks": 3}))["looks"][0]
+    assert seen.endswith("14 repeats allow 2 interim analyses.")
+    seen = refusals(**(asked | {"repeats": 1, "looks": 2}))["looks"][0]
+    assert seen.endswith("1 repeat allows 1 interim analysis.")
+
+
+def test_a_warm_up_is_looked_for_in_programs_with_enough_steps(asked: dict[str, Any]) -> None:
+    enough = WorkloadFactory(name="long", parameters={"steps": 200})
+    few = WorkloadFactory(name="short", parameters={"steps": 199})
+    no_steps = WorkloadFactory(name="no steps", kind="command", parameters={"argv": ["true"]})
+    asked |= {"workloads": [no_steps, enough], "find_warm_up": True}
+    assert refusals(**asked) == {}
+    seen = refusals(**(asked | {"workloads": [few, enough]}))
+    assert seen == {"warm_up": ["short has 199 steps; where it settles can be found from 200 on."]}
+    assert refusals(**(asked | {"workloads": [few], "find_warm_up": False})) == {}
+
+
+def test_what_is_only_known_from_logs_cannot_be_run(asked: dict[str, Any]) -> None:
+    imported = WorkloadFactory(name="old", kind="tf_cnn_benchmarks")
+    both = asked | {"workloads": [*asked["workloads"], imported]}
+    assert refusals(**both) == {"workloads": ["old is only known from imported logs."]}
+
+
+def test_a_partition_belongs_to_its_cluster(asked: dict[str, Any]) -> None:
+    cluster = asked["cluster"]
+    other = PartitionFactory(name="far", gpus_per_node=4)
+    assert refusals(**(asked | {"partition": other})) == {
+        "partition": [f"far is no partition of {cluster}."]
+    }
+    seen = refusals(**(asked | {"partition": None, "scales": ["1x0"]}))
+    assert seen == {"partition": [f"Choose a partition of {cluster}."]}
+    cluster.scheduler = "direct"
+    assert refusals(**(asked | {"partition": None, "scales": ["1x0"]})) == {}
+
+
+def test_one_scale_in_two_spellings_is_named_twice(asked: dict[str, Any]) -> None:
+    assert refusals(**(asked | {"scales": ["1x1", "01x1"]}))["scales"] == [
+        "Each scale is named once."
+    ]
+
+
+def test_a_metric_is_reported_by_every_workload_it_decides_about(asked: dict[str, Any]) -> None:
+    assert refusals(**(asked | {"primary_metric": "step_time"})) == {}
+    seen = refusals(**(asked | {"primary_metric": "joy"}))["primary_metric"]
+    assert len(seen) == 1
+    assert seen[0].startswith("blas does not report joy. It reports ")
+    assert "step_time, " in seen[0]
+
+
+def test_an_image_that_is_not_staged_is_named_with_its_state(asked: dict[str, Any]) -> None:
+    bare, container = asked["environments"]
+    staged = container.staged_image
+    staged.state = StagedImage.State.READY
+    assert describe_unready_images([bare, container]) == []
+    staged.state = StagedImage.State.STAGING
+    assert describe_unready_images([bare, container]) == [f"{container}: {staged} is staging."]
 
 
 def test_environments_of_another_cluster_are_refused(asked: dict[str, Any]) -> None:
@@ -71,9 +151,14 @@ def test_environments_of_another_cluster_are_refused(asked: dict[str, Any]) -> N
 
 
 def test_a_comparison_needs_somebody_to_compare_with(asked: dict[str, Any]) -> None:
-    assert "environments" in refusals(**(asked | {"environments": [asked["baseline"]]}))
-    others = asked["environments"][1:]
-    assert "baseline" in refusals(**(asked | {"environments": others}))
+    assert refusals(**(asked | {"environments": [asked["baseline"]]})) == {
+        "environments": ["Choose the baseline and at least one environment more."]
+    }
+    others = [*asked["environments"][1:], ContainerFactory(cluster=asked["cluster"])]
+    assert refusals(**(asked | {"environments": others})) == {
+        "baseline": ["The baseline is one of the environments to be run."]
+    }
+    assert refusals(**(asked | {"environments": others, "baseline": None})) == {}
 
 
 def test_the_forecast_counts_what_will_run() -> None:
@@ -92,3 +177,17 @@ def test_the_forecast_counts_what_will_run() -> None:
     assert (seen.combinations, seen.blocks, seen.jobs, seen.runs) == (12, 20, 20, 60)
     assert seen.longest_job_seconds == 3 * 1200 + 2 * 30 + 60
     assert seen.gpu_hours_at_most == (600 + 1200) * (1 + 2) * 5 * 3 / 3600
+
+
+def test_an_independent_plan_has_a_job_for_each_run() -> None:
+    cluster = ClusterFactory()
+    plan: dict[str, Any] = {
+        "workloads": [WorkloadFactory(time_limit_seconds=600)],
+        "environments": [EnvironmentFactory(cluster=cluster) for _ in range(3)],
+        "repeats": 5,
+    }
+    seen = forecast(**plan, scales=["1x1", "lots"], paired=False, cooldown_seconds=30)
+    assert (seen.cells, seen.blocks, seen.jobs, seen.runs) == (3, 5, 15, 15)
+    assert seen.longest_job_seconds == 600 + 60
+    nothing = forecast(**(plan | {"workloads": []}), scales=["1x1"], paired=True)
+    assert (nothing.runs, nothing.longest_job_seconds, nothing.gpu_hours_at_most) == (0, 0, 0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.planning.rules import forecast, refusals
+from experiments.planning.scale_rules import suggest_scale
 from runners.workloads import WORKLOADS
 from runners.workloads.blas import Blas
 from tests.factories import (
@@ -124,7 +125,10 @@ def test_launchers_are_those_of_the_scheduler(
 def test_a_runtime_that_is_a_step_itself_has_no_launcher(asked: dict[str, Any]) -> None:
     asked["environments"][1].runtime = RuntimeFactory.build(kind="pyxis")
     assert refused(asked, "1x2", "one") == []
-    assert "started by Pyxis, which cannot be put under" in refused(asked, "1x2 srun", "gpu")[0]
+    assert refused(asked, "1x2 srun", "gpu") == [
+        f"1x2 srun: {asked['environments'][1]} is started by Pyxis, which cannot be put under a "
+        "launcher. Leave it out, or use another runtime for the image, such as Enroot."
+    ]
 
 
 def test_most_workloads_use_one_node_and_a_gpu(
@@ -154,3 +158,49 @@ def test_instances_and_launchers_take_no_more_gpus_than_the_scale_says(
     known = {"workloads": [row], "environments": asked["environments"], "repeats": 1}
     seen = forecast(**known, scales=["2x4 srun", "1x4x4"], paired=True)
     assert seen.gpu_hours_at_most == 2 * (8 + 4)
+
+
+@pytest.mark.parametrize(
+    ("scale", "each", "refusal"),
+    [
+        ("3x1 srun", "node", "3 nodes, 1 GPUs, 3 processes: take an even number."),
+        ("5x1 srun", "node", "W uses at most 4 nodes and at most 8 GPUs on each, not 5x1 srun."),
+        ("1x9 srun", "node", "W uses at most 4 nodes and at most 8 GPUs on each, not 1x9 srun."),
+    ],
+)
+def test_a_workload_takes_as_many_nodes_and_gpus_as_it_says(
+    asked: dict[str, Any], scale: str, each: str, refusal: str
+) -> None:
+    asked["partition"].nodes, asked["partition"].gpus_per_node = 9, 9
+    seen = refused(asked, scale, each)
+    assert len(seen) == 1
+    assert seen[0].endswith(refusal)
+    assert refused(asked, "4x8 srun", each) == []
+
+
+def test_without_a_partition_there_is_one_node_and_no_gpu(asked: dict[str, Any]) -> None:
+    asked["partition"] = None
+    asked["cluster"].scheduler = "direct"
+    assert refused(asked, "1x0", "one") == []
+    machine = "this machine, without a partition that says what it has, has"
+    assert refused(asked, "1x1", "one") == [f"1 GPU a node asked for; {machine} 0."]
+    assert refused(asked, "2x0", "one")[0] == f"2 nodes asked for; {machine} 1."
+
+
+def test_parameters_that_the_kind_refuses_refuse_the_scale(asked: dict[str, Any]) -> None:
+    row = WorkloadFactory.build(name="W", kind="blas", parameters={"steps": "many"})
+    seen = refusals(**asked, workloads=[row], scales=["1x1"])
+    assert seen == {"scales": ["W: steps: must be a whole number; got 'many'."]}
+
+
+def test_one_process_on_each_of_several_nodes_is_no_single_process(asked: dict[str, Any]) -> None:
+    assert refused(asked, "2x1 srun", "one") == [
+        "2x1 srun: W runs as one process, which has no use for 2 nodes. Write 1x1, or let it run "
+        "as one process for each node or GPU."
+    ]
+
+
+def test_the_smallest_scale_has_a_gpu_where_the_partition_has_one() -> None:
+    assert suggest_scale(None) == "1x0"
+    assert suggest_scale(PartitionFactory.build(gpus_per_node=0)) == "1x0"
+    assert suggest_scale(PartitionFactory.build(gpus_per_node=1)) == "1x1"

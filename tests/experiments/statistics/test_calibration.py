@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from experiments.management.commands import calibrate as command
 from experiments.statistics import Sample, Verdict, compare, vectorised
-from experiments.statistics.calibration.error_rates import QUICK, Band, calibrate
+from experiments.statistics.calibration.error_rates import QUICK, Band, Effort, calibrate
 
 SMALL = replace(QUICK, data_sets=500, heavy_data_sets=500, runs=20)
 
@@ -104,6 +105,28 @@ def test_unequal_numbers_of_runs_are_decided_as_compare_decides_them():
 def test_the_same_seed_gives_the_same_numbers():
     assert calibrate(SMALL, 7) == calibrate(SMALL, 7)
     assert calibrate(SMALL, 7) != calibrate(SMALL, 8)
+
+
+RECORDED = Path(__file__).with_name("calibration_bands.txt")
+
+
+def describe_bands():
+    """Return a line for each band of a small calibration: its limits, and what was measured."""
+    small = Effort(data_sets=200, heavy_data_sets=500, runs=6, standard_errors=3)
+    return "".join(
+        f"{band.promise} | {band.low} | {band.high} | {band.slack:.6f} | {band.control} | "
+        f"{len(band.shares)} shares, {sum(band.shares.values()):.6f} in all | "
+        f"{band.worst}: {band.value:.6f}\n"
+        for band in calibrate(small)
+    )
+
+
+def test_the_experiments_of_a_seed_stay_what_they_were():
+    """The shares in docs/statistics.md can be computed again, by this seed and in this order.
+
+    After a change that is meant, write the file anew: `describe_bands()`.
+    """
+    assert describe_bands() == RECORDED.read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""The spread of past runs: within configurations, and of ratios between blocks."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+
+from experiments.models import Environment, Experiment, Measurement, Run
+from experiments.planning.past_spread import History, history
+from tests.factories import LaunchedFactory, UserFactory, WorkloadFactory, block
+
+pytestmark = pytest.mark.django_db
+
+BARE = (-0.01, 0.0, 0.04)
+CONTAINER = (0.5, 0.52, 0.48)
+
+
+def measured(*columns: tuple[float, ...], experiment: Experiment | None = None) -> Experiment:
+    """Return an experiment with a block for each row of logs, the baseline's first."""
+    experiment = experiment or LaunchedFactory()
+    environments = list(experiment.environments.order_by("pk"))
+    for number, logs in enumerate(zip(*columns, strict=True), start=1):
+        values = {
+            environment: math.exp(log) for environment, log in zip(environments, logs, strict=False)
+        }
+        block(experiment, number, values)
+    return experiment
+
+
+def read(experiment: Experiment, **changes: object) -> History:
+    arguments = {"kind": "blas", "cluster": experiment.cluster, "metric": "step_time"}
+    return history(**(arguments | {"reader": experiment.owner} | changes))  # type: ignore[arg-type]
+
+
+def test_the_spread_is_that_within_each_environment() -> None:
+    pooled = read(measured(BARE, CONTAINER)).of_runs
+    assert pooled
+    variances = [statistics.variance(logs) for logs in (BARE, CONTAINER)]
+    assert pooled.sd == pytest.approx(math.sqrt(sum(variances) / 2))
+    assert (pooled.df, pooled.runs) == (4, 6)
+
+
+def test_of_two_environments_the_spread_is_that_of_their_ratios() -> None:
+    pooled = read(measured(BARE, CONTAINER)).of_ratios
+    assert pooled
+    ratios = [one - other for one, other in zip(CONTAINER, BARE, strict=True)]
+    assert pooled.sd == pytest.approx(statistics.stdev(ratios))
+    assert (pooled.df, pooled.runs) == (2, 6)
+
+
+def test_experiments_are_pooled_by_their_degrees_of_freedom() -> None:
+    first = measured(BARE, CONTAINER)
+    second = LaunchedFactory(cluster=first.cluster, owner=first.owner)
+    longer = (*BARE, 0.3)
+    measured(longer, longer, experiment=second)
+    of_runs, of_ratios = read(first).of_runs, read(first).of_ratios
+    assert of_runs
+    assert of_ratios
+    squares = 2 * (statistics.variance(BARE) + statistics.variance(CONTAINER))
+    squares += 2 * 3 * statistics.variance(longer)
+    assert of_runs.sd == pytest.approx(math.sqrt(squares / 10))
+    assert (of_runs.df, of_runs.runs, of_ratios.df, of_ratios.runs) == (10, 14, 5, 14)
+
+
+def test_two_runs_or_one_environment_are_too_few() -> None:
+    assert read(measured(BARE[:2], CONTAINER[:2])) == History(None, None)
+    alone = read(measured(BARE))
+    assert alone.of_runs
+    assert alone.of_ratios is None
+
+
+def test_a_block_that_misses_an_environment_has_no_ratio() -> None:
+    experiment = measured((*BARE, 0.1), (*CONTAINER, 9.0))
+    container = Environment.objects.get(pk=experiment.environments.order_by("pk")[1].pk)
+    Run.objects.filter(environment=container, repeat=4).update(state=Run.State.FAILED)
+    seen = read(experiment)
+    assert seen.of_runs
+    assert seen.of_ratios
+    assert (seen.of_runs.runs, seen.of_ratios.runs) == (7, 6)
+
+
+def test_numbers_without_any_spread_say_nothing() -> None:
+    assert read(measured((0.3,) * 3, (0.4,) * 3)) == History(None, None)
+
+
+def test_only_this_kind_cluster_metric_and_what_the_reader_may_see_counts() -> None:
+    experiment = measured(BARE, CONTAINER)
+    assert read(experiment).of_runs
+    nothing = History(None, None)
+    assert read(experiment, kind="cnn") == nothing
+    assert read(experiment, cluster=LaunchedFactory().cluster) == nothing
+    assert read(experiment, metric="loss") == nothing
+    assert read(experiment, only=WorkloadFactory()) == nothing
+    assert read(experiment, only=experiment.workloads.get()) == read(experiment)
+    Experiment.objects.update(visibility="private")
+    assert read(experiment, reader=UserFactory()) == nothing
+    Measurement.objects.update(value=0)
+    assert read(experiment) == nothing
