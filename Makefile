@@ -8,7 +8,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick explore lint types locks bench
+.PHONY: setup setup-dev demo test test-quick explore mutants lint types locks bench
 
 setup: .venv/.ready
 
@@ -27,6 +27,11 @@ test-quick: setup-dev lint types
 # and sweeps over whole products, of which `make test` tries each part once.
 explore: setup-dev
 	@HYPOTHESIS_PROFILE=explore $(RUN) -m pytest -n 2 -m "not lab and not browser" $$(git grep -l "^from hypothesis\|^import hypothesis\|import EXPLORES" -- tests)
+
+# Changes the code in one place at a time and prints what no test notices: docs/mutants.md.
+# All takes nights; SAMPLE=100 tries so many of each package, PACKAGES="planning scripts" only those.
+mutants: setup-dev
+	@$(RUN) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(PACKAGES)
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages
