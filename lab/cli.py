@@ -23,9 +23,9 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
         host.end_with_parent(signal.SIGTERM)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit(0))
-    with lab.lock():
+    with lab.hold_lock():
         complete = lab.grid_engine or not options.grid_engine
-        runs_already = lab.started() and lab.facts_path.exists() and complete
+        runs_already = lab.is_started() and lab.facts_path.exists() and complete
         if runs_already:
             host.say(f"already running on port {lab.port}; see {lab.facts_path}")
         else:
@@ -45,7 +45,7 @@ def up(lab: Instance, options: argparse.Namespace) -> int:
 
 def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Start the cluster, test it, and write how to reach it."""
-    rootfs.cluster(grid_engine=lab.grid_engine)
+    rootfs.ensure_cluster_root(grid_engine=lab.grid_engine)
     prune.prune()
     began = time.monotonic()
     if lab.facts_path.exists():
@@ -55,7 +55,7 @@ def start(lab: Instance, options: argparse.Namespace) -> subprocess.Popen[bytes]
     try:
         process = lab.start(options.port, with_caller=options.foreground)
         host.say("running a step on both nodes and a batch job, over SSH ...")
-        lab.test()
+        lab.run_readiness_test()
         facts = {**lab.describe(), "images": software.stage_again(lab)}
         lab.write_facts(facts)
     except BaseException:
@@ -81,38 +81,38 @@ def down(lab: Instance, options: argparse.Namespace) -> int:
     if not lab.directory.is_dir():
         host.say("nothing was running")
         return 0
-    with lab.lock():
+    with lab.hold_lock():
         host.say("stopped" if lab.stop() else "nothing was running")
     return 0
 
 
 def status(lab: Instance, options: argparse.Namespace) -> int:
-    if not lab.started():
+    if not lab.is_started():
         print(f"no lab is running in {lab.directory}")
         return 1
     print(f"port {lab.port}")
-    print(lab.output(["sinfo", "-N", "-o", "%N %P %T %G %C %m"]), end="")
+    print(lab.run_inside(["sinfo", "-N", "-o", "%N %P %T %G %C %m"]), end="")
     return 0
 
 
 def build(lab: Instance, options: argparse.Namespace) -> int:
-    if not lab.started():
+    if not lab.is_started():
         raise host.LabError(f"no lab is running in {lab.directory}: `up` comes first")
-    software.build(lab, options.image or USUAL)
+    software.build_images(lab, options.image or USUAL)
     return 0
 
 
 def tidy(lab: Instance, options: argparse.Namespace) -> int:
-    if prune.any_runs():
+    if prune.is_any_lab_running():
         raise host.LabError("a lab of this machine runs and may need what would go: end it first")
     if not prune.prune(options.days):
-        host.say(f"nothing in {host.cache()} was left unused for {options.days:g} days")
+        host.say(f"nothing in {host.cache_folder()} was left unused for {options.days:g} days")
     return 0
 
 
 def execute(lab: Instance, options: argparse.Namespace) -> int:
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
-    return subprocess.run(lab.command(argv, options.user), check=False).returncode
+    return subprocess.run(lab.wrap_command(argv, options.user), check=False).returncode
 
 
 def main() -> int:

@@ -107,7 +107,7 @@ class Lab:
         )
 
 
-def load(directory: Path) -> Lab:
+def load_lab(directory: Path) -> Lab:
     """Return the lab in `directory`. Raises FileNotFoundError before its first `up`."""
     facts: dict[str, Any] = json.loads((directory / "lab.json").read_text())
     return Lab(
@@ -126,11 +126,11 @@ def load(directory: Path) -> Lab:
         python_version=facts["python"]["version"],
         partitions=tuple(Partition(**row) for row in facts["partitions"]),
         runtimes={kind: Runtime(**row) for kind, row in facts["runtimes"].items()},
-        images={name: software(row) for name, row in facts["images"].items()},
+        images={name: parse_software(row) for name, row in facts["images"].items()},
     )
 
 
-def software(row: dict[str, Any]) -> Software:
+def parse_software(row: dict[str, Any]) -> Software:
     return Software(
         bare_metal=BareMetal(**row["bare_metal"]),
         image=Image(**row["image"]),
@@ -153,9 +153,9 @@ def ensure_lab(
     options = [] if port is None else ["--port", str(port)]
     options += ["--grid-engine"] if grid_engine else []
     run_checked("up", "--dir", str(directory), *options)
-    if set(images) - set(load(directory).images):
+    if set(images) - set(load_lab(directory).images):
         run_checked("build", "--dir", str(directory), *images)
-    return load(directory)
+    return load_lab(directory)
 
 
 def stop_lab(directory: Path) -> None:

@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def timed(text: str) -> Iterator[None]:
+def show_duration(text: str) -> Iterator[None]:
     """Print what is being done, and afterwards how long it took."""
     say(f"{text} ...")
     began = time.monotonic()
@@ -49,7 +49,7 @@ def require_root() -> None:
         raise NeedsRoot("the lab needs root: it mounts file systems and starts real daemons")
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Return the folder that all labs of this machine share. A folder in it is complete."""
     base = os.environ.get("TARE_CACHE")
     if not base:
@@ -62,7 +62,7 @@ def cache() -> Path:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on `path`; it ends with the process, however that ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
@@ -70,7 +70,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def digest(paths: Iterable[Path], *texts: str) -> str:
+def short_hash(paths: Iterable[Path], *texts: str) -> str:
     """Return twelve hex digits that change when any of the files or texts does."""
     total = hashlib.sha256()
     for path in sorted(paths):
@@ -105,10 +105,12 @@ def run(argv: list[str], log: Path, **options: Any) -> None:
             **options,
         )
     if done.returncode:
-        raise LabError(f"{argv[0]} ended with {done.returncode}; {log} ends with:\n{tail(log)}")
+        raise LabError(
+            f"{argv[0]} ended with {done.returncode}; {log} ends with:\n{read_last_lines(log)}"
+        )
 
 
-def tail(log: Path) -> str:
+def read_last_lines(log: Path) -> str:
     """Return the last twenty lines of a log; "" if there is none."""
     if not log.exists():
         return ""
@@ -128,7 +130,7 @@ def install_packages(commands: dict[str, str], log: Path) -> None:
         return
     if not shutil.which("apt-get"):
         raise LabError(f"please install {', '.join(missing)}: there is no apt-get here to do it")
-    with timed(f"installing {', '.join(missing)}"):
+    with show_duration(f"installing {', '.join(missing)}"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run([APT_GET, "update", "-q"], log, env=environment)
         run(
@@ -138,7 +140,7 @@ def install_packages(commands: dict[str, str], log: Path) -> None:
         )
 
 
-def debian_mirror() -> str:
+def find_debian_mirror() -> str:
     """Return the address of the Debian mirror that this machine's own apt sources name."""
     if mirror := os.environ.get("TARE_DEBIAN_MIRROR"):
         return mirror

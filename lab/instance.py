@@ -34,32 +34,32 @@ class Instance:
         self.facts_path = self.directory / "lab.json"
         self.log = self.directory / "log" / "start.log"
         self.pid_path = self.directory / "pid"
-        self.port: int = self.facts().get("port", 0)
-        self.grid_engine = "grid_engine" in self.facts()
+        self.port: int = self.read_facts().get("port", 0)
+        self.grid_engine = "grid_engine" in self.read_facts()
 
-    def lock(self) -> contextlib.AbstractContextManager[None]:
-        return host.locked(self.directory / "lock")
+    def hold_lock(self) -> contextlib.AbstractContextManager[None]:
+        return host.hold_lock(self.directory / "lock")
 
     # --- processes
 
-    def supervisor(self) -> int | None:
+    def find_supervisor(self) -> int | None:
         """Return the process id of the running `unshare`, whose end ends the whole cluster."""
         try:
             pid, started = map(int, self.pid_path.read_text().split())
         except (OSError, ValueError):
             return None
-        return pid if start_time(pid) == started else None
+        return pid if read_start_time(pid) == started else None
 
-    def init(self) -> int | None:
+    def find_init(self) -> int | None:
         """Return the process id, outside of the namespace, of the cluster's first process."""
-        pid = self.supervisor()
+        pid = self.find_supervisor()
         try:
             return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
         except (OSError, IndexError):
             return None
 
-    def started(self) -> bool:
-        init = self.init()
+    def is_started(self) -> bool:
+        init = self.find_init()
         return bool(init) and os.path.exists(f"/proc/{init}/root/run/tare-lab.started")
 
     def start(self, port: int | None, *, with_caller: bool) -> subprocess.Popen[bytes]:
@@ -67,10 +67,10 @@ class Instance:
 
         `with_caller`: the cluster ends with the process that called.
         """
-        root = rootfs.cluster(grid_engine=self.grid_engine)
+        root = rootfs.ensure_cluster_root(grid_engine=self.grid_engine)
         for name in ("log", "home", "scratch", "keys"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
-        software = host.cache() / "software"
+        software = host.cache_folder() / "software"
         software.mkdir(exist_ok=True)
         self.port, port_lock = claim_ports(port, self.port)
         binds = {
@@ -99,39 +99,40 @@ class Instance:
                 preexec_fn=host.end_with_parent if with_caller else None,
             )
         os.close(port_lock)  # the cluster holds it now, for as long as any of it lives
-        host.write_atomically(self.pid_path, f"{process.pid} {start_time(process.pid)}\n")
-        while not self.started():
+        host.write_atomically(self.pid_path, f"{process.pid} {read_start_time(process.pid)}\n")
+        while not self.is_started():
             if process.poll() is not None:
+                last_lines = host.read_last_lines(self.log)
                 raise host.LabError(
-                    f"the cluster did not start; {self.log} ends with:\n{host.tail(self.log)}"
+                    f"the cluster did not start; {self.log} ends with:\n{last_lines}"
                 )
             time.sleep(0.02)
         return process
 
     def wait(self) -> None:
         """Wait until the cluster has ended."""
-        while self.supervisor() is not None:
+        while self.find_supervisor() is not None:
             time.sleep(0.5)
 
     def stop(self) -> bool:
         """End the cluster, cleanly if it can be. Return whether it was running."""
-        supervisor, init = self.supervisor(), self.init()
+        supervisor, init = self.find_supervisor(), self.find_init()
         if supervisor is None:
             return False
         with contextlib.suppress(ProcessLookupError):
             if init:
                 os.kill(init, signal.SIGTERM)
-            if not ends(supervisor, 6):
+            if not wait_for_end(supervisor, 6):
                 os.kill(supervisor, signal.SIGKILL)  # and the kernel kills the rest
-                ends(supervisor, 5)
+                wait_for_end(supervisor, 5)
         self.pid_path.unlink(missing_ok=True)
         return True
 
     # --- commands inside
 
-    def command(self, argv: Sequence[str], user: str = "root") -> list[str]:
+    def wrap_command(self, argv: Sequence[str], user: str = "root") -> list[str]:
         """Return the command that runs `argv` inside the cluster as `user`, without SSH."""
-        init = self.init()
+        init = self.find_init()
         if init is None:
             raise host.LabError(f"no lab is running in {self.directory}")
         home = "/root" if user == "root" else f"/home/{user}"
@@ -143,18 +144,22 @@ class Instance:
             *argv,
         ]
 
-    def output(self, argv: Sequence[str], user: str = "root", timeout: float = 60) -> str:
+    def run_inside(self, argv: Sequence[str], user: str = "root", timeout: float = 60) -> str:
         """Return what `argv` prints inside the cluster. Raises LabError with its errors."""
         done = subprocess.run(
-            self.command(argv, user), capture_output=True, text=True, timeout=timeout, check=False
+            self.wrap_command(argv, user),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         if done.returncode:
             raise host.LabError(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def test(self) -> None:
+    def run_readiness_test(self) -> None:
         """Run the readiness test through the real sshd, with the researcher's own key."""
-        self.output(
+        self.run_inside(
             [
                 *("timeout", "60", "ssh", "-F", "none", "-i", "/var/lib/tare-lab/keys/id_ed25519"),
                 *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
@@ -168,9 +173,11 @@ class Instance:
     def _end_reservation(self) -> None:
         """Give the nodes that start.sh reserved for the test to the jobs that wait for them."""
         deadline = time.monotonic() + 20
-        while self.output(["scontrol", "-o", "show", "reservation"]).startswith("ReservationName="):
+        while self.run_inside(["scontrol", "-o", "show", "reservation"]).startswith(
+            "ReservationName="
+        ):
             with contextlib.suppress(host.LabError):  # refused while the test's job still ends
-                self.output(["scontrol", "delete", "reservation=ready"])
+                self.run_inside(["scontrol", "delete", "reservation=ready"])
                 return
             if time.monotonic() > deadline:
                 raise host.LabError("the reservation of the self-test cannot be deleted")
@@ -178,7 +185,7 @@ class Instance:
 
     # --- lab.json
 
-    def facts(self) -> dict[str, Any]:
+    def read_facts(self) -> dict[str, Any]:
         try:
             facts: dict[str, Any] = json.loads(self.facts_path.read_text())
         except FileNotFoundError:
@@ -187,7 +194,7 @@ class Instance:
 
     def describe(self) -> dict[str, Any]:
         """Return the contents of lab.json: how to reach the cluster, and what it offers."""
-        init = self.init()
+        init = self.find_init()
         inside = Path(f"/proc/{init}/root")
         versions = dict(
             line.split(" ", 1)
@@ -220,15 +227,15 @@ class Instance:
             "python": {"executable": "/usr/bin/python3", "version": versions["python"]},
             "scheduler": {"kind": "slurm", "version": versions["slurm"]},
             **grid_engine,
-            "partitions": self.partitions(),
+            "partitions": self.list_partitions(),
             "runtimes": {
                 kind: {"executable": path, "version": versions[kind]}
                 for kind, path in executables.items()
             },
         }
 
-    def partitions(self) -> list[dict[str, Any]]:
-        rows = self.output(["sinfo", "-h", "-o", "%P|%D|%G|%c|%m|%l|%R"]).splitlines()
+    def list_partitions(self) -> list[dict[str, Any]]:
+        rows = self.run_inside(["sinfo", "-h", "-o", "%P|%D|%G|%c|%m|%l|%R"]).splitlines()
         partitions = []
         for row in rows:
             name_and_mark, nodes, gres, cpus, memory, limit, name = row.split("|")
@@ -242,7 +249,7 @@ class Instance:
                     "memory_mb_per_node": int(memory),
                     "gpus_per_node": int(gpus),
                     "gpu_model": model,
-                    "time_limit_seconds": seconds(limit),
+                    "time_limit_seconds": parse_seconds(limit),
                 }
             )
         return partitions
@@ -251,7 +258,7 @@ class Instance:
         host.write_atomically(self.facts_path, json.dumps(facts, indent=2) + "\n", 0o600)
 
 
-def seconds(limit: str) -> int:
+def parse_seconds(limit: str) -> int:
     """Return the seconds of Slurm's [days-][[hours:]minutes:]seconds."""
     days, _, clock = limit.rpartition("-")
     total = 0
@@ -260,7 +267,7 @@ def seconds(limit: str) -> int:
     return int(days or 0) * 86400 + total
 
 
-def start_time(pid: int) -> int | None:
+def read_start_time(pid: int) -> int | None:
     """Return when a process began, in ticks since boot; a later one of its number differs."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -269,10 +276,10 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
-def ends(pid: int, within_seconds: float) -> bool:
+def wait_for_end(pid: int, within_seconds: float) -> bool:
     """Wait for a process to end; return whether it has."""
-    began, deadline = start_time(pid), time.monotonic() + within_seconds
-    while (now := start_time(pid)) is not None and now == began:
+    began, deadline = read_start_time(pid), time.monotonic() + within_seconds
+    while (now := read_start_time(pid)) is not None and now == began:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -287,13 +294,13 @@ def claim_ports(requested: int | None, last: int) -> tuple[int, int]:
     candidates = (
         [requested] if requested else [last or DEFAULT_PORT, *range(DEFAULT_PORT, 32000, 20)]
     )
-    folder = host.cache() / "ports"
+    folder = host.cache_folder() / "ports"
     folder.mkdir(exist_ok=True)
     for base in candidates:
         lock = os.open(folder / str(base), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if all(is_free(base + offset) for offset in PORTS):
+            if all(is_port_free(base + offset) for offset in PORTS):
                 return base, lock
         except BlockingIOError:
             pass
@@ -303,7 +310,7 @@ def claim_ports(requested: int | None, last: int) -> tuple[int, int]:
     )
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

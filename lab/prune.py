@@ -17,9 +17,9 @@ DAYS = 14
 KINDS = ("rootfs-*", "base-*", "software/*-*")  # unfinished ones, too
 
 
-def mark(*folders: Path) -> None:
+def mark_used(*folders: Path) -> None:
     """Note that these folders of the cache are used now."""
-    used = host.cache() / "used"
+    used = host.cache_folder() / "used"
     used.mkdir(exist_ok=True)
     for folder in folders:
         (used / folder.name).touch()
@@ -30,12 +30,12 @@ def prune(days: float = DAYS) -> list[Path]:
 
     A folder is marked before it is used, so that none in use is ever removed.
     """
-    if any_runs():
+    if is_any_lab_running():
         return []
     removed = []
-    with host.locked(host.cache() / "prune.lock"):
-        for path in entries():
-            unused = (time.time() - last_used(path)) / 86400
+    with host.hold_lock(host.cache_folder() / "prune.lock"):
+        for path in list_entries():
+            unused = (time.time() - read_last_use(path)) / 86400
             if unused > days:
                 host.say(f"removing {path} from the cache: not used for {unused:.0f} days")
                 subprocess.run(["rm", "-rf", "--one-file-system", "--", str(path)], check=True)
@@ -43,24 +43,24 @@ def prune(days: float = DAYS) -> list[Path]:
     return removed
 
 
-def entries() -> list[Path]:
-    return sorted(path for kind in KINDS for path in host.cache().glob(kind))
+def list_entries() -> list[Path]:
+    return sorted(path for kind in KINDS for path in host.cache_folder().glob(kind))
 
 
-def own_name(path: Path) -> str:
+def find_folder_name(path: Path) -> str:
     """Return the name of the folder to which a log or an unfinished folder belongs."""
     return path.name.lstrip(".").removesuffix(".log").removesuffix(".partial")
 
 
-def last_used(path: Path) -> float:
+def read_last_use(path: Path) -> float:
     """Return when it was marked, else made: seconds since the epoch."""
-    marker = host.cache() / "used" / own_name(path)
+    marker = host.cache_folder() / "used" / find_folder_name(path)
     return max(file.stat().st_mtime for file in (path, marker) if file.exists())
 
 
-def any_runs() -> bool:
+def is_any_lab_running() -> bool:
     """Return whether a lab runs on this machine: each holds its ports' lock while it lives."""
-    for lock in (host.cache() / "ports").glob("*"):
+    for lock in (host.cache_folder() / "ports").glob("*"):
         handle = os.open(lock, os.O_RDWR)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

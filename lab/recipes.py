@@ -34,11 +34,11 @@ class Recipe:
         return [self.lock, FOLDER / self.debian, *self.wheel]
 
 
-def by_name(recipes: Iterable[Recipe]) -> dict[str, Recipe]:
+def index_by_name(recipes: Iterable[Recipe]) -> dict[str, Recipe]:
     return {recipe.name: recipe for recipe in recipes}
 
 
-RECIPES = by_name(
+RECIPES = index_by_name(
     [
         Recipe("numpy", "numpy", is_small=True),
         Recipe("tensorflow", "tensorflow-cpu"),

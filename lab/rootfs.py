@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from lab import host
-from lab.prune import mark
+from lab.prune import mark_used
 
 RELEASE = "trixie"
 TOOLS = {
@@ -22,18 +22,18 @@ UNSHARE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
 ENTER = [*UNSHARE, "--uts", "--ipc", str(host.CLUSTER / "enter.sh")]
 
 
-def packages(path: Path) -> list[str]:
+def read_package_list(path: Path) -> list[str]:
     """Return the packages of a list with comments."""
     lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
     return [line for line in lines if line]
 
 
-def debootstrap(folder: Path, package_names: list[str], log: Path) -> None:
+def install_debian(folder: Path, package_names: list[str], log: Path) -> None:
     """Install Debian with these packages into `folder`. Raises LabError, naming missing ones."""
     host.install_packages(TOOLS, log)
     if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
         host.run([host.APT_GET, "update", "-q"], log)
-    mirror = host.debian_mirror()
+    mirror = host.find_debian_mirror()
     suites = [RELEASE] + (["sid"] if any(name.endswith("/sid") for name in package_names) else [])
     # A mirror may be an old snapshot whose Release files have expired.
     options = [
@@ -55,13 +55,13 @@ def debootstrap(folder: Path, package_names: list[str], log: Path) -> None:
     try:
         host.run(argv, log)
     except host.LabError:
-        if names := missing_packages(log.read_text(errors="replace")):
+        if names := parse_missing_packages(log.read_text(errors="replace")):
             message = f"{mirror} has no package {', '.join(names)} any more; see {log}"
             raise host.LabError(message) from None
         raise
 
 
-def missing_packages(apt_output: str) -> list[str]:
+def parse_missing_packages(apt_output: str) -> list[str]:
     """Return the packages that apt says it cannot find."""
     patterns = (
         r"^E: Unable to locate package (\S+)",
@@ -72,41 +72,41 @@ def missing_packages(apt_output: str) -> list[str]:
     return sorted({name for names in matches for name in names})
 
 
-def cluster(*, grid_engine: bool = False) -> Path:
+def ensure_cluster_root(*, grid_engine: bool = False) -> Path:
     """Return the cluster's root file system; build it if the cache has none for this recipe."""
-    package_names = packages(host.HERE / "packages.txt")
-    name = host.digest((host.CLUSTER / file for file in PREPARED), RELEASE, *package_names)
-    folder = host.cache() / f"rootfs-{name}"
+    package_names = read_package_list(host.HERE / "packages.txt")
+    name = host.short_hash((host.CLUSTER / file for file in PREPARED), RELEASE, *package_names)
+    folder = host.cache_folder() / f"rootfs-{name}"
     script = host.CLUSTER / "grid_engine_prepare.sh"
-    with_grid_engine = folder.with_name(f"{folder.name}-grid-engine-{host.digest([script])}")
+    with_grid_engine = folder.with_name(f"{folder.name}-grid-engine-{host.short_hash([script])}")
     root = with_grid_engine if grid_engine else folder
-    mark(folder, root)
+    mark_used(folder, root)
     if not root.is_dir():
-        with host.locked(host.cache() / "rootfs.lock"):
+        with host.hold_lock(host.cache_folder() / "rootfs.lock"):
             if not folder.is_dir():
-                build(folder, package_names)
+                build_root(folder, package_names)
             if grid_engine and not with_grid_engine.is_dir():
                 add_grid_engine(folder, with_grid_engine)
     return root
 
 
-def versions() -> str:
+def read_versions() -> str:
     """Return the versions of the cluster's system, Slurm, Python and runtimes, one a line."""
-    return (cluster() / "etc/tare-lab/versions").read_text()
+    return (ensure_cluster_root() / "etc/tare-lab/versions").read_text()
 
 
-def build(folder: Path, package_names: list[str]) -> None:
+def build_root(folder: Path, package_names: list[str]) -> None:
     log = folder.with_suffix(".log")
     log.write_text("")
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    with host.timed(f"installing {len(package_names)} Debian packages and what they need"):
-        debootstrap(partial, package_names, log)
+    with host.show_duration(f"installing {len(package_names)} Debian packages and what they need"):
+        install_debian(partial, package_names, log)
     marker = partial / "etc/tare-lab/root"
     marker.parent.mkdir()
     marker.touch()
-    with host.timed("preparing the cluster's users, udocker and database"):
-        prepare(partial, "prepare.sh", log)
+    with host.show_duration("preparing the cluster's users, udocker and database"):
+        run_script_inside(partial, "prepare.sh", log)
     partial.rename(folder)
 
 
@@ -115,13 +115,13 @@ def add_grid_engine(source: Path, folder: Path) -> None:
     log, partial = folder.with_suffix(".log"), folder.with_suffix(".partial")
     log.write_text("")
     shutil.rmtree(partial, ignore_errors=True)
-    with host.timed("adding Grid Engine to a copy of the cluster's root file system"):
+    with host.show_duration("adding Grid Engine to a copy of the cluster's root file system"):
         host.run(["cp", "-a", "--reflink=auto", str(source), str(partial)], log)
-        prepare(partial, "grid_engine_prepare.sh", log)
+        run_script_inside(partial, "grid_engine_prepare.sh", log)
     partial.rename(folder)
 
 
-def prepare(root: Path, script: str, log: Path) -> None:
+def run_script_inside(root: Path, script: str, log: Path) -> None:
     """Run one of the scripts of cluster/ inside `root`."""
     bind = ["--bind", str(host.CLUSTER), "/opt/tare-lab"]
     host.run([*ENTER, str(root), *bind, "--", f"/opt/tare-lab/{script}"], log)

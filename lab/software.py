@@ -13,25 +13,25 @@ from typing import Any
 from lab import forms, host, images
 from lab.instance import USER, Instance
 from lab.progress import Progress
-from lab.prune import mark
+from lab.prune import mark_used
 from lab.recipes import RECIPES
 
 OWNER = "20001:20001"  # the researcher's numbers; see cluster/prepare.sh
 
 
-def build(lab: Instance, names: list[str]) -> None:
+def build_images(lab: Instance, names: list[str]) -> None:
     """Build the images that the cache lacks, and stage all on the running lab. Raises LabError."""
     progress = Progress(lab, names)
     try:
         for name in names:
-            with host.locked(host.cache() / f"{name}.lock"):
-                if not images.folder(name).is_dir():
+            with host.hold_lock(host.cache_folder() / f"{name}.lock"):
+                if not images.cache_folder(name).is_dir():
                     building = images.Build(lab, name, progress)
                     building.run()
-                    mark(building.base_folder)
-            with lab.lock():
+                    mark_used(building.base_folder)
+            with lab.hold_lock():
                 staged = stage(lab, name)
-                facts = lab.facts()
+                facts = lab.read_facts()
                 facts["images"][name] = staged
                 lab.write_facts(facts)
     except BaseException as error:
@@ -47,14 +47,14 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
     writes into its containers. So each lab has its own folders, but the files in them are root's,
     and shared. The caller holds the lab's lock.
     """
-    folder = images.folder(name)
-    mark(folder)
+    folder = images.cache_folder(name)
+    mark_used(folder)
     facts: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
     containers = lab.directory / "home" / "researcher" / ".udocker" / "containers"
-    modes = () if RECIPES[name].is_on_demand else (*images.MODES, *forms.more_modes(name))
+    modes = () if RECIPES[name].is_on_demand else (*images.MODES, *forms.list_extra_modes(name))
     for mode in modes:
         identity = uuid.uuid5(uuid.NAMESPACE_OID, facts["image"]["digest"] + mode)
-        link = containers / images.container_name(name, mode)
+        link = containers / images.name_container(name, mode)
         if link.is_symlink() and os.readlink(link) == str(identity):
             continue
         if link.is_symlink():
@@ -66,15 +66,15 @@ def stage(lab: Instance, name: str) -> dict[str, Any]:
         copy_tree((folder / "udocker" / "containers" / "image").resolve(), copy)
         os.symlink(str(identity), link)
         subprocess.run(["chown", "-h", OWNER, str(link)], check=True)
-        lab.output(["udocker", "setup", f"--execmode={mode}", link.name], user=USER)
-    facts["staged"] += forms.more_forms(lab, name, facts)
+        lab.run_inside(["udocker", "setup", f"--execmode={mode}", link.name], user=USER)
+    facts["staged"] += forms.make_extra_forms(lab, name, facts)
     return facts
 
 
 def stage_again(lab: Instance) -> dict[str, Any]:
     """Stage the images of the lab's last run, as far as the cache still has them."""
-    last = lab.facts().get("images", {})
-    return {name: stage(lab, name) for name in last if images.folder(name).is_dir()}
+    last = lab.read_facts().get("images", {})
+    return {name: stage(lab, name) for name in last if images.cache_folder(name).is_dir()}
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -10,34 +10,34 @@ from pathlib import Path
 
 from lab import host, rootfs
 from lab.instance import SOFTWARE
-from lab.prune import mark
+from lab.prune import mark_used
 from lab.recipes import FOLDER, Recipe
 
 
-def wheel(recipe: Recipe) -> Path:
+def ensure_wheel(recipe: Recipe) -> Path:
     """Return the wheel of a recipe; build it if the cache has none."""
-    name = host.digest([recipe.lock, *recipe.wheel], rootfs.versions())
-    folder = host.cache() / "software" / f"{recipe.name}-wheel-{name}"
-    mark(folder)
-    with host.locked(host.cache() / f"{recipe.name}-wheel.lock"):
+    name = host.short_hash([recipe.lock, *recipe.wheel], rootfs.read_versions())
+    folder = host.cache_folder() / "software" / f"{recipe.name}-wheel-{name}"
+    mark_used(folder)
+    with host.hold_lock(host.cache_folder() / f"{recipe.name}-wheel.lock"):
         if not folder.is_dir():
-            with host.timed(f"building {recipe.main} from its source (some minutes)"):
-                build(recipe, folder)
+            with host.show_duration(f"building {recipe.main} from its source (some minutes)"):
+                build_wheel(recipe, folder)
     (wheel_file,) = folder.glob("*.whl")
     return wheel_file
 
 
-def build(recipe: Recipe, folder: Path) -> None:
+def build_wheel(recipe: Recipe, folder: Path) -> None:
     log, partial = folder.with_suffix(".log"), folder.with_suffix(".partial")
     scratch = partial / "scratch"
     shutil.rmtree(partial, ignore_errors=True)
     scratch.mkdir(parents=True)
     log.write_text("")
-    argv = [*rootfs.ENTER, "--overlay", str(scratch), str(rootfs.cluster())]
+    argv = [*rootfs.ENTER, "--overlay", str(scratch), str(rootfs.ensure_cluster_root())]
     for source, target in (
         (FOLDER, "/opt/tare-image"),
         (partial, "/wheel"),
-        (host.cache() / "software", SOFTWARE),
+        (host.cache_folder() / "software", SOFTWARE),
     ):
         argv += ["--bind", str(source), target]
     variables = ["/usr/bin/env", "UV_SYSTEM_CERTS=true", f"UV_CACHE_DIR={SOFTWARE}/.uv"]

@@ -122,7 +122,7 @@ def processes(namespace: int) -> list[int]:
 
 
 def namespace_of(directory: Path) -> int:
-    return Path(f"/proc/{Instance(directory).init()}/ns/pid").stat().st_ino
+    return Path(f"/proc/{Instance(directory).find_init()}/ns/pid").stat().st_ino
 
 
 def until(condition: Callable[[], bool], within_seconds: float = 10) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from lab.client import Lab, ensure_lab, load
+from lab.client import Lab, ensure_lab, load_lab
 from lab.instance import PORTS
 from tests.lab.machine import namespace_of, until
 
@@ -78,7 +78,7 @@ def listeners() -> Iterator[tuple[int, str]]:
 
 
 def test_a_second_up_changes_nothing(lab: Lab) -> None:
-    before, namespace = load(lab.directory), namespace_of(lab.directory)
+    before, namespace = load_lab(lab.directory), namespace_of(lab.directory)
     assert ensure_lab(lab.directory, images=("numpy",)) == before
     assert namespace_of(lab.directory) == namespace
 
@@ -158,7 +158,7 @@ def test_a_taken_port_is_refused_in_words(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_lab_json_is_for_its_owner_only(lab: Lab) -> None:
-    described = load(lab.directory)
+    described = load_lab(lab.directory)
     assert described.images.items() >= lab.images.items(), "other tests may have asked for more"
     assert replace(described, images=lab.images) == lab
     assert (lab.directory / "lab.json").stat().st_mode & 0o077 == 0

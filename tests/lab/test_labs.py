@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import rootfs
-from lab.client import SCRIPT, ensure_lab, load, stop_lab
+from lab.client import SCRIPT, ensure_lab, load_lab, stop_lab
 from lab.instance import Instance
 from tests.lab.machine import namespace_of, processes, until
 
@@ -135,8 +135,8 @@ def test_grid_engine_stays_with_a_lab_and_comes_up_again(tmp_path: Path) -> None
         assert (both.port, both.host_key) == (plain.port, plain.host_key)
         assert ensure_lab(tmp_path, grid_engine=True) == both
         stop_lab(tmp_path)
-        assert Instance(tmp_path).init() is None
-        assert ensure_lab(tmp_path) == load(tmp_path) == both
+        assert Instance(tmp_path).find_init() is None
+        assert ensure_lab(tmp_path) == load_lab(tmp_path) == both
         assert "main.q" in both.execute(["qstat", "-f"], user=both.user).stdout
     finally:
         stop_lab(tmp_path)
@@ -168,4 +168,4 @@ E: Unable to locate package slurm-wlm
 E: Package 'runc' has no installation candidate
 E: Release 'sid' for 'apptainer' was not found
 E: mmdebstrap failed to run"""
-    assert rootfs.missing_packages(said) == ["apptainer", "runc", "slurm-wlm"]
+    assert rootfs.parse_missing_packages(said) == ["apptainer", "runc", "slurm-wlm"]

@@ -30,7 +30,10 @@ def base(lab: Lab, registered: Cluster) -> Image:
     """Debian with Python and nothing else: the first layer of the lab's images, as an archive."""
     software = lab.images["numpy"].image.archive.removeprefix("/scratch/software/")
     path = lab.directory / "scratch" / "base.archive"
-    with (host.cache() / "software" / software).open("rb") as source, path.open("w+b") as made:
+    with (
+        (host.cache_folder() / "software" / software).open("rb") as source,
+        path.open("w+b") as made,
+    ):
         found = image_archive.Archive(source).read_manifest(pack.ARCHITECTURES[os.uname().machine])
         layer, descriptor = found.layers[0], found.content["layers"][0]
         writer = pack.Writer(made)

@@ -39,7 +39,7 @@ def left(cache: Path) -> set[str]:
 def test_what_was_marked_stays_and_the_rest_goes_and_is_named(
     cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prune.mark(cache / "rootfs-b", cache / "software" / "numpy-b")
+    prune.mark_used(cache / "rootfs-b", cache / "software" / "numpy-b")
     removed = prune.prune()
     assert left(cache) == {"rootfs-b", "rootfs-b.log", "rootfs.lock", "numpy-b", ".uv"}
     said = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_what_was_marked_stays_and_the_rest_goes_and_is_named(
 def test_nothing_goes_before_its_time(cache: Path) -> None:
     assert prune.prune(days=21) == []
     used = cache / "used"
-    prune.mark(cache / "rootfs-a")
+    prune.mark_used(cache / "rootfs-a")
     os.utime(used / "rootfs-a", (time.time() - 15 * DAY,) * 2)
     assert cache / "rootfs-a" in prune.prune(days=14)
 
