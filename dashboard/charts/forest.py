@@ -157,12 +157,13 @@ def _cut(y: int, pair: Pair, low: float, high: float) -> Iterator[dict[str, Any]
 
 
 def _stamp_lines(pair: Pair) -> list[str]:
+    """Return the stamps in lines: beside each other where they fit, a long one on two."""
     lines: list[str] = []
     for stamp in pair.stamps:
-        if lines and len(lines[-1]) + len(stamp) + 3 <= STAMPS_WIDE:
-            lines[-1] += f" · {stamp}"
+        if lines and len(lines[-1]) + len(stamp.label) + 3 <= STAMPS_WIDE:
+            lines[-1] += f" · {stamp.label}"
         else:
-            lines.append(str(stamp))
+            lines += wrap(stamp.label, STAMPS_WIDE)
     return lines
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
@@ -52,7 +54,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     visible = Experiment.objects.visible_to(request.user)
     imported = row.experiments.filter(pk__in=visible.values("pk"), imported_at__isnull=False)
     alive = row.jobs.filter(state__in=Job.LIVE)
-    context = {
+    context: dict[str, Any] = {
         "cluster": row,
         "way": row.way(),
         "live_jobs": alive.count() + row.operations.filter(state__in=Operation.LIVE).count(),
@@ -78,8 +80,23 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "may_check": not preflights.why_not_check(row, request.user),
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }
+    context["refresh_seconds"] = _refresh_seconds(context)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
+
+
+def _refresh_seconds(context: dict[str, Any]) -> int:
+    """Return after how many seconds a cluster's page looks again, 0 if nothing goes on there."""
+    host_key, tests, row = context["host_key"], context["tests"], context["cluster"]
+    is_asked = (
+        context["findings"].under_way
+        or (tests and tests.under_way)
+        or (host_key and not host_key.ended_at)
+    )
+    if is_asked:
+        return 1
+    goes_on = ("live_jobs", "waiting_jobs", "operations", "pauses")
+    return 5 * bool(any(context[name] for name in goes_on) or row.last_error or row.preparing)
 
 
 @require_POST

@@ -71,6 +71,12 @@ class CredentialForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         scheduler: Any = self.fields["scheduler"]
         scheduler.choices = [("", "choose one"), *scheduler_choices()]
 
+    @property
+    def has_forced_command(self) -> bool:
+        """Return whether a forced command is chosen, or something about it is amiss."""
+        chosen = self["forced_command"].value()
+        return bool(chosen or self["work_directory"].errors or self["scheduler"].errors)
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # Clusters that use the key say it themselves.

@@ -9,8 +9,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, readable, readable_table
-from dashboard.comparisons import latex
-from dashboard.comparisons.panels import csv_rows, exported_rows
+from dashboard.comparisons.panels import csv_rows, exported_rows, latex_file
 from dashboard.comparisons.safe_files import as_csv, as_json, file_name, safe_table
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, compare_experiment, run_rows
@@ -115,7 +114,7 @@ def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:
 
 def _tex(comparison: Comparison) -> HttpResponseBase:
     name = file_name(comparison, "comparison", ".tex")
-    return _file(latex.comparison_tex(comparison), "application/x-tex", name)
+    return _file(latex_file(comparison), "application/x-tex", name)
 
 
 def _file(text: str, kind: str, name: str) -> HttpResponseBase:

@@ -79,17 +79,15 @@ ACCURACY = (
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with its caption (`words`); `id` names its element and its files."""
+    """A figure with its caption; `id` names its element and its files."""
 
     id: str
     figure: Figure
-    words: str
+    caption: str
     title: str = ""
     """The heading of a plot that has a panel of its own."""
     wide: bool = False
     """Whether it may scroll inside its box rather than shrink."""
-    folded: bool = False
-    """Whether it repeats another plot, and is closed until a reader opens it."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +110,6 @@ class Panel:
     """The same numbers as a table, as papers print it."""
 
 
-def overall(comparison: Comparison) -> list[Plot]:
-    """Return the plots of all groups together, each for a panel of its own."""
-    return list(_overall_plots(comparison))
-
-
 def sections(comparison: Comparison) -> list[Section]:
     """Return the plots of each group."""
     return [
@@ -125,34 +118,38 @@ def sections(comparison: Comparison) -> list[Section]:
     ]
 
 
-def _overall_plots(comparison: Comparison) -> Iterator[Plot]:
+def forest_plot(comparison: Comparison) -> Plot | None:
+    """Return the ratios of all groups with their intervals, or None where nothing is compared."""
+    rows = _rows(comparison)
+    if not rows:
+        return None
     metrics = {group.metric.name for group in comparison.groups}
-    rows = [
+    heading = " · ".join(
+        [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
+    )
+    figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
+    return Plot("forest", figure, FOREST.format(*comparison.levels), heading, wide=True)
+
+
+def bars_plot(comparison: Comparison) -> Plot | None:
+    """Return the same ratios as bars, or None where there is no ratio."""
+    rows = [row for row in _rows(comparison) if row.pair.ratio is not None]
+    if not rows:
+        return None
+    directions = {group.metric.better for group in comparison.groups if group.pairs}
+    agreed = directions.pop() if len(directions) == 1 else None
+    figure = bars(rows, marks=comparison.marks, better=agreed)
+    return Plot("bars", figure, BARS.format(comparison.levels[0]), wide=True)
+
+
+def _rows(comparison: Comparison) -> list[Row]:
+    """Return each pair with the heading of its group, which names the metric if there are more."""
+    metrics = {group.metric.name for group in comparison.groups}
+    return [
         Row(group.title if len(metrics) > 1 else group.name or group.title, pair)
         for group in comparison.groups
         for pair in group.pairs
     ]
-    if rows:
-        figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
-        caption = FOREST.format(*comparison.levels)
-        heading = " · ".join(
-            [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
-        )
-        yield Plot("forest", figure, caption, heading, wide=True)
-
-    shown = [row for row in rows if row.pair.ratio is not None]
-    if shown:
-        directions = {group.metric.better for group in comparison.groups if group.pairs}
-        agreed = directions.pop() if len(directions) == 1 else None
-        figure = bars(shown, marks=comparison.marks, better=agreed)
-        yield Plot(
-            "bars",
-            figure,
-            BARS.format(comparison.levels[0]),
-            "The same as bars",
-            wide=True,
-            folded=True,
-        )
 
 
 def scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:

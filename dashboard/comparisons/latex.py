@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from dashboard.comparisons.methods import methods
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
 from experiments.statistics.everywhere import Everywhere
@@ -55,34 +54,38 @@ def escape(text: str) -> str:
     return re.sub("-(?=-)", "-{}", one_line.translate(SPECIAL))
 
 
-def comparison_tex(comparison: Comparison) -> str:
-    """Return a table and paragraphs to be put into a paper."""
+def document(parts: Sequence[list[str]]) -> str:
+    """Return parts, each a list of lines, as a text to be put into a paper."""
+    needed = r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later."
+    return "\n".join([needed, "\n\n".join("\n".join(part) for part in parts), ""])
+
+
+def results_table(comparison: Comparison) -> list[str]:
+    """Return the lines of a table of all results, with the reasons of stamps below it."""
     notes: list[str] = []
     body = [line for group in comparison.groups for line in _group(group, notes)]
     body += _everywhere(comparison)
-    return "\n".join(
-        [
-            r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}; LaTeX of 2020 or later.",
-            r"\begin{table*}",
-            r"  \centering",
-            rf"  \caption{{{escape(comparison.question)}}}",
-            rf"  \label{{tab:tare-{comparison.key}}}",
-            r"  \footnotesize",
-            r"  \setlength{\tabcolsep}{4pt}",
-            r"  \begin{tabular}{llrrrrrrl}",
-            r"    \toprule",
-            f"    {_row(headings(comparison))}",
-            *body,
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            *(rf"  \par\raggedright\textsuperscript{{{i}}}~{n}" for i, n in enumerate(notes, 1)),
-            r"\end{table*}",
-            "",
-            r"\paragraph{Methods}",
-            "\n\n".join(map(escape, methods(comparison))),
-            "",
-        ]
-    )
+    return [
+        r"\begin{table*}",
+        r"  \centering",
+        rf"  \caption{{{escape(comparison.question)}}}",
+        rf"  \label{{tab:tare-{comparison.key}}}",
+        r"  \footnotesize",
+        r"  \setlength{\tabcolsep}{4pt}",
+        r"  \begin{tabular}{llrrrrrrl}",
+        r"    \toprule",
+        f"    {_row(headings(comparison))}",
+        *body,
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        *(rf"  \par\raggedright\textsuperscript{{{i}}}~{n}" for i, n in enumerate(notes, 1)),
+        r"\end{table*}",
+    ]
+
+
+def paragraphs(title: str, sentences: Sequence[str]) -> list[str]:
+    """Return the lines of paragraphs under one title."""
+    return [rf"\paragraph{{{title}}}", "\n\n".join(map(escape, sentences))]
 
 
 def _group(group: Group, notes: list[str]) -> Iterator[str]:

@@ -12,9 +12,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from django.urls import reverse
 
-from dashboard.comparisons import anatomy
+from dashboard.comparisons import anatomy, latex
 from dashboard.comparisons.figures import Panel as ScalingPanel
-from dashboard.comparisons.figures import Plot, Section, overall, scaling_panels, sections
+from dashboard.comparisons.figures import (
+    Plot,
+    Section,
+    bars_plot,
+    forest_plot,
+    scaling_panels,
+    sections,
+)
 from dashboard.comparisons.methods import methods
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
@@ -77,6 +84,10 @@ class Panel(Generic[Kind]):
         """Return rows by the key under which they stand in the JSON file."""
         return {}
 
+    def latex(self, comparison: Kind) -> list[str]:
+        """Return the lines of its part of the LaTeX file."""
+        return []
+
 
 class ExperimentPanel(Panel[ExperimentComparison]):
     kind = ExperimentComparison
@@ -101,13 +112,23 @@ class Verdicts(Panel[Comparison]):
         }
 
 
-class Ratios(Panel[Comparison]):
-    """The forest plot, and the same as bars; each plot brings its own heading."""
+class Forest(Panel[Comparison]):
+    """The forest plot; its heading names the baseline, and the metric where there is one only."""
 
-    name = "ratios"
+    name = "forest"
 
-    def compute(self, comparison: Comparison, request: OpenRequest) -> list[Plot] | None:
-        return overall(comparison) or None
+    def compute(self, comparison: Comparison, request: OpenRequest) -> Plot | None:
+        return forest_plot(comparison)
+
+
+class Bars(Panel[Comparison]):
+    """The ratios of the forest plot once more, closed until a reader opens them."""
+
+    name = "bars"
+    heading = "The same as bars"
+
+    def compute(self, comparison: Comparison, request: OpenRequest) -> Plot | None:
+        return bars_plot(comparison)
 
 
 @dataclass(frozen=True)
@@ -187,6 +208,9 @@ class FullResults(Panel[Comparison]):
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[Group] | None:
         return comparison.groups if comparison.pairs else None
 
+    def latex(self, comparison: Comparison) -> list[str]:
+        return latex.results_table(comparison)
+
 
 class Exclusions(ExperimentPanel):
     name = "exclusions"
@@ -218,7 +242,7 @@ class Robustness(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> str | None:
         if worth_asking(comparison):
-            return _address(comparison, "robustness", "table_robustness")
+            return page_address(comparison, "robustness", "table_robustness")
         return "" if comparison.pairs and comparison.has_runs else None
 
     def export(self, comparison: Comparison) -> dict[str, Rows]:
@@ -231,6 +255,9 @@ class Methods(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[str]:
         return methods(comparison)
+
+    def latex(self, comparison: Comparison) -> list[str]:
+        return latex.paragraphs(self.heading, methods(comparison))
 
 
 class TableText(TablePanel):
@@ -247,12 +274,13 @@ class Export(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[tuple[str, str]]:
         files = TABLE_EXPORTS if isinstance(comparison, TableComparison) else EXPORTS
-        return [(label, _address(comparison, view, view)) for label, view in files]
+        return [(label, page_address(comparison, view, view)) for label, view in files]
 
 
 PANELS: tuple[Panel[Any], ...] = (
     Verdicts(),
-    Ratios(),
+    Forest(),
+    Bars(),
     Scalings(),
     Configurations(),
     TrainingEquivalence(),
@@ -292,6 +320,12 @@ def exported_rows(comparison: Comparison) -> dict[str, Rows]:
     return rows
 
 
+def latex_file(comparison: Comparison) -> str:
+    """Return the parts of all panels that have one in the LaTeX file."""
+    parts = (panel.latex(comparison) for panel in panels_of(comparison))
+    return latex.document(list(filter(None, parts)))
+
+
 def csv_rows(comparison: Comparison) -> Rows:
     """Return the rows of the panels that have a part in the CSV file."""
     return [
@@ -308,7 +342,7 @@ def has_folds(comparison: Comparison) -> bool:
     return len(comparison.groups) > MOST_OPEN
 
 
-def _address(comparison: Comparison, of_experiment: str, of_table: str) -> str:
+def page_address(comparison: Comparison, of_experiment: str, of_table: str) -> str:
     """Return the address of a view of the comparison, by the view's name for each kind."""
     match comparison:
         case TableComparison():

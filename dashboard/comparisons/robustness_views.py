@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.access.rights import by_link, readable, readable_table
 from dashboard.charts import Figure, quantiles
+from dashboard.comparisons.panels import page_address
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, compare_experiment
 from experiments.comparisons.companions import Companions, companions
@@ -26,10 +27,10 @@ QUANTILES = (
 class Item:
     """The other tests of one pair, with a plot that shows whether its values look normal."""
 
-    found: Companions
+    companions: Companions
     id: str
     figure: Figure | None
-    words: str
+    caption: str
 
 
 @by_link
@@ -54,9 +55,12 @@ def of_table(request: OpenRequest, pk: int) -> HttpResponse:
 
 def _page(request: OpenRequest, comparison: Comparison, context: dict[str, Any]) -> HttpResponse:
     template = "comparisons/robustness.html" + ("#panel" if request.htmx else "")
-    return render(
-        request, template, context | {"comparison": comparison, "items": _items(comparison)}
-    )
+    context |= {
+        "comparison": comparison,
+        "comparison_address": page_address(comparison, "comparison", "table"),
+        "items": _items(comparison),
+    }
+    return render(request, template, context)
 
 
 def _items(comparison: Comparison) -> list[Item]:

@@ -191,6 +191,16 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         return question if len(question) <= 300 else "A published table"
 
     @property
+    def has_further_answers(self) -> bool:
+        """Return whether something is filled in, or amiss, that no column of the table says."""
+        return any(self[name].value() or self[name].errors for name in ("unit", "better", "n"))
+
+    @property
+    def fields_beside_the_table(self) -> list[forms.BoundField]:
+        """Return the fields whose problems a preview shows; the table's own stand in it."""
+        return [field for field in self if field.name not in ("text", "file", "baseline")]
+
+    @property
     def role_choices(self) -> list[tuple[str, str]]:
         return list(ROLE_WORDS.items())
 

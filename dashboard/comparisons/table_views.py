@@ -66,8 +66,13 @@ def _form(request: Request, row: PublishedTable) -> HttpResponse:
 
 
 def _page(request: Request, form: TableForm, fragment: str = "", refused: str = "") -> HttpResponse:
-    context: dict[str, Any] = {"form": form, "most_bytes": MOST_BYTES, "too_large": TOO_LARGE}
-    context["refused"] = refused
+    context: dict[str, Any] = {
+        "heading": f"{'Change' if form.instance.pk else 'Compare'} a published table",
+        "form": form,
+        "most_bytes": MOST_BYTES,
+        "too_large": TOO_LARGE,
+        "refused": refused,
+    }
     return render(request, f"comparisons/table_form.html{fragment}", context)
 
 

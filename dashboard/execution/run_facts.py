@@ -127,8 +127,8 @@ class Trace:
 
     id: str
     figure: Figure
-    words: str
-    """The caption: what is drawn, and what was detected in it."""
+    caption: str
+    """What is drawn, and what was detected in it."""
 
 
 def traces(run: Run, mark: int) -> list[Trace]:

@@ -130,6 +130,11 @@ class ImportForm(Styled, forms.Form):
         for name in [name for name in self.errors if name != "archive"]:
             del self.errors[name]
 
+    @property
+    def fields_beside_the_archive(self) -> list[forms.BoundField]:
+        """Return the fields whose problems are shown anew; the archive's stand in the preview."""
+        return [field for field in self.visible_fields() if field.name != "archive"]
+
     @cached_property
     def placed(self) -> list[Placed]:
         return arrange(self.logs.runs, self.place.index) if self.logs and self.place else []

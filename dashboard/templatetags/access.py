@@ -10,6 +10,7 @@ from django.db.models import Model
 
 from dashboard.access.field_changes import KINDS, FieldChange, describe_changes
 from experiments.access import permissions
+from experiments.execution.repairs import can_allow_any_node
 from experiments.models import AuditEntry
 
 register = template.Library()
@@ -35,6 +36,9 @@ def may_administer(user: Any) -> bool:
 @register.filter
 def may_see_audit(user: Any) -> bool:
     return permissions.may_see_audit(user)
+
+
+register.filter(can_allow_any_node)
 
 
 @register.filter

@@ -9,14 +9,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from experiments.comparisons.accuracies import Spread
-from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Job, Operation, Run
 from experiments.statistics import Pair, PointsPair, numbers
 from experiments.statistics.everywhere import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
-from experiments.statistics.training.outcomes import TrainingComparison
-from experiments.statistics.training.sentences import describe_training
 
 register = template.Library()
 
@@ -85,13 +82,6 @@ def estimate(ratio: Ratio | None) -> SafeString:
     if not ratio.flaw:
         return SafeString(ratio.text)
     return format_html('{}<br><small class="muted">no interval: {}</small>', ratio.text, ratio.flaw)
-
-
-@register.filter
-def trained(training: TrainingComparison) -> str:
-    """Return how an environment trained: on losses the rest of a sentence, else a whole one."""
-    sentence = describe_training(training)
-    return sentence if training.what == LOSS else sentence[0].upper() + sentence[1:]
 
 
 @register.filter

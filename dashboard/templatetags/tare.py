@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
 from datetime import UTC, datetime
 from typing import Any
 
 from django import template
+from django.forms import BoundField
 from django.template import Context
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.charts.style import SYMBOLS
@@ -81,20 +83,28 @@ def shape(name: str) -> SafeString:
 
 
 @register.simple_tag
-def state(value: str, text: Any = None) -> SafeString:
-    """Return a state as shape, colour and word; `text`, such as a count, may replace the word."""
+def state(value: str, text: Any = None, *, count: int | None = None) -> SafeString:
+    """Return a state as shape, colour and word.
+
+    `text` replaces the word; `count` stands before it.
+    """
     return format_html(
         '<span class="state is-{}">{}{}</span>',
         value,
         shape(STATES.get(value, "ring")),
-        value if text is None else text,
+        _words(value, text, count),
     )
 
 
 @register.simple_tag
-def outcome(value: str, text: Any = None) -> SafeString:
-    """Return the result of a check as shape, colour and word."""
-    return state(OUTCOMES[value], value if text is None else text)
+def outcome(value: str, *, count: int | None = None) -> SafeString:
+    """Return the result of a check as shape, colour and word, after a `count` if there is one."""
+    return state(OUTCOMES[value], _words(value, None, count))
+
+
+def _words(value: str, text: Any, count: int | None) -> Any:
+    words = value if text is None else text
+    return words if count is None else f"{count} {words}"
 
 
 @register.simple_tag
@@ -176,6 +186,26 @@ def last_lines(text: str, count: int = 6) -> str:
 
 
 @register.filter
+def chosen_in(value: Any, field: BoundField) -> bool:
+    """Return whether a choice is that of a form's field, which has a number or its text."""
+    return str(value) == str(field.value())
+
+
+@register.filter
+def linked(rows: Iterable[Any]) -> SafeString:
+    """Return rows that have pages in a row, each as a link to its page."""
+    return format_html_join(
+        ", ", '<a href="{}">{}</a>', ((row.get_absolute_url(), row) for row in rows)
+    )
+
+
+@register.filter
+def beyond(values: Sized, shown: int) -> int:
+    """Return how many values there are beyond those shown, 0 if there are none."""
+    return max(len(values) - shown, 0)
+
+
+@register.filter
 def get(mapping: Any, key: Any) -> Any:
     return mapping.get(key)
 
@@ -198,6 +228,17 @@ def nav(context: Context, name: str, text: str) -> SafeString:
     is_current = context["request"].path.startswith(address)
     mark = SafeString(' aria-current="page"') if is_current else ""
     return format_html('<a href="{}"{}>{}</a>', address, mark, text)
+
+
+@register.simple_tag(takes_context=True)
+def details_tab(context: Context, name: str, text: str) -> SafeString:
+    """Return a link to a tab below the page's head; it begins on its first page, unsorted."""
+    query = context["request"].GET.copy()
+    query.pop("page", None)
+    query.pop("sort", None)
+    query["tab"] = name
+    mark = SafeString(' aria-current="page"') if context["tab"] == name else ""
+    return format_html('<a href="?{}#details"{}>{}</a>', query.urlencode(), mark, text)
 
 
 @register.simple_tag(takes_context=True)

@@ -75,6 +75,11 @@ class Steadiness:
         """Return whether any run had enough steps for a 99th percentile."""
         return any(environment.tail for group in self.groups for environment in group.environments)
 
+    @property
+    def columns(self) -> int:
+        """Return how many columns the table has: tails have two of their own."""
+        return 8 if self.has_tails else 6
+
 
 def steadiness_of(comparison: ExperimentComparison) -> Steadiness:
     """Compare the spread inside the runs of the last analysis that was due; at most two queries."""

@@ -130,6 +130,11 @@ class Credential(models.Model):
         return reverse("credential", args=[self.pk])
 
     @property
+    def who_may_use_it(self) -> list[User | Group]:
+        """Return the owner, then the groups and people; prefetch `groups` and `users`."""
+        return [self.owner, *self.groups.all(), *self.users.all()]
+
+    @property
     def is_rotating(self) -> bool:
         return bool(self.next_fingerprint)
 

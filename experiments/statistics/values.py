@@ -134,7 +134,7 @@ class Before:
         if self.ci_difference:
             low, high = (numbers.fixed(end, decimals) for end in self.ci_difference)
             known.append(f"{self.level} CI {low} to {high}")
-        stamped = f"; {', '.join(self.stamps)}" if self.stamps else ""
+        stamped = f"; {', '.join(stamp.label for stamp in self.stamps)}" if self.stamps else ""
         return f"{self.verdict} ({', '.join([*known, self.size])}{stamped})"
 
     @property

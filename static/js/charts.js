@@ -8,73 +8,75 @@ const PAPER = 824; // pixels between the margins of an A4 page as the style shee
 const ZOOM = 0.8; // of what is too wide for it
 const FORMULA = /^[=+\-@\t\r]/; // a spreadsheet would run a text that begins like this
 
-const token = (name) =>
+const cssVariable = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // dashboard/charts/__init__.py says which parts of a figure take which colour.
-function dressed(figure) {
+function withThemeColours(figure) {
   const { data, layout } = structuredClone(figure);
-  const ground = token("--tare-surface");
-  const muted = token("--tare-muted");
-  layout.font = { ...layout.font, color: token("--tare-ink") };
+  const background = cssVariable("--tare-surface");
+  const muted = cssVariable("--tare-muted");
+  layout.font = { ...layout.font, color: cssVariable("--tare-ink") };
   layout.hoverlabel = {
-    bgcolor: ground, bordercolor: token("--tare-edge"), font: { color: token("--tare-ink") },
+    bgcolor: background,
+    bordercolor: cssVariable("--tare-edge"),
+    font: { color: cssVariable("--tare-ink") },
   };
   for (const [name, axis] of Object.entries(layout)) {
-    if (/^[xy]axis\d*$/.test(name)) axis.gridcolor = token("--tare-line");
+    if (/^[xy]axis\d*$/.test(name)) axis.gridcolor = cssVariable("--tare-line");
   }
   for (const shape of layout.shapes ?? []) {
-    if (shape.name === "band") shape.fillcolor = token("--band");
+    if (shape.name === "band") shape.fillcolor = cssVariable("--band");
     if (shape.name === "reference") shape.line.color = muted;
   }
   for (const annotation of layout.annotations ?? []) {
-    if (annotation.bgcolor) annotation.bgcolor = ground;
+    if (annotation.bgcolor) annotation.bgcolor = background;
     if (annotation.name === "muted") annotation.font = { ...annotation.font, color: muted };
   }
   for (const trace of data) {
     const index = trace.meta?.environment;
     const colour =
-      index !== undefined ? token(`--env-${index % ENVIRONMENTS}`)
+      index !== undefined ? cssVariable(`--env-${index % ENVIRONMENTS}`)
       : trace.meta?.role === "muted" ? muted
-      : trace.meta?.role === "ink" ? token("--tare-ink") : null;
+      : trace.meta?.role === "ink" ? cssVariable("--tare-ink") : null;
     if (colour === null) continue;
     if (trace.line) trace.line.color = colour;
     if (trace.marker) {
       trace.marker.color = colour;
-      // An open tick is all rim; any other symbol has a rim in the colour of the ground.
-      if (trace.marker.line && !/-open$/.test(trace.marker.symbol)) trace.marker.line.color = ground;
-      else if (trace.marker.line) trace.marker.line.color = colour;
+      // An open tick is all rim; any other symbol has a rim in the colour of the background.
+      const isOpen = /-open$/.test(trace.marker.symbol);
+      if (trace.marker.line) trace.marker.line.color = isOpen ? colour : background;
     }
   }
   return { data, layout };
 }
 
-function figureOf(place) {
-  return JSON.parse(document.getElementById(place.dataset.chart).textContent);
+function readFigure(plot) {
+  return JSON.parse(document.getElementById(plot.dataset.chart).textContent);
 }
 
-function draw(place, width) {
-  const { data, layout } = dressed(figureOf(place));
+function draw(plot, width) {
+  const { data, layout } = withThemeColours(readFigure(plot));
   if (width) layout.width = width;
-  Plotly.react(place, data, layout, CONFIG);
-  if (place.dataset.drawn) return;
-  place.dataset.drawn = "yes";
-  place.on("plotly_click", ({ points }) => {
+  Plotly.react(plot, data, layout, CONFIG);
+  if (plot.dataset.drawn) return;
+  plot.dataset.drawn = "yes";
+  plot.on("plotly_click", ({ points }) => {
     const run = points[0]?.customdata;
-    if (typeof run === "string" && place.dataset.runs) {
-      window.location.assign(place.dataset.runs.replace("UID", encodeURIComponent(run)));
+    if (typeof run === "string" && plot.dataset.runs) {
+      window.location.assign(plot.dataset.runs.replace("UID", encodeURIComponent(run)));
     }
   });
 }
 
-function fit(place) {
-  if (place.offsetParent) Plotly.Plots.resize(place);
+function resize(plot) {
+  if (plot.offsetParent) Plotly.Plots.resize(plot);
 }
 
 // What is folded away is drawn when it is opened.
-function drawAll(which) {
-  for (const place of document.querySelectorAll(which)) {
-    if (!place.closest("details:not([open])")) draw(place);
+function drawAll(selector) {
+  for (const plot of document.querySelectorAll(selector)) {
+    if (!plot.closest("details:not([open])")) draw(plot);
   }
 }
 
@@ -87,8 +89,8 @@ window.addEventListener("beforeprint", () => {
     fold.open = true;
     fold.dataset.forPaper = "yes";
   }
-  for (const place of document.querySelectorAll("[data-chart]")) {
-    draw(place, place.closest(".wide") ? PAPER / ZOOM : PAPER);
+  for (const plot of document.querySelectorAll("[data-chart]")) {
+    draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
 });
 window.addEventListener("afterprint", () => {
@@ -98,42 +100,42 @@ window.addEventListener("afterprint", () => {
   }
   drawAll("[data-chart]");
   // A plot without a width keeps its last one until it is told to look again.
-  for (const place of document.querySelectorAll("[data-chart]")) fit(place);
+  for (const plot of document.querySelectorAll("[data-chart]")) resize(plot);
 });
 document.addEventListener("toggle", (event) => {
   // Folded away in the meantime, a plot does not know how wide it may be.
-  for (const place of event.target.querySelectorAll("[data-chart]")) {
-    if (place.dataset.drawn) fit(place);
-    else if (!place.closest("details:not([open])")) draw(place);
+  for (const plot of event.target.querySelectorAll("[data-chart]")) {
+    if (plot.dataset.drawn) resize(plot);
+    else if (!plot.closest("details:not([open])")) draw(plot);
   }
 }, true);
 
 // A figure's names are plotly's pseudo-HTML.
-function plain(text) {
+function plainText(text) {
   const page = new DOMParser().parseFromString(text.replaceAll("<br>", ", "), "text/html");
   return page.body.textContent;
 }
 
 // One row a point. On an axis that has names instead of a title, the nearest one is the value.
-function pointsOf({ data, layout }) {
+function tableOfPoints({ data, layout }) {
   const { x: title, rows } = layout.meta ?? {};
   const { xaxis, yaxis } = layout;
-  const on = (axis, words) => (value) => {
+  const valueOn = (axis, names) => (value) => {
     if (axis.title.text) return value;
     const distances = axis.tickvals.map((tick) => Math.abs(tick - value));
-    return plain(words[distances.indexOf(Math.min(...distances))]);
+    return plainText(names[distances.indexOf(Math.min(...distances))]);
   };
-  const x = on(xaxis, xaxis.ticktext);
-  const y = on(yaxis, rows ?? yaxis.ticktext);
-  const headings = [title ?? xaxis.title.text, yaxis.title.text].map((text) => plain(text) || "of");
+  const x = valueOn(xaxis, xaxis.ticktext);
+  const y = valueOn(yaxis, rows ?? yaxis.ticktext);
+  const headings = [title ?? xaxis.title.text, yaxis.title.text].map((text) => plainText(text) || "of");
   const points = data.flatMap((trace) =>
     trace.x.flatMap((value, i) =>
       value === null ? []
-      : [[plain(trace.name), x(value), y(trace.y[i]), trace.customdata?.[i] ?? ""]]));
+      : [[plainText(trace.name), x(value), y(trace.y[i]), trace.customdata?.[i] ?? ""]]));
   return [["series", ...headings, "run"], ...points];
 }
 
-function cell(value) {
+function csvCell(value) {
   if (typeof value === "number") return value;
   return `"${(FORMULA.test(value) ? "'" : "") + value.replaceAll('"', '""')}"`;
 }
@@ -149,18 +151,18 @@ function download(text, name) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-save]");
   if (!button) return;
-  const place = button.closest("figure").querySelector("[data-chart]");
-  const filename = place.dataset.name ?? "tare";
+  const plot = button.closest("figure").querySelector("[data-chart]");
+  const filename = plot.dataset.name ?? "tare";
   if (button.dataset.save === "csv") {
-    const lines = pointsOf(figureOf(place)).map((row) => row.map(cell).join(",") + "\r\n");
+    const lines = tableOfPoints(readFigure(plot)).map((row) => row.map(csvCell).join(",") + "\r\n");
     download(lines.join(""), `${filename}.csv`);
     return;
   }
-  Plotly.downloadImage(place, {
+  Plotly.downloadImage(plot, {
     format: button.dataset.save,
     filename,
-    width: place.clientWidth,
-    height: place.clientHeight,
+    width: plot.clientWidth,
+    height: plot.clientHeight,
     scale: button.dataset.save === "png" ? EXPORT_SCALE : 1,
   });
 });

@@ -33,24 +33,24 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 
 // A live part is replaced quietly: focus and sideways scrolling stay where they were.
 const FOCUSABLE = "a, button, summary";
-let kept = null;
+let replaced = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
   const live = event.detail.target;
   if (!live.hasAttribute("data-live")) return;
-  kept = {
+  replaced = {
     id: live.id,
     focused: [...live.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement),
     scrolled: [...live.querySelectorAll(".scroll")].map((box) => box.scrollLeft),
   };
 });
 document.addEventListener("htmx:afterSwap", () => {
-  if (!kept) return;
-  const live = document.getElementById(kept.id);
-  live.querySelectorAll(FOCUSABLE)[kept.focused]?.focus({ preventScroll: true });
-  live.querySelectorAll(".scroll").forEach((box, place) => {
-    box.scrollLeft = kept.scrolled[place] ?? 0;
+  if (!replaced) return;
+  const live = document.getElementById(replaced.id);
+  live.querySelectorAll(FOCUSABLE)[replaced.focused]?.focus({ preventScroll: true });
+  live.querySelectorAll(".scroll").forEach((box, index) => {
+    box.scrollLeft = replaced.scrolled[index] ?? 0;
   });
-  kept = null;
+  replaced = null;
 });
 
 document.addEventListener("click", async (event) => {
@@ -93,15 +93,15 @@ document.addEventListener("input", (event) => {
   const { mostBytes, tooLarge } = event.target.dataset;
   if (!mostBytes) return;
   const problem = event.target.closest(".field").querySelector(".problems");
-  const refused = [...event.target.files].some((file) => file.size > Number(mostBytes));
+  const isTooLarge = [...event.target.files].some((file) => file.size > Number(mostBytes));
   problem.innerHTML = "";
-  if (!refused) return;
+  if (!isTooLarge) return;
   event.stopPropagation();
   event.target.value = "";
-  const words = document.createElement("div");
-  words.className = "problem";
-  words.textContent = tooLarge;
-  problem.append(words);
+  const message = document.createElement("div");
+  message.className = "problem";
+  message.textContent = tooLarge;
+  problem.append(message);
 }, true);
 
 // How much of a file has been sent, where the form has a bar for it.
@@ -109,9 +109,9 @@ document.addEventListener("htmx:xhr:progress", (event) => {
   const form = event.target.closest?.("form[data-progress]");
   if (!form || !event.detail.lengthComputable) return;
   const { loaded, total } = event.detail;
-  const place = form.querySelector(".sending");
-  place.hidden = false;
-  place.querySelector("progress").value = loaded / total;
-  const words = loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "all sent; being kept";
-  place.querySelector("span").textContent = words;
+  const progress = form.querySelector(".sending");
+  progress.hidden = false;
+  progress.querySelector("progress").value = loaded / total;
+  const text = loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "all sent; being kept";
+  progress.querySelector("span").textContent = text;
 });

@@ -6,8 +6,8 @@ const system = window.matchMedia("(prefers-color-scheme: dark)");
 function showTheme() {
   // The administration keeps its choice under the same name, and there it may be "auto".
   const chosen = localStorage.getItem("theme");
-  const wanted = system.matches ? "dark" : "light";
-  const theme = ["light", "dark"].includes(chosen) ? chosen : wanted;
+  const preferred = system.matches ? "dark" : "light";
+  const theme = ["light", "dark"].includes(chosen) ? chosen : preferred;
   if (document.documentElement.dataset.bsTheme === theme) return;
   document.documentElement.dataset.bsTheme = theme;
   document.dispatchEvent(new Event("tare:theme"));
@@ -24,8 +24,8 @@ window.addEventListener("afterprint", showTheme);
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-theme-switch]")) return;
-  const wanted = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";
-  if (wanted === (system.matches ? "dark" : "light")) localStorage.removeItem("theme");
-  else localStorage.setItem("theme", wanted);
+  const other = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";
+  if (other === (system.matches ? "dark" : "light")) localStorage.removeItem("theme");
+  else localStorage.setItem("theme", other);
   showTheme();
 });

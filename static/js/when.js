@@ -1,31 +1,31 @@
-// A field that means nothing with the values chosen is put away; without this it is simply there.
+// Hides fields that mean nothing with the values chosen; without this script they are simply shown.
 "use strict";
 
-function said(form, name) {
+function chosenValue(form, name) {
   const field = form.elements[name];
   if (!field) return "";
   return field.type === "checkbox" ? (field.checked ? "yes" : "no") : field.value;
 }
 
-function showWhatMatters() {
+function showFieldsThatApply() {
   for (const form of document.forms) {
-    const places = [...form.querySelectorAll("[data-field]")];
-    const byName = new Map(places.map((place) => [place.dataset.field, place]));
-    const matters = (name) => {
+    const fields = [...form.querySelectorAll("[data-field]")];
+    const byName = new Map(fields.map((field) => [field.dataset.field, field]));
+    const applies = (name) => {
       const { when, values } = byName.get(name)?.dataset ?? {};
-      return !when || (JSON.parse(values).includes(said(form, when)) && matters(when));
+      return !when || (JSON.parse(values).includes(chosenValue(form, when)) && applies(when));
     };
-    for (const place of places) {
+    for (const field of fields) {
       // What is wrong is never out of sight.
-      place.hidden = !matters(place.dataset.field) && !place.querySelector(".problem");
+      field.hidden = !applies(field.dataset.field) && !field.querySelector(".problem");
     }
     for (const group of form.querySelectorAll("fieldset.group")) {
-      const inside = [...group.querySelectorAll("[data-field]")];
-      group.hidden = inside.length > 0 && inside.every((place) => place.hidden);
+      const ofGroup = [...group.querySelectorAll("[data-field]")];
+      group.hidden = ofGroup.length > 0 && ofGroup.every((field) => field.hidden);
     }
   }
 }
 
-showWhatMatters();
-document.addEventListener("change", showWhatMatters);
-document.addEventListener("htmx:afterSettle", showWhatMatters);
+showFieldsThatApply();
+document.addEventListener("change", showFieldsThatApply);
+document.addEventListener("htmx:afterSettle", showFieldsThatApply);

@@ -41,7 +41,7 @@ def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
         where = ", ".join(f"{name} {value}" for name, value in comparison.configuration.items())
         text += ["", f"{where}: {comparison.pair.sentence}" if where else comparison.pair.sentence]
         text += [
-            f"  {stamp}: {reason}"
+            f"  {stamp.label}: {reason}"
             for stamp, reason in zip(comparison.pair.stamps, comparison.pair.reasons, strict=True)
         ]
     for summary in summarise_environments([comparison.pair for comparison in compared]):

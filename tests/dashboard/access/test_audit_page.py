@@ -45,7 +45,7 @@ def test_old_and_new_are_shown_and_secrets_are_not(people: People) -> None:
     audit.saved(people.owner, cluster, before, why="it moved <b>")
     credential = CredentialFactory(name="tare key", private_key="hush", fingerprint="SHA256:abc")
     audit.saved(None, credential, {})
-    page = read(people.admin)
+    page = " ".join(read(people.admin).split())
     assert "<del>old.example</del> → new.example" in page
     assert "it moved &lt;b&gt;" in page
     assert f'<a href="{reverse("cluster", args=[cluster.pk])}">forhlr2</a>' in page

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import plotly.graph_objects as go
@@ -22,6 +24,7 @@ from dashboard.charts import (
 from dashboard.charts.style import close_log_range
 from experiments.statistics import Sample, compare, holm
 from experiments.statistics.change_points import find
+from experiments.statistics.values import Stamp
 
 MARKS = {"bare metal": 0, "Apptainer": 1, "udocker": 2}
 COST = {"bare metal": 0.0, "Apptainer": 0.001, "udocker": 0.06}
@@ -135,6 +138,17 @@ def test_the_stamps_stand_under_their_verdict_and_rows_never_overlap():
         named = zip(named["tickvals"], named["ticktext"], strict=True)
         places = [place for place, text in named if not text.startswith("<b>")]
         assert all(later - sooner >= 38 for sooner, later in pairwise(places))
+
+
+def test_a_long_stamp_stands_in_full_on_two_lines_that_fit_beside_the_plot():
+    (row, *_) = rows(samples())
+    stamps = (Stamp.NOT_AFTER_HOLM, Stamp.TAIL, Stamp.PROVISIONAL, Stamp.TRIED_AGAIN)
+    row = replace(row, pair=replace(row.pair, stamps=stamps))
+    (verdict,) = [text for text in words(forest([row], margin=0.02, marks=MARKS)) if "TAIL" in text]
+    lines = [re.sub("<[^>]*>", "", line) for line in verdict.split("<br>")[1:]]
+    printed = " ".join(lines).replace(" · ", " ")
+    assert printed == " ".join(stamp.label for stamp in stamps)
+    assert max(map(len, lines)) <= 34
 
 
 def test_rows_of_one_group_share_a_heading():

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons.latex import comparison_tex
+from dashboard.comparisons.panels import latex_file
 from experiments.comparisons import compare_experiment
 from experiments.models import Experiment
 from tests.dashboard.conftest import People, Site, measured
@@ -48,7 +48,7 @@ def test_the_summary_is_in_every_file(two_scales: Experiment, as_owner: Client) 
     assert exported["largest_p_equivalence"] == one.largest_p_equivalence
     assert (exported["ci95_low"], exported["ci95_high"]) == one.ci95
     assert exported["sentence"] == one.sentence
-    assert "equivalent in all" in comparison_tex(comparison)
+    assert "equivalent in all" in latex_file(comparison)
 
 
 def test_one_cell_needs_no_summary(results: Experiment, as_owner: Client) -> None:

@@ -10,8 +10,9 @@ from django.urls import reverse
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dashboard.comparisons.latex import comparison_tex, escape
+from dashboard.comparisons.latex import escape
 from dashboard.comparisons.methods import methods
+from dashboard.comparisons.panels import latex_file
 from experiments.comparisons import compare_experiment
 from experiments.models import Environment, Experiment, Run
 from experiments.statistics import numbers
@@ -43,7 +44,7 @@ def rows(text: str) -> list[str]:
 def test_the_table_holds_the_numbers_of_the_page(results: Experiment) -> None:
     comparison = compare_experiment(results)
     (pair,) = comparison.pairs
-    text = comparison_tex(comparison)
+    text = latex_file(comparison)
     heading, baseline, environment = rows(text)
     assert heading.startswith(r"Environment & Data & Mean \ensuremath{\pm} SD")
     assert baseline.startswith(r"bare metal (baseline) &  & 20.060 \ensuremath{\pm} 0.032 ms")
@@ -66,7 +67,7 @@ def test_the_table_holds_the_numbers_of_the_page(results: Experiment) -> None:
 def test_a_reservation_is_a_note_below_the_table(results: Experiment) -> None:
     Run.objects.filter(experiment=results, repeat__gt=3).update(state="failed")
     comparison = compare_experiment(results)
-    text = comparison_tex(comparison)
+    text = latex_file(comparison)
     assert r"\textsuperscript{1} \\" in text
     assert r"\textsuperscript{1}~PROVISIONAL: 3 blocks are few" in text
     assert "6 succeeded, 4 failed" in text
@@ -75,7 +76,7 @@ def test_a_reservation_is_a_note_below_the_table(results: Experiment) -> None:
 @pytest.mark.django_db
 def test_page_and_paper_say_the_same_about_methods(results: Experiment, as_owner: Client) -> None:
     page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
-    text = comparison_tex(compare_experiment(results))
+    text = latex_file(compare_experiment(results))
     for paragraph in methods(compare_experiment(results)):
         assert f"<p>{paragraph}</p>" in page
         assert escape(paragraph) in text

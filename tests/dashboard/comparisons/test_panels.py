@@ -79,7 +79,7 @@ def test_each_panel_is_shown_under_its_heading_in_the_order_of_the_list(
         headings = [
             heading.get_text(strip=True) if heading else section.get("aria-label")
             for section in page.select(".panel")
-            for heading in [section.find("h2")]
+            for heading in [section.find("h2") or section.select_one(":scope > .more > summary")]
         ]
         places = [headings.index(panel.heading) for panel in panels if panel.heading]
         assert places == sorted(places)
@@ -100,6 +100,17 @@ def test_the_rows_of_every_panel_stand_in_the_files(
                 assert len(document[key]) == len(rows), key
                 in_csv += len(rows) * panel.in_csv
         assert len(table) == in_csv > 0
+
+
+def test_the_lines_of_every_panel_stand_in_the_latex_file_in_its_place(
+    comparisons: list[Comparison], as_owner: Client
+) -> None:
+    for comparison in comparisons:
+        text = as_owner.get(address_of(comparison, "_tex")).content.decode()
+        parts = ["\n".join(panel.latex(comparison)) for panel in panels_of(comparison)]
+        places = [text.index(part) for part in parts if part]
+        assert len(places) == 2  # the table, the methods
+        assert places == sorted(places)
 
 
 def test_no_two_panels_export_under_one_key(comparisons: list[Comparison]) -> None:

@@ -13,9 +13,9 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.comparisons.figures import overall, sections
-from dashboard.comparisons.latex import comparison_tex
+from dashboard.comparisons.figures import forest_plot, sections
 from dashboard.comparisons.methods import methods
+from dashboard.comparisons.panels import latex_file
 from experiments.comparisons import comparison_rows, everywhere_rows
 from experiments.comparisons.published_tables import (
     compare_published,
@@ -107,7 +107,7 @@ def test_every_export_says_the_same_and_holds_the_table(as_owner: Client) -> Non
     assert str(comparison.pairs[0].ratio) in text
     assert str(comparison.everywhere[0].ratio) in text
     tex = as_owner.get(reverse("table_tex", args=[row.pk])).content.decode()
-    assert tex == comparison_tex(comparison)
+    assert tex == latex_file(comparison)
     assert "A. Author, 2019" in tex
     assert "All configurations: the geometric mean" in tex
     assert rf"\label{{tab:tare-table-{row.pk}}}" in tex
@@ -257,10 +257,10 @@ def test_whatever_is_shown_without_a_problem_can_be_kept_and_exported(
     )
     comparison = compare_published(row)
     rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
-    json.dumps([rows, overall(comparison)[0].figure], allow_nan=False)
+    json.dumps([rows, forest_plot(comparison).figure], allow_nan=False)
     assert sections(comparison)
     assert methods(comparison)
-    assert comparison_tex(comparison)
+    assert latex_file(comparison)
 
 
 def test_a_table_is_changed(as_owner: Client, people: People) -> None:

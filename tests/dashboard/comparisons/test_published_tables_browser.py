@@ -54,7 +54,7 @@ def test_a_column_is_mapped_and_focus_stays(page: Page, open_page: Open) -> None
         column.select_option("ignore")
         expect(preview.locator("input[name=said]")).to_have_value(re.compile(name))
         expect(column).to_be_focused()
-    expect(preview).to_contain_text("1 comparison in 1 cell")
+    expect(preview).to_contain_text("1 comparison in 1 configuration")
     preview.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("region", name="Verdicts")).to_contain_text("NO INFERENCE")
     assert PublishedTable.objects.get().reading["roles"] == {"epochs": "ignore", "top_1": "ignore"}

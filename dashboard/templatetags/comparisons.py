@@ -1,0 +1,74 @@
+"""Template tags for what is said on a comparison's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+from django import template
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from experiments.comparisons import Group
+from experiments.comparisons.published_tables import Column
+from experiments.comparisons.step_summaries import LOSS
+from experiments.models import Experiment
+from experiments.statistics.training.outcomes import TrainingComparison
+from experiments.statistics.training.sentences import describe_training
+from experiments.statistics.values import Stamp
+
+register = template.Library()
+
+
+@register.simple_tag
+def steps_address(experiment: Experiment, group: Group) -> str:
+    """Return the address of the page on the steps inside a group's runs."""
+    where = {"workload": group.configuration["workload"], "scale": group.configuration["scale"]}
+    address = reverse("comparison_steps", args=[experiment.pk])
+    return f"{address}?{urlencode(where, quote_via=quote)}"
+
+
+@register.filter
+def trained(trainings: Sequence[TrainingComparison]) -> SafeString:
+    """Return how an environment trained, in sentences; what is amiss stands out.
+
+    What is said of losses is the rest of a sentence that the environment's name begins.
+    """
+    return format_html_join(
+        " ",
+        "{}",
+        (
+            [format_html("<strong>{}</strong>", sentence) if training.is_amiss else sentence]
+            for training in trainings
+            for sentence in [_sentence(training)]
+        ),
+    )
+
+
+@register.filter
+def in_all(configurations: int) -> str:
+    """Return in how many configurations something holds that holds in all: "both", "all 3"."""
+    return "both" if configurations == 2 else f"all {configurations}"
+
+
+@register.filter
+def cell_css(column: Column, place: int) -> str:
+    """Return the classes of a cell in the preview of a published table."""
+    classes = ["number"]
+    if column.role == "ignore":
+        classes.append("muted")
+    if column.amiss[place]:
+        classes.append("amiss")
+    return " ".join(classes)
+
+
+@register.filter
+def tallied(stamps: Mapping[Stamp, int]) -> str:
+    """Return each stamp with how many verdicts bear it."""
+    return " · ".join(f"{stamp.label}: {count}" for stamp, count in stamps.items())
+
+
+def _sentence(training: TrainingComparison) -> str:
+    sentence = describe_training(training)
+    return sentence if training.what == LOSS else sentence[0].upper() + sentence[1:]

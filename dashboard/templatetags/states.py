@@ -1,0 +1,97 @@
+"""Template tags for states of clusters, runs, operations and image imports, with words beside."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from dashboard.templatetags.numbers import size
+from dashboard.templatetags.tare import ago, state
+from experiments.execution.end_texts import describe_exit_code
+from experiments.models import Cluster, ImageImport, Operation, Run
+
+register = template.Library()
+
+
+@register.simple_tag
+def cluster_state(cluster: Cluster, *, short: bool = False) -> SafeString:
+    """Return whether a cluster is reachable and what is paused; when it was, unless `short`."""
+    mark, text, when = _contact(cluster)
+    beside = format_html('<span class="muted">, {}</span>', when) if when and not short else ""
+    if text == "last reached":
+        beside = format_html(' <span class="muted">{}</span>', ago(cluster.last_seen_at))
+    pauses = format_html_join(
+        "", " {}", ((state("paused", pause.title),) for pause in cluster.shared_pauses)
+    )
+    return format_html("{}{}{}", state(mark, text), beside, pauses)
+
+
+@register.simple_tag
+def run_state(run: Run) -> SafeString:
+    """Return a run's state; one that is finished may wait for the rest of its job."""
+    if not run.awaits_job:
+        return state(run.state)
+    exit_code = f"with exit code {describe_exit_code(run.exit_code)}, " if run.exit_code else ""
+    return format_html(
+        '{} <span class="muted">{}waiting for the rest of its job</span>',
+        state("running", "finished"),
+        exit_code,
+    )
+
+
+@register.filter
+def waits_for(operation: Operation) -> str:
+    """Return what an operation waits for that is not running yet, "" for any other."""
+    if operation.state == Operation.State.PLANNED:
+        archive = "the image’s archive to be there, and " * (operation.kind == "stage")
+        return f"waits for {archive}the next visit to {operation.cluster}"
+    if operation.state == Operation.State.QUEUED:
+        reason = f": {operation.scheduler_words}" if operation.scheduler_words else ""
+        return f"in the queue of {operation.cluster}{reason}"
+    return ""
+
+
+@register.simple_tag
+def import_state(image_import: ImageImport) -> SafeString:
+    """Return the state of an image import, as a reader knows states."""
+    match image_import.state:
+        case "failed" | "done" as ended:
+            return state(ended)
+        case "waiting":
+            return state("queued", "waiting")
+    return state("running", "under way")
+
+
+@register.filter
+def import_progress(image_import: ImageImport) -> str:
+    """Return what an image import is doing, and how much of the image is there."""
+    parts = []
+    if image_import.doing:
+        parts.append(image_import.doing)
+    elif image_import.state == "waiting":
+        asked = ago(image_import.requested_at)
+        return f"A worker takes it up in a moment; asked for {asked}."
+    if image_import.done_bytes is not None:
+        total = f" of {size(image_import.total_bytes)}" if image_import.total_bytes else ""
+        parts.append(f"{size(image_import.done_bytes)}{total}")
+    return ": ".join(parts)
+
+
+def _contact(cluster: Cluster) -> tuple[str, str, str]:
+    """Return the symbol and the words for a cluster's contact, and when it was."""
+    reached = f"last reached {ago(cluster.last_seen_at)}" if cluster.last_seen_at else ""
+    if cluster.recorded:
+        return "planned", "from logs", ""
+    if not cluster.enabled:
+        return "planned", "off", ""
+    if cluster.preparing:
+        return "planned", "being set up", reached
+    match cluster.contact:
+        case "recent":
+            return "yes", "reachable", ago(cluster.last_seen_at)
+        case "never":
+            return "planned", "never reached", ""
+        case "old":
+            return "planned", "last reached", ""
+    return "no", cluster.last_error_kind or "not reachable", reached or "never reached"
