@@ -16,11 +16,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access import visitors
-from dashboard.access.rights import require
+from dashboard.access.rights import changeable_row
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access import audit
-from experiments.access.permissions import why_not_change
 from experiments.execution import lifecycle
 from experiments.models import Experiment, PublishedTable, ShareLink
 from experiments.models.link import MOST_DAYS, USUAL_DAYS
@@ -106,9 +105,7 @@ def _note(request: Request, row: Any, what: str, why: str) -> None:
 def _shared(request: Request, kind: str, pk: int) -> Any:
     if kind not in KINDS:
         raise Http404
-    row = get_object_or_404(KINDS[kind].objects.visible_to(request.user), pk=pk)
-    require(why_not_change(request.user, row))
-    return row
+    return changeable_row(request, KINDS[kind], pk)
 
 
 def links_of(request: Request, kind: str, row: Any) -> dict[str, Any]:

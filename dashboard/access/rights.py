@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import get_object_or_404
 
@@ -18,6 +18,7 @@ from experiments.access.permissions import why_not_add, why_not_change
 from experiments.models import Experiment, PublishedTable
 
 View = Callable[..., HttpResponseBase]
+Row = TypeVar("Row", bound=Model)
 
 
 def require(why_not: str) -> None:
@@ -79,13 +80,25 @@ def editable(request: OpenRequest, pk: int) -> Experiment:
     return experiment
 
 
+def visible_row(request: OpenRequest, model: type[Row], pk: int, *related: str) -> Row:
+    """Return the row with its `related` ones; Http404 if it is hidden from the reader."""
+    manager: Any = model._default_manager
+    rows: QuerySet[Row] = manager.visible_to(request.user)
+    if related:  # without a name, Django would take all
+        rows = rows.select_related(*related)
+    return get_object_or_404(rows, pk=pk)
+
+
+def changeable_row(request: OpenRequest, model: type[Row], pk: int, *related: str) -> Row:
+    """Return the row; Http404 if it is hidden from the reader, PermissionDenied if not theirs."""
+    row = visible_row(request, model, pk, *related)
+    require(why_not_change(request.user, row))
+    return row
+
+
 def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
-    rows = PublishedTable.objects.visible_to(request.user)
-    return get_object_or_404(rows.select_related("owner"), pk=pk)
+    return visible_row(request, PublishedTable, pk, "owner")
 
 
 def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
-    """Return the published table; raises as `editable` does."""
-    row = readable_table(request, pk)
-    require(why_not_change(request.user, row))
-    return row
+    return changeable_row(request, PublishedTable, pk, "owner")

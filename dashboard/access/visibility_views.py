@@ -6,16 +6,15 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboard.access import link_views
-from dashboard.access.rights import require
+from dashboard.access.rights import changeable_row
 from dashboard.access.visibility_forms import make_visibility_form
 from dashboard.typed_requests import Request
 from experiments.access import audit
-from experiments.access.permissions import why_not_change
 from experiments.execution import lifecycle
 from experiments.models import (
     Cluster,
@@ -46,8 +45,7 @@ def change_visibility(request: Request, kind: str, pk: int) -> HttpResponse:
     """
     if kind not in KINDS:
         raise Http404
-    row = get_object_or_404(KINDS[kind].objects.visible_to(request.user), pk=pk)
-    require(why_not_change(request.user, row))
+    row = changeable_row(request, KINDS[kind], pk)
     form = make_visibility_form(KINDS[kind])(request.POST or None, instance=row, user=request.user)
     if request.method == "POST" and form.is_valid():
         _save(request, form)

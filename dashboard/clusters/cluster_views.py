@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import require
+from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.lists import WordFilter, listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
@@ -49,8 +49,7 @@ def clusters(request: Request) -> HttpResponse:
 @require_GET
 def cluster(request: Request, pk: int) -> HttpResponse:
     """Show one cluster; jobs of experiments that the reader may not see are only counted."""
-    clusters = Cluster.objects.visible_to(request.user)
-    row = get_object_or_404(clusters.select_related("jump_host", "credential"), pk=pk)
+    row = visible_row(request, Cluster, pk, "jump_host", "credential")
     visible = Experiment.objects.visible_to(request.user)
     imported = row.experiments.filter(pk__in=visible.values("pk"), imported_at__isnull=False)
     alive = row.jobs.filter(state__in=Job.LIVE)
@@ -102,7 +101,7 @@ def _refresh_seconds(context: dict[str, Any]) -> int:
 @require_POST
 def check(request: Request, pk: int) -> HttpResponse:
     """Request a check; a worker does it, and the page shows the result when it is there."""
-    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
+    row = visible_row(request, Cluster, pk)
     require(preflights.why_not_check(row, request.user))
     enqueue_visit(preflights.request_check(row, request.user))
     return redirect(reverse("cluster", args=[pk]) + "#checks")
@@ -111,8 +110,7 @@ def check(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def take_limits(request: Request, pk: int) -> HttpResponse:
     """Save the limits that the last check suggests."""
-    row = get_object_or_404(Cluster.objects.visible_to(request.user), pk=pk)
-    require(why_not_change(request.user, row))
+    row = changeable_row(request, Cluster, pk)
     if limits := preflights.take_suggested_limits(row, request.user):
         live, seconds = limits["max_live_jobs"], limits["poll_seconds"]
         messages.success(request, f"{row}: {live} live jobs, a status call every {seconds} s.")

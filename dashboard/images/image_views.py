@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import require
+from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
 from dashboard.images.image_forms import LabelsForm, StageForm
 from dashboard.images.staged import forms_of, history_of
@@ -23,7 +23,7 @@ from experiments.software.building import list_twins
 @require_GET
 def image(request: Request, pk: int) -> HttpResponse:
     """Show an image's software inventory; its fragments are the staged forms and the packages."""
-    row = _seen(request, pk)
+    row = visible_row(request, Image, pk, "owner")
     if request.htmx and "packages" in request.GET:
         return render(request, "images/detail.html#packages", _packages(request, row))
     return _page(request, row, "#live" if request.htmx else "")
@@ -31,7 +31,7 @@ def image(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def stage(request: Request, pk: int) -> HttpResponse:
-    row = _seen(request, pk)
+    row = visible_row(request, Image, pk, "owner")
     require(permissions.why_not_add(request.user, StagedImage))
     form = StageForm(request.POST, image=row, user=request.user)
     staged = form.request_staging_if_valid()
@@ -43,8 +43,7 @@ def stage(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def labels(request: Request, pk: int) -> HttpResponse:
-    row = _seen(request, pk)
-    require(permissions.why_not_change(request.user, row))
+    row = changeable_row(request, Image, pk, "owner")
     form = LabelsForm(request.POST, instance=row)
     if not form.is_valid():
         return _page(request, row, labels_form=form)
@@ -56,8 +55,7 @@ def labels(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
     """Take it out of the catalogue, if nothing rests on it."""
-    row = _seen(request, pk)
-    require(permissions.why_not_change(request.user, row))
+    row = changeable_row(request, Image, pk, "owner")
     if problem := deleting.why_not_delete(row):
         messages.error(request, f"Not deleted. {problem}")
         return redirect(row)
@@ -88,11 +86,6 @@ def unstage(request: Request, pk: int) -> HttpResponse:
     except staging.NotDone as refusal:
         messages.error(request, str(refusal))
     return redirect(row.image)
-
-
-def _seen(request: Request, pk: int) -> Image:
-    rows = Image.objects.visible_to(request.user).select_related("owner")
-    return get_object_or_404(rows, pk=pk)
 
 
 def _staged(request: Request, pk: int) -> StagedImage:

@@ -6,23 +6,21 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard.access.rights import for_makers_of, require
+from dashboard.access.rights import changeable_row, for_makers_of, visible_row
+from dashboard.catalogue import row_changes
 from dashboard.planning.command_forms import typed
 from dashboard.planning.pattern_matches import try_patterns
 from dashboard.planning.workload_forms import KindForm, WorkloadForm, form_of
 from dashboard.typed_requests import Request, whole_number
-from experiments.access import audit, permissions
+from experiments.access import permissions
 from experiments.models import Workload
 from experiments.planning import workloads
 from experiments.presets import COMMANDS
 from experiments.software import environments
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS
-
-LIST = "?tab=workloads"
 
 
 @require_GET
@@ -49,14 +47,14 @@ def new(request: Request) -> HttpResponse:
         fresh.time_limit_seconds = ready.piece.time_limit_seconds
     form = form_of(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
-        return _saved(request, form)
+        return _save(request, form)
     return _form(request, form, kinds=KindForm(initial={"kind": kind}), copied=copied)
 
 
 @require_GET
 def workload(request: Request, pk: int) -> HttpResponse:
     """Show a workload, its metrics, and the experiments that use it."""
-    row = _readable(request, pk)
+    row = visible_row(request, Workload, pk, "owner")
     kind = KNOWN_WORKLOADS[row.kind]
     context = {
         "workload": row,
@@ -74,14 +72,13 @@ def workload(request: Request, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
-    row = _readable(request, pk)
-    require(permissions.why_not_change(request.user, row))
+    row = changeable_row(request, Workload, pk, "owner")
     if problem := workloads.why_not_edit(row):
         messages.error(request, problem)
         return redirect("workload", pk=pk)
     form = form_of(row.kind).begin(request, row, row.kind)
     if request.method == "POST" and form.is_valid():
-        return _saved(request, form)
+        return _save(request, form)
     return _form(request, form, workload=row)
 
 
@@ -95,33 +92,20 @@ def try_numbers(request: Request) -> HttpResponse:
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    row = _readable(request, pk)
-    require(permissions.why_not_change(request.user, row))
-    if problem := workloads.why_not_delete(row):
-        messages.error(request, problem)
-        return redirect("workload", pk=pk)
-    audit.delete(request.user, row)
-    messages.success(request, f"Deleted {row.name}.")
-    return redirect(reverse("catalogue") + LIST)
-
-
-def _readable(request: Request, pk: int) -> Workload:
-    rows = Workload.objects.visible_to(request.user).select_related("owner")
-    return get_object_or_404(rows, pk=pk)
+    row = changeable_row(request, Workload, pk)
+    why_not = workloads.why_not_delete(row)
+    return row_changes.delete(request, row, why_not, f"Deleted {row.name}.")
 
 
 def _copied(request: Request) -> Workload | None:
     """Return the workload to begin with, if the address names one."""
     asked = whole_number(request.GET.get("copy"))
-    return None if asked is None else _readable(request, asked)
+    return None if asked is None else visible_row(request, Workload, asked)
 
 
-def _saved(request: Request, form: WorkloadForm) -> HttpResponse:
-    pk = form.instance.pk
-    with audit.log_change(request.user, form.instance):
-        saved = form.save()
-    messages.success(request, f"{saved} is {'changed' if pk else 'in the catalogue'}.")
-    return redirect("workload", pk=saved.pk)
+def _save(request: Request, form: WorkloadForm) -> HttpResponse:
+    state = "changed" if form.instance.pk else "in the catalogue"
+    return row_changes.save(request, form, f"{form.instance} is {state}.")
 
 
 def _form(request: Request, form: WorkloadForm, **context: Any) -> HttpResponse:

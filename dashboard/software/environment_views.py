@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access.rights import for_makers_of, readable_keys, require
+from dashboard.access.rights import (
+    changeable_row,
+    for_makers_of,
+    readable_keys,
+    require,
+    visible_row,
+)
+from dashboard.catalogue import row_changes
 from dashboard.software.environment_forms import DECIDING, EnvironmentForm, typed
 from dashboard.software.parity_views import prepare_inventory
 from dashboard.typed_requests import Request
-from experiments.access import audit, permissions
+from experiments.access import permissions
 from experiments.models import Environment, Image
 from experiments.software import environments
 
-LIST = "?tab=environments"
+SHOWN = ("cluster", "runtime", "staged_image__image", "owner")
+"""What the page of an environment shows beside it."""
 
 
 @for_makers_of(Environment)
@@ -31,13 +37,13 @@ def new(request: Request) -> HttpResponse:
     form = EnvironmentForm(
         request.POST, instance=Environment(owner=request.user), user=request.user
     )
-    return _saved(request, form) if form.is_valid() else _page(request, form)
+    return _save(request, form) if form.is_valid() else _page(request, form)
 
 
 @require_http_methods(["GET", "POST"])
 def environment(request: Request, pk: int) -> HttpResponse:
     """Show an environment, and its form to those who may change it."""
-    row = _readable(request, pk)
+    row = visible_row(request, Environment, pk, *SHOWN)
     problem = permissions.why_not_change(request.user, row)
     problem = problem or permissions.why_not_use_key_of(request.user, row.cluster)
     if row.recorded_tool or row.cluster.recorded:
@@ -51,26 +57,14 @@ def environment(request: Request, pk: int) -> HttpResponse:
         form = EnvironmentForm(instance=row, initial=typed(request.POST), user=request.user)
         return _page(request, form, environment=row)
     form = EnvironmentForm(request.POST, instance=row, user=request.user)
-    return _saved(request, form) if form.is_valid() else _page(request, form, environment=row)
+    return _save(request, form) if form.is_valid() else _page(request, form, environment=row)
 
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    row = _readable(request, pk)
-    require(permissions.why_not_change(request.user, row))
-    if problem := environments.why_not_delete(row):
-        messages.error(request, problem)
-        return redirect("environment", pk=pk)
-    audit.delete(request.user, row)
-    messages.success(request, f"Deleted {row.name} on {row.cluster}.")
-    return redirect(reverse("catalogue") + LIST)
-
-
-def _readable(request: Request, pk: int) -> Environment:
-    rows = Environment.objects.visible_to(request.user)
-    return get_object_or_404(
-        rows.select_related("cluster", "runtime", "staged_image__image", "owner"), pk=pk
-    )
+    row = changeable_row(request, Environment, pk, "cluster")
+    why_not = environments.why_not_delete(row)
+    return row_changes.delete(request, row, why_not, f"Deleted {row.name} on {row.cluster}.")
 
 
 def _is_choosing(request: Request) -> bool:
@@ -78,11 +72,10 @@ def _is_choosing(request: Request) -> bool:
     return request.POST.get("action") == "look" or request.htmx.trigger_name in DECIDING
 
 
-def _saved(request: Request, form: EnvironmentForm) -> HttpResponse:
-    with audit.log_change(request.user, form.instance):
-        saved = form.save()
-    messages.success(request, f"{saved} is ready to be chosen for experiments on {saved.cluster}.")
-    return redirect("environment", pk=saved.pk)
+def _save(request: Request, form: EnvironmentForm) -> HttpResponse:
+    row = form.instance
+    message = f"{row} is ready to be chosen for experiments on {row.cluster}."
+    return row_changes.save(request, form, message)
 
 
 def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> HttpResponse:

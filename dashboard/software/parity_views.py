@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import by_link, editable, readable, require
+from dashboard.access.rights import by_link, editable, readable, require, visible_row
 from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
 from experiments.access.permissions import may_change, may_use, why_not_use
 from experiments.models import Environment, Experiment, User
@@ -64,7 +64,7 @@ def inspect_all(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def inspect_environment(request: Request, pk: int) -> HttpResponse:
     """Have the cluster inspect one environment, from its own page."""
-    row = get_object_or_404(Environment.objects.visible_to(request.user), pk=pk)
+    row = visible_row(request, Environment, pk)
     require(why_not_use(request.user, row))
     try:
         inspections.request_inspection(row, request.user)

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access.rights import require
+from dashboard.access.rights import require, visible_row
 from dashboard.software.recipe_forms import RecipeForm
 from dashboard.typed_requests import Request, whole_number
 from experiments.access.permissions import why_not_add
@@ -38,7 +38,7 @@ def new(request: Request) -> HttpResponse:
 def match(request: Request, pk: int) -> HttpResponse:
     """Request the bare-metal environment that matches an image's lock file."""
     require(why_not_add(request.user, Environment))
-    image = get_object_or_404(Image.objects.visible_to(request.user), pk=pk)
+    image = visible_row(request, Image, pk)
     clusters = Cluster.objects.usable_by(request.user)
     cluster = get_object_or_404(clusters, pk=whole_number(request.POST.get("cluster")))
     try:

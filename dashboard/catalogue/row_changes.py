@@ -1,0 +1,37 @@
+"""How pages save and delete rows of the catalogue, with their audit entries, and what they show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Model
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from dashboard.typed_requests import Request
+from experiments.access import audit
+
+
+def save(request: Request, form: Any, message: str) -> HttpResponse:
+    """Save the row of a valid form, and show its page with `message`."""
+    row: Model = form.instance
+    with audit.log_change(request.user, row):
+        form.save()
+    messages.success(request, message)
+    return redirect(audit.kind_of(row), pk=row.pk)
+
+
+def delete(request: Request, row: Model, why_not: str, message: str) -> HttpResponse:
+    """Delete the row, and show its tab of the catalogue with `message`.
+
+    Where something stands against it, show `why_not` on the page of the row instead.
+    """
+    kind = audit.kind_of(row)
+    if why_not:
+        messages.error(request, why_not)
+        return redirect(kind, pk=row.pk)
+    audit.delete(request.user, row)
+    messages.success(request, message)
+    return redirect(f"{reverse('catalogue')}?tab={kind}s")
