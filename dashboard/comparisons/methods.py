@@ -285,7 +285,7 @@ def _completeness(comparison: ExperimentComparison) -> str:
         for state in map(str, Run.FINAL)
         if comparison.stage.states[state]
     )
-    planned = _count(comparison.planned, "run was", "runs were")
+    planned = _count_as_subject(comparison.planned, "run was", "runs were")
     ended = "has" if comparison.ended == 1 else "have"
     runs = f"{planned} planned, {comparison.ended} {ended} ended{ends}."
     if comparison.experiment.imported_at:
@@ -301,7 +301,7 @@ def _repairs(comparison: ExperimentComparison) -> Iterator[str]:
     blocks, on_any_node = comparison.repaired
     if not blocks:
         return
-    count = _count(blocks, "block was", "blocks were")
+    count = _count_as_subject(blocks, "block was", "blocks were")
     text = (
         f"{count} completed by a second job, because the first one ended before all of its runs "
         "had begun; their runs are further apart in time."
@@ -319,10 +319,10 @@ def _exclusions(comparison: ExperimentComparison) -> Iterator[str]:
     late = sum(exclusion.after_verdict for exclusion in exclusions)
     named = "; ".join(exclusion.description for exclusion in exclusions[:NAMED])
     more = f"; and {len(exclusions) - NAMED} more" if len(exclusions) > NAMED else ""
-    count = _count(len(exclusions), "run was", "runs were")
+    count = _count_as_subject(len(exclusions), "run was", "runs were")
     sentences = [f"{count} excluded by a person: {named}{more}."]
     if late:
-        when = _count(late, "of them was", "of them were")
+        when = _count_as_subject(late, "of them was", "of them were")
         sentences.append(f"{when} excluded when a verdict could be read.")
     before = [
         f"{group.name}, {pair.environment}: {pair.verdict} now. {pair.before.sentence}"
@@ -338,5 +338,5 @@ def _part_of(count: int, total: int, noun: str) -> str:
     return f"{count:,} of {numbers.count(total, noun)}"
 
 
-def _count(count: int, singular: str, plural: str) -> str:
+def _count_as_subject(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"

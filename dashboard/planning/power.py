@@ -78,16 +78,16 @@ def outlooks(
         sentence = (
             f"{given}, {repeats} {unit}{'s' * (repeats != 1)}{'' if paired else ' of each'} "
             f"can prove {_provable(cv, repeats, paired)}; {numbers.margin(margin)} needs "
-            f"{_count(repeats_needed(cv, margin, paired=paired))}."
+            f"{_describe_repeats(repeats_needed(cv, margin, paired=paired))}."
         )
         notes = (
             f"{doubt}{basis} To find a true difference of {numbers.margin(margin)} takes "
-            f"{_count(repeats_to_detect(cv, margin, paired=paired))}."
+            f"{_describe_repeats(repeats_to_detect(cv, margin, paired=paired))}."
         )
         if comparisons > 1:
             corrected = repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
             notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
-            notes += f"{_count(corrected)}."
+            notes += f"{_describe_repeats(corrected)}."
         saved = ""
         if 1 < analyses <= most_analyses(repeats):
             saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, analyses)
@@ -140,5 +140,5 @@ def _percent(fraction: float) -> str:
     return f"{float(f'{100 * fraction:.2g}'):g} %"
 
 
-def _count(repeats: int | None) -> str:
+def _describe_repeats(repeats: int | None) -> str:
     return f"more than {MOST:,}" if repeats is None else str(repeats)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, StagedImage, Workload
 from experiments.planning import scale_rules
+from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
 from experiments.statistics.interim_analyses import most_analyses
 from experiments.statistics.verdicts import FEWEST
@@ -96,7 +97,8 @@ def refusals(
         most = most_analyses(repeats)
         messages["looks"].append(
             f"{looks} interim analyses need at least {looks * FEWEST} repeats: between one and "
-            f"the next come {FEWEST}, the fewest that a verdict needs. {_count(repeats, 'repeat')} "
+            f"the next come {FEWEST}, the fewest that a verdict needs. "
+            f"{numbers.count(repeats, 'repeat')} "
             f"allow{'s' * (repeats == 1)} {most} interim analys{'i' if most == 1 else 'e'}s."
         )
     if find_warm_up:
@@ -207,10 +209,6 @@ def _check_steps(
             messages["warm_up"].append(
                 f"{workload} has {steps} steps; where it settles can be found from {needed} on."
             )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _read_scale(text: str) -> Scale | None:

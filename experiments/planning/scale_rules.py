@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.design import Scale
 from experiments.models import Cluster, Environment, Partition, Workload
+from experiments.statistics import numbers
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS, ParameterError
@@ -49,9 +50,9 @@ def _check_partition(scale: Scale, partition: Partition | None) -> Iterator[str]
         else (1, 0, "this machine, without a partition that says what it has,")
     )
     if scale.nodes > nodes:
-        yield f"{_count(scale.nodes, 'node')} asked for; {place} has {nodes}."
+        yield f"{numbers.count(scale.nodes, 'node')} asked for; {place} has {nodes}."
     if scale.gpus_per_node > gpus:
-        yield f"{_count(scale.gpus_per_node, 'GPU')} a node asked for; {place} has {gpus}."
+        yield f"{numbers.count(scale.gpus_per_node, 'GPU')} a node asked for; {place} has {gpus}."
 
 
 def _check_packing(scale: Scale) -> Iterator[str]:
@@ -67,7 +68,7 @@ def _check_packing(scale: Scale) -> Iterator[str]:
         yield f"{scale}: instances are packed on one node. Write {Scale(1, gpus, instances)}."
     if gpus % instances:
         yield (
-            f"{scale}: {_count(gpus, 'GPU')} cannot be shared out evenly among {instances} "
+            f"{scale}: {numbers.count(gpus, 'GPU')} cannot be shared out evenly among {instances} "
             f"instances. Write {Scale(1, instances, instances)}, with a GPU for each, or "
             f"{Scale(1, 0, instances)} without GPUs."
         )
@@ -113,7 +114,7 @@ def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
     if nodes > kind.most_nodes or gpus > kind.most_gpus:
         many = kind.most_nodes > 1
         most = f"at most {kind.most_nodes} nodes" if many else "one node"
-        each = f"{_count(kind.most_gpus, 'GPU')}{' on each' * many}"
+        each = f"{numbers.count(kind.most_gpus, 'GPU')}{' on each' * many}"
         yield f"{workload} uses {most} and at most {each}, not {scale}."
         return
     try:
@@ -138,7 +139,3 @@ def _for_each_gpu(scale: Scale) -> str:
         one_each = Scale(1, scale.gpus_per_node, scale.gpus_per_node)
         return f"An instance is one process, and has one GPU: write {one_each}."
     return f"A launcher has to start them: write {scale} mpirun, or {scale} srun under Slurm."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
