@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from experiments.design import Scale, plan
+from experiments.design import Scale, plan_blocks
 from experiments.statistics import Sample, compare, numbers
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.records import read_record
@@ -35,7 +35,9 @@ def jobs(settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], JobSpec]]:
     cells = settings["cells"]
     for number, cell in enumerate(cells):
         scale = Scale.parse(cell["scale"])
-        blocks = plan([number], environments, [scale], cell["blocks"], settings["seed"] + number)
+        blocks = plan_blocks(
+            [number], environments, [scale], cell["blocks"], settings["seed"] + number
+        )
         for block in blocks:
             uid = f"{number}-{block.repeat}"
             parameters = WORKLOADS[cell["workload"]].clean(cell["parameters"])

@@ -15,7 +15,7 @@ from pathlib import Path
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from standalone.children import free_port
+from standalone.children import find_free_port
 
 GOALS = {"first page": 60, "all verdicts": 900, "warm start": 10, "Ctrl-C": 3}
 
@@ -85,7 +85,7 @@ def main() -> None:
     clone, home = folder / "clone", folder / "home"
     home.mkdir()
     subprocess.run(["git", "clone", "--quiet", BASE, clone], check=True)
-    port, times = free_port(), {}
+    port, times = find_free_port(), {}
     demo, times["first page"] = start(clone, home, port)
     began = time.monotonic()
     unfinished = (

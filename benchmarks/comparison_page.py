@@ -50,7 +50,7 @@ def compare_configurations() -> None:
     from statsmodels.stats.multitest import multipletests
     from statsmodels.stats.weightstats import ttost_paired
 
-    from experiments.statistics import Sample, compare, holm
+    from experiments.statistics import Sample, compare, correct_by_holm
 
     draw = random.Random(1)
     data = [
@@ -63,7 +63,7 @@ def compare_configurations() -> None:
     ]
 
     def compare_by_tare() -> None:
-        holm(
+        correct_by_holm(
             [
                 pair
                 for samples in data

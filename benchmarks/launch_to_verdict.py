@@ -41,8 +41,8 @@ def main() -> None:
         measure(folder, family)
     finally:
         for child in family:
-            children.ask(child)
-        children.insist(family, seconds=3)
+            children.terminate(child)
+        children.wait_or_kill(family, seconds=3)
         stop_lab(folder / "lab")
         valkey.stop()
         postgres.stop()

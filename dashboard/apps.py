@@ -2,6 +2,8 @@ from django.apps import AppConfig
 
 
 class DashboardConfig(AppConfig):
+    """The Django application of all pages."""
+
     name = "dashboard"
 
     def ready(self) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 
-def text(name: str, default: str | None = None) -> str:
+def read_text(name: str, default: str | None = None) -> str:
     """Return the setting `name`, or the content of the file that `name`_FILE points at."""
     if name in os.environ:
         return os.environ[name]
@@ -27,25 +27,27 @@ def text(name: str, default: str | None = None) -> str:
     return default
 
 
-def flag(name: str, default: bool) -> bool:
-    return text(name, str(default)).lower() in {"1", "true", "yes", "on"}
+def read_flag(name: str, default: bool) -> bool:
+    """Return whether the setting is 1, true, yes or on."""
+    return read_text(name, str(default)).lower() in {"1", "true", "yes", "on"}
 
 
-def names(name: str, default: str = "") -> list[str]:
-    return [item.strip() for item in text(name, default).split(",") if item.strip()]
+def read_names(name: str, default: str = "") -> list[str]:
+    """Return the names that the setting lists, separated by commas."""
+    return [item.strip() for item in read_text(name, default).split(",") if item.strip()]
 
 
-def number(name: str, default: int) -> int:
+def read_number(name: str, default: int) -> int:
     """Return a whole number above 0."""
-    value = text(name, str(default))
+    value = read_text(name, str(default))
     if not value.isdecimal() or not int(value[:9]) > 0:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number above 0.")
     return int(value[:9])
 
 
-def networks(name: str) -> list[str]:
+def read_networks(name: str) -> list[str]:
     """Return addresses and networks, such as 10.0.0.0/8, as they were written."""
-    for entry in (listed := names(name)):
+    for entry in (listed := read_names(name)):
         try:
             ip_network(entry, strict=False)
         except ValueError:
@@ -55,9 +57,9 @@ def networks(name: str) -> list[str]:
     return listed
 
 
-def hosts(name: str) -> list[str]:
+def read_hosts(name: str) -> list[str]:
     """Return hosts, `host` or `host:port` with or without http://, in small letters."""
-    listed = [entry.lower() for entry in names(name)]
+    listed = [entry.lower() for entry in read_names(name)]
     for entry in listed:
         if not re.fullmatch(r"(http://)?(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", entry):
             raise ImproperlyConfigured(
@@ -88,7 +90,7 @@ def stand_in_for_a_site() -> None:
             os.environ.setdefault(name, value)
 
 
-def postgres(url: str) -> dict[str, Any]:
+def parse_postgres_url(url: str) -> dict[str, Any]:
     """Return Django's database settings for `postgresql://user:password@host:port/name`."""
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:

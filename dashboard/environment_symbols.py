@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.models import Experiment
 
 
-def marks(experiment: Experiment) -> dict[str, int]:
+def assign_symbols(experiment: Experiment) -> dict[str, int]:
     """Return environment's name -> index: 0 for the baseline, the others in the order of names."""
     names = sorted(
         experiment.environments.values_list("name", "pk"),

@@ -26,7 +26,7 @@ class Listing:
     sort: str
 
 
-def listing(
+def make_listing(
     request: OpenRequest,
     rows: QuerySet[Any],
     *,
@@ -97,6 +97,8 @@ class Filter(forms.Form):
 
 
 class WordFilter(Filter):
+    """A filter of lists by name."""
+
     q = forms.CharField(label="Name", max_length=300)
 
     @property
@@ -105,6 +107,8 @@ class WordFilter(Filter):
 
 
 class TableFilter(Filter):
+    """The filters of the list of published tables."""
+
     q = forms.CharField(label="Question or source", max_length=300)
     mine = forms.ChoiceField(label="Owner", choices=[("", "anybody"), ("me", "me")])
 
@@ -115,6 +119,8 @@ class TableFilter(Filter):
 
 
 class ExperimentFilter(Filter):
+    """The filters of the list of experiments."""
+
     q = forms.CharField(label="Question", max_length=300)
     state = forms.ChoiceField(
         choices=[
@@ -146,6 +152,8 @@ class ExperimentFilter(Filter):
 
 
 class RunFilter(Filter):
+    """The filters of the list of runs."""
+
     q = forms.CharField(label="Question or uid", max_length=300)
     state = forms.ChoiceField(choices=[("", "any"), *Run.State.choices])
     workload = forms.CharField(max_length=100)

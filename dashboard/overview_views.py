@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
-from experiments.execution.progress import progress_of
+from experiments.execution.progress import measure_progress
 from experiments.models import Cluster, Experiment, PublishedTable, Run
 
 RECENT = 3
@@ -31,7 +31,7 @@ def overview(request: Request) -> HttpResponse:
     shown = list(alive[:ALIVE])
     context: dict[str, Any] = {
         "alive": shown,
-        "progress": progress_of(shown),
+        "progress": measure_progress(shown),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),

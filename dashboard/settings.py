@@ -15,12 +15,12 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # `make demo` leaves its settings here, so that manage.py finds the running demo by itself.
 environment.read_file(BASE_DIR / "var" / "environment")
 
-SECRET_KEY = environment.text("SECRET_KEY")
+SECRET_KEY = environment.read_text("SECRET_KEY")
 # Keys of their own for credentials, first one encrypts; `manage.py rotate_credentials` moves on.
-CREDENTIAL_KEYS = environment.names("CREDENTIAL_KEYS")
-DEBUG = environment.flag("DEBUG", False)
-ALLOWED_HOSTS = environment.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
+CREDENTIAL_KEYS = environment.read_names("CREDENTIAL_KEYS")
+DEBUG = environment.read_flag("DEBUG", False)
+ALLOWED_HOSTS = environment.read_names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.read_names("CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -84,9 +84,9 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {"default": environment.postgres(environment.text("DATABASE_URL"))}
+DATABASES = {"default": environment.parse_postgres_url(environment.read_text("DATABASE_URL"))}
 
-REDIS_URL = environment.text("REDIS_URL", "redis://localhost:6379/0")
+REDIS_URL = environment.read_text("REDIS_URL", "redis://localhost:6379/0")
 RQ_QUEUES = {
     name: {
         "URL": REDIS_URL,
@@ -100,13 +100,13 @@ RQ_QUEUES = {
 RQ = {"JOB_CLASS": "experiments.execution.task_worker.TaskJob"}
 
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.
-IMAGE_STORE = environment.text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
+IMAGE_STORE = environment.read_text("IMAGE_STORE", str(BASE_DIR / "var" / "images"))
 # Registries, by host, that people may have the server ask; empty: any.
-IMAGE_REGISTRIES = environment.names("IMAGE_REGISTRIES")
+IMAGE_REGISTRIES = environment.read_names("IMAGE_REGISTRIES")
 # Hosts that the server may ask for images although they are inside the site's own network: `host`
 # or `host:port` with TLS, `http://host:port` without.
-IMAGE_INSIDE_HOSTS = environment.hosts("IMAGE_INSIDE_HOSTS")
-IMAGE_UPLOAD_BYTES = int(environment.text("IMAGE_UPLOAD_GB", "32")) * 10**9
+IMAGE_INSIDE_HOSTS = environment.read_hosts("IMAGE_INSIDE_HOSTS")
+IMAGE_UPLOAD_BYTES = int(environment.read_text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [
@@ -127,8 +127,8 @@ LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
 # Proxies whose word on where a request comes from counts: addresses and networks. Behind one that
 # is not listed everybody has its address, and ten wrong passwords of one close the name to all.
-TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
-AXES_CLIENT_IP_CALLABLE = "dashboard.access.log_in.client_address"
+TRUSTED_PROXIES = environment.read_networks("TRUSTED_PROXIES")
+AXES_CLIENT_IP_CALLABLE = "dashboard.access.log_in.find_client_address"
 AXES_RESET_ON_SUCCESS = True
 AXES_FAILURE_LIMIT = 10
 AXES_LOCKOUT_TEMPLATE = "access/locked.html"
@@ -136,8 +136,8 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 
 # Somebody is logged out after as long without doing anything, and after so many days in any case.
-SESSION_IDLE_SECONDS = environment.number("SESSION_IDLE_HOURS", 12) * 3600
-SESSION_COOKIE_AGE = environment.number("SESSION_DAYS", 7) * 24 * 3600
+SESSION_IDLE_SECONDS = environment.read_number("SESSION_IDLE_HOURS", 12) * 3600
+SESSION_COOKIE_AGE = environment.read_number("SESSION_DAYS", 7) * 24 * 3600
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -184,7 +184,7 @@ CONTENT_SECURITY_POLICY = {
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
-HTTPS = environment.flag("HTTPS", False)
+HTTPS = environment.read_flag("HTTPS", False)
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS

@@ -11,13 +11,13 @@ MOST_DIGITS = 18
 """More than any key has; Python itself refuses to read thousands of them."""
 
 
-def whole_number(text: object) -> int | None:
+def parse_whole_number(text: object) -> int | None:
     """Return the number that `text` writes in decimal digits; None for anything else."""
     digits = str(text)
     return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else None
 
 
-def posted_text(request: HttpRequest, name: str) -> str:
+def read_posted_text(request: HttpRequest, name: str) -> str:
     """Return a posted text without blanks around it; no row can hold a NUL, which is replaced."""
     return request.POST.get(name, "").replace("\x00", "\ufffd").strip()
 

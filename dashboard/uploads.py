@@ -46,7 +46,7 @@ class InStore(TemporaryUploadedFile):
     """An uploaded file on the image store's own file system; it is deleted after the request."""
 
     def __init__(self, name: str, content_type: str | None) -> None:
-        file = tempfile.NamedTemporaryFile(dir=store.incoming().parent, prefix="upload-")  # noqa: SIM115
+        file = tempfile.NamedTemporaryFile(dir=store.make_incoming_path().parent, prefix="upload-")  # noqa: SIM115
         UploadedFile.__init__(self, file, name, content_type, 0)
 
 
@@ -62,7 +62,7 @@ class ImageUpload(FileUploadHandler):
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
         if start + len(raw_data) > settings.IMAGE_UPLOAD_BYTES:
-            self._refuse(too_large())
+            self._refuse(explain_too_large())
         try:
             self.file.write(raw_data)
         except OSError as problem:
@@ -82,12 +82,13 @@ class ImageUpload(FileUploadHandler):
         raise SkipFile
 
 
-def image_refusal(request: HttpRequest) -> str:
+def get_image_refusal(request: HttpRequest) -> str:
     """Return why an uploaded image was not stored; "" if it was."""
     return str(request.META.get(WHY, ""))
 
 
-def too_large() -> str:
+def explain_too_large() -> str:
+    """Return the message for a file that is larger than this site takes."""
     most = numbers.quantity(float(settings.IMAGE_UPLOAD_BYTES), "B", significant=3)
     return (
         f"The file is larger than {most}, the most that this site takes. Copy it to a cluster, and "
@@ -95,11 +96,11 @@ def too_large() -> str:
     )
 
 
-def no_room_for(size: int) -> str:
+def explain_no_room(size: int) -> str:
     """Return why the store cannot take a request of `size` bytes; "" if it can."""
     if size > settings.IMAGE_UPLOAD_BYTES + FORM_BYTES:
-        return too_large()
-    free = store.free_bytes()
+        return explain_too_large()
+    free = store.count_free_bytes()
     if size > free:
         left, needed = (numbers.quantity(float(n), "B", significant=3) for n in (free, size))
         return f"The server has {left} left for images, and this would take {needed}."

@@ -5,7 +5,7 @@ from django.contrib.auth import views as auth
 from django.urls import path
 from django.views.generic import RedirectView
 
-from dashboard import overview_views
+from dashboard import glossary_views, overview_views
 from dashboard.access import account_views, audit_views, link_views, visibility_views
 from dashboard.access.log_in import AdminLoginForm, LoginForm
 from dashboard.catalogue import catalogue_views
@@ -29,6 +29,7 @@ admin.site.login_form = AdminLoginForm
 urlpatterns = [
     path("", overview_views.overview, name="overview"),
     path("search/", overview_views.search, name="search"),
+    path("glossary/", glossary_views.glossary, name="glossary"),
     path("healthz/", overview_views.healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(authentication_form=LoginForm), name="login"),
     path("account/password/", account_views.password, name="password_change"),

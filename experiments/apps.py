@@ -2,6 +2,8 @@ from django.apps import AppConfig
 
 
 class ExperimentsConfig(AppConfig):
+    """The Django application of all models."""
+
     name = "experiments"
 
     def ready(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from experiments.access import audit
-from experiments.clusters.credentials import fingerprint_of
+from experiments.clusters.credentials import compute_fingerprint
 from experiments.execution import lifecycle
 from experiments.models import (
     Cluster,
@@ -30,7 +30,7 @@ QUESTION = "What does a container cost here?"
 WHY = "the demo sets itself up"
 CONTROL = "Does this machine repeat itself? (bare metal against bare metal)"
 LAB = "lab"
-HERE = "this machine"
+THIS_MACHINE = "this machine"
 # The lab's nodes share two cores: more than one job at a time would measure the other job.
 ONE_AT_A_TIME = 1
 # Every visit costs the machine some time that a run beside it would notice.
@@ -67,7 +67,7 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
         defaults={
             "user_name": facts["user"],
             "private_key": private_key,
-            "fingerprint": fingerprint_of(private_key, ""),
+            "fingerprint": compute_fingerprint(private_key, ""),
         },
         first={"owner": owner},
     )
@@ -87,7 +87,7 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
         first={
             "credential": credential,
             "work_directory": f"{facts['work_directory']}/tare",
-            **first_settings(owner),
+            **list_first_settings(owner),
         },
     )
     for partition in facts["partitions"]:
@@ -200,14 +200,14 @@ def register_here(
         owner,
         Cluster,
         why=WHY,
-        name=HERE,
+        name=THIS_MACHINE,
         defaults={
             "transport": "local",
             "scheduler": "direct",
             "work_directory": str(work_directory),
             "retry_at": None,
         },
-        first=first_settings(owner),
+        first=list_first_settings(owner),
     )
     for kind, executable in runtimes.items():
         audit.keep(
@@ -224,7 +224,7 @@ def register_here(
     return cluster
 
 
-def first_settings(owner: User) -> dict[str, Any]:
+def list_first_settings(owner: User) -> dict[str, Any]:
     """Return what a cluster of the demo begins with, and people may change for good."""
     return {
         "max_live_jobs": ONE_AT_A_TIME,

@@ -91,7 +91,7 @@ def draw_seed() -> int:
     return secrets.randbits(31)
 
 
-def plan(
+def plan_blocks(
     workloads: Sequence[Workload],
     environments: Sequence[Environment],
     scales: Sequence[Scale],
@@ -137,7 +137,7 @@ def plan(
     return blocks
 
 
-def content_hash(definition: Mapping[str, object]) -> str:
+def compute_hash(definition: Mapping[str, object]) -> str:
     """Return the SHA-256 (hex) of a definition's canonical JSON.
 
     Canonical: sorted keys, no spaces, UTF-8, no NaN.

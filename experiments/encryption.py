@@ -116,7 +116,7 @@ class SecretAttribute(DeferredAttribute):
     """Whatever is assigned becomes a `Secret` at once, before anything could show it."""
 
     def __set__(self, instance: models.Model, value: Any) -> None:
-        instance.__dict__[self.field.attname] = as_secret(value)
+        instance.__dict__[self.field.attname] = wrap_secret(value)
 
 
 class SecretField(_TextField):
@@ -131,10 +131,10 @@ class SecretField(_TextField):
         """Return what a serialised row holds; only there does ciphertext stand for its secret."""
         if isinstance(value, str) and value.startswith(SEALED):
             return Secret(sealed=value.removeprefix(SEALED))
-        return as_secret(value)
+        return wrap_secret(value)
 
     def get_prep_value(self, value: Any) -> str:
-        return as_secret(value).sealed()
+        return wrap_secret(value).sealed()
 
     def value_to_string(self, obj: models.Model) -> str:
         """Serialisers (dumpdata) get the ciphertext."""
@@ -142,19 +142,21 @@ class SecretField(_TextField):
         return SEALED + sealed if sealed else ""
 
 
-def as_secret(value: Any) -> Secret:
+def wrap_secret(value: Any) -> Secret:
+    """Return the value as a `Secret`; None becomes an empty one."""
     return value if isinstance(value, Secret) else Secret(value or "")
 
 
-def secret_fields(model: type[models.Model]) -> list[str]:
+def list_secret_fields(model: type[models.Model]) -> list[str]:
     """Return the names of a model's secret columns."""
     return [field.name for field in model._meta.concrete_fields if isinstance(field, SecretField)]
 
 
-def models_with_secrets() -> list[type[models.Model]]:
-    return [model for model in apps.get_models() if secret_fields(model)]
+def list_models_with_secrets() -> list[type[models.Model]]:
+    """Return the models that have a secret column."""
+    return [model for model in apps.get_models() if list_secret_fields(model)]
 
 
-def unopened(row: models.Model) -> list[str]:
+def list_unopened_secrets(row: models.Model) -> list[str]:
     """Return the names of those secrets of `row` that none of CREDENTIAL_KEYS opens."""
-    return [name for name in secret_fields(type(row)) if not getattr(row, name).opens()]
+    return [name for name in list_secret_fields(type(row)) if not getattr(row, name).opens()]

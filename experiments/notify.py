@@ -53,7 +53,7 @@ def enqueue_copy(row: RunFile) -> None:
     _enqueue_on_commit("copy_file", row.pk, queue=BULK)
 
 
-def bulk_is_free() -> bool:
+def is_bulk_free() -> bool:
     """Return whether no task waits in the queue `bulk`. Without Valkey none can be added."""
     try:
         return bool(django_rq.get_queue(BULK).count == 0)

@@ -26,7 +26,7 @@ SHOWN = 12
 NAMED = 4
 
 
-def facts(content: Any) -> Iterator[tuple[str, str]]:
+def list_facts(content: Any) -> Iterator[tuple[str, str]]:
     """Yield (name, value) of the facts of the program that a comparison rests on."""
     if not isinstance(content, Mapping):
         return

@@ -11,7 +11,8 @@ from experiments.encryption import KeyRing
 
 
 @register()
-def credential_keys_work(**kwargs: Any) -> list[CheckMessage]:
+def check_credential_keys(**kwargs: Any) -> list[CheckMessage]:
+    """Return an error if CREDENTIAL_KEYS cannot be used."""
     try:
         KeyRing(settings.CREDENTIAL_KEYS)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments.program_files import facts as facts_of_program
+from experiments.program_files import list_facts as facts_of_program
 
 # What must agree inside and outside the container for it to be the only difference.
 # The operating system, libc and PATH may differ: they are what an image is made of.
@@ -27,7 +27,7 @@ INSIDE_FACTS = {
 }
 
 
-def facts(content: Mapping[str, Any]) -> dict[str, str]:
+def list_facts(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts of one snapshot that a comparison rests on, by the names that pages print.
 
     Facts that the snapshot does not know are left out.
@@ -47,7 +47,7 @@ def facts(content: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in facts_by_name.items() if value}
 
 
-def differences(
+def list_differences(
     baseline: Sequence[Mapping[str, str]], environment: Sequence[Mapping[str, str]]
 ) -> list[str]:
     """Return a line for each of the `facts` in which the runs of two environments differ.
@@ -60,7 +60,7 @@ def differences(
     return list(_describe_differences(baseline_values, environment_values))
 
 
-def differing(
+def find_differing_facts(
     first: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, str]]:
     """Return, by process, the facts of a run's other processes that differ from the first one's.

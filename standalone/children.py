@@ -53,13 +53,13 @@ def open_log(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "ab")
 
 
-def ask(child: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
+def terminate(child: subprocess.Popen[bytes], by: signal.Signals = signal.SIGTERM) -> None:
     """Tell a child to end, unless it has."""
     if child.poll() is None:
         child.send_signal(by)
 
 
-def insist(family: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def wait_or_kill(family: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
     """Wait for children that were asked to end; after `seconds` in all, kill their sessions."""
     deadline = time.monotonic() + seconds
     for child in family:
@@ -70,7 +70,7 @@ def insist(family: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
             child.wait()
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a TCP port on loopback that nobody holds now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -90,6 +90,7 @@ def wait_until(
         time.sleep(0.02)
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
+    """Return whether something on this machine listens on the TCP port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

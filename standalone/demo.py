@@ -59,6 +59,7 @@ class Service:
 
 
 def say(text: str) -> None:
+    """Print a line for whoever started the demo."""
     print(text, flush=True)  # noqa: T201 - this is what the terminal is for
 
 
@@ -143,9 +144,9 @@ def _stop_all(services: list[Service], postgres: Postgres, valkey: Valkey) -> No
         signal.signal(number, signal.SIG_IGN)
     living = [service.child for service in services if service.child]
     for child in living:
-        children.ask(child)
+        children.terminate(child)
     _end_jobs_here()
-    children.insist(living, seconds=1.2)
+    children.wait_or_kill(living, seconds=1.2)
     valkey.stop()
     postgres.stop()
 
@@ -179,7 +180,7 @@ def _port() -> int:
     port = os.environ.get("TARE_PORT", "8000")
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise RuntimeError(f"TARE_PORT is {port!r}; it must be a port number.")
-    if children.listens(int(port)):
+    if children.is_listening(int(port)):
         raise RuntimeError(f"port {port} is taken. Choose another one: TARE_PORT=8001 make demo")
     return int(port)
 

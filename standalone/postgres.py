@@ -22,7 +22,7 @@ class Postgres:
 
     def __init__(self, folder: Path, *, quick: bool = False) -> None:
         self.folder = folder
-        self.port = children.free_port()
+        self.port = children.find_free_port()
         self.options = QUICK if quick else ()
         self._binaries = find_binaries()
         # Data of one major version cannot be read by the next.
@@ -57,8 +57,8 @@ class Postgres:
     def stop(self) -> None:
         if self._child:
             # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
-            children.ask(self._child, by=signal.SIGINT)
-            children.insist([self._child], seconds=2)
+            children.terminate(self._child, by=signal.SIGINT)
+            children.wait_or_kill([self._child], seconds=2)
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

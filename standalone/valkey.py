@@ -60,8 +60,8 @@ class Valkey:
 
     def stop(self) -> None:
         if self._child:
-            children.ask(self._child)
-            children.insist([self._child], seconds=1)
+            children.terminate(self._child)
+            children.wait_or_kill([self._child], seconds=1)
         if self.socket.parent != self.folder.resolve():
             shutil.rmtree(self.socket.parent, ignore_errors=True)
             self._socket = None

@@ -131,11 +131,12 @@ ROOMS = {
         "planning": "access catalogue form_problems form_styles typed_requests",
         "presets": "access form_styles planning typed_requests",
         "execution": "access charts environment_symbols lists software typed_requests",
+        "glossary_views": "typed_requests",
         "overview_views": "typed_requests",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons execution images imports overview_views "
-        "planning presets software",
+        "urls": "access catalogue clusters comparisons execution glossary_views images imports "
+        "overview_views planning presets software",
         "wsgi": "",
     },
     "standalone": {

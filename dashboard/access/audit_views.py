@@ -8,11 +8,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.access.field_changes import KINDS, pages_of
+from dashboard.access.field_changes import KINDS, find_pages
 from dashboard.access.rights import require
-from dashboard.lists import Filter, listing
+from dashboard.lists import Filter, make_listing
 from dashboard.typed_requests import Request
-from experiments.access.permissions import entries_for, why_not_see_audit
+from experiments.access.permissions import list_readable_entries, why_not_see_audit
 from experiments.models import AuditEntry
 
 
@@ -47,14 +47,15 @@ class AuditFilter(Filter):
 
 @require_GET
 def audit(request: Request) -> HttpResponse:
+    """Show the entries of the audit log that the reader may see."""
     require(why_not_see_audit(request.user))
     filters = AuditFilter(request)
-    rows = filters.apply(entries_for(request.user)).select_related("actor")
-    entries_listing = listing(request, rows, sorts={"at": "at", "name": "name"}, default="-at")
+    rows = filters.apply(list_readable_entries(request.user)).select_related("actor")
+    entries_listing = make_listing(request, rows, sorts={"at": "at", "name": "name"}, default="-at")
     context = {
         "listing": entries_listing,
         "filter": filters,
         "entries": entries_listing.page.object_list,
-        "pages": pages_of(entries_listing.page.object_list, request.user),
+        "pages": find_pages(entries_listing.page.object_list, request.user),
     }
     return render(request, "access/audit/list.html", context)

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.urls import reverse
 
-from experiments.access.audit import kind_of
+from experiments.access.audit import name_kind
 from experiments.access.permissions import MAKERS
 from experiments.models import AuditEntry, Cluster, Credential, Experiment, Image, User
 from experiments.models.visibility import Visibility
 
-KINDS = {kind_of(model): str(model._meta.verbose_name) for model in MAKERS}
+KINDS = {name_kind(model): str(model._meta.verbose_name) for model in MAKERS}
 PAGES: dict[str, Any] = {
     "cluster": Cluster.objects.visible_to,
     "credential": Credential.objects.usable_by,
@@ -64,7 +64,7 @@ def _describe_value(name: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def pages_of(entries: Iterable[AuditEntry], reader: User) -> dict[int, str]:
+def find_pages(entries: Iterable[AuditEntry], reader: User) -> dict[int, str]:
     """Return the address of each entry's object by the entry's key, as far as `reader` sees it.
 
     One query for each kind, however many entries there are.

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
 
 from dashboard.access.visitors import Visitor
 from dashboard.middleware import Answer
-from experiments.access.anonymity import Anonymity, anonymity_of
+from experiments.access.anonymity import Anonymity, build_anonymity
 from experiments.models import ShareLink
 
 TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "image/svg+xml")
@@ -49,7 +49,7 @@ def _anonymity_for(visitor: Visitor) -> Anonymity | None:
     if not any(link.hides_names for link in links):
         return None
     experiments = [link.experiment for link in links if link.experiment]
-    return anonymity_of(experiments, [link.table for link in links if link.table])
+    return build_anonymity(experiments, [link.table for link in links if link.table])
 
 
 def _content(response: Any) -> bytes:

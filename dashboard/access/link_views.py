@@ -29,6 +29,8 @@ KINDS: dict[str, Any] = {"experiment": Experiment, "table": PublishedTable}
 
 
 class LinkForm(Styled, forms.Form):
+    """The form that makes a link: how long it lasts, and whether it hides names."""
+
     days = forms.IntegerField(
         label="Days until it ends", min_value=1, max_value=MOST_DAYS, initial=USUAL_DAYS
     )
@@ -72,6 +74,7 @@ def make(request: Request, kind: str, pk: int) -> HttpResponse:
 
 
 def make_link(request: Request, row: Any, **columns: Any) -> ShareLink:
+    """Make a link to the row and open the row to everybody with a link, in one transaction."""
     with transaction.atomic():
         if row.visibility != Visibility.PUBLIC:
             row.visibility = Visibility.PUBLIC
@@ -99,7 +102,7 @@ def withdraw(request: Request, kind: str, pk: int, link_pk: int) -> HttpResponse
 def _note(request: Request, row: Any, what: str, why: str) -> None:
     audit.note(request.user, what, row, why=why)
     if isinstance(row, Experiment):
-        lifecycle.record(row, what, why=why, by=request.user)
+        lifecycle.record_event(row, what, why=why, by=request.user)
 
 
 def _shared(request: Request, kind: str, pk: int) -> Any:

@@ -35,7 +35,7 @@ NAMES_OF_IPV6 = 64
 """Bits of an IPv6 address that are one customer's: the others anybody there can choose."""
 
 
-def client_address(request: HttpRequest) -> str | None:
+def find_client_address(request: HttpRequest) -> str | None:
     """Return the address that a request comes from; None where the server was told none.
 
     What a header says counts only as far as listed proxies wrote it (`TRUSTED_PROXIES`): it is read
@@ -72,12 +72,12 @@ def _networks(listed: tuple[str, ...]) -> list[IPv4Network | IPv6Network]:
     return [ip_network(text, strict=False) for text in listed]
 
 
-def seconds_to_wait(request: HttpRequest) -> int:
+def count_seconds_to_wait(request: HttpRequest) -> int:
     """Return how long this address has to wait before its next try; 0: it need not."""
     now = timezone.now()
     remembered = timedelta(hours=settings.AXES_COOLOFF_TIME)
     attempts = apps.get_model("axes", "AccessAttempt")._default_manager.filter(
-        ip_address=client_address(request), attempt_time__gt=now - remembered
+        ip_address=find_client_address(request), attempt_time__gt=now - remembered
     )
     known = attempts.aggregate(count=Sum("failures_since_start"), last=Max("attempt_time"))
     more = (known["count"] or 0) - FREE_FAILURES
@@ -97,7 +97,7 @@ class RateLimitedLoginForm(AuthenticationForm):
         self.fields["username"].validators.append(MaxLengthValidator(longest))
 
     def clean(self) -> dict[str, Any]:
-        if self.request and (seconds := seconds_to_wait(self.request)):
+        if self.request and (seconds := count_seconds_to_wait(self.request)):
             raise ValidationError(
                 f"Too many wrong passwords came from your address. Try again in {seconds} s.",
                 code="wait",

@@ -27,7 +27,7 @@ def require(why_not: str) -> None:
         raise PermissionDenied(why_not)
 
 
-def for_makers_of(model: type[Model]) -> Callable[[View], View]:
+def require_maker_of(model: type[Model]) -> Callable[[View], View]:
     """Return a decorator that admits only people whose role may create such rows."""
 
     def decorated(view: View) -> View:
@@ -59,23 +59,24 @@ def by_link(view: View) -> View:
     return login_not_required(checked)
 
 
-def readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> set[int]:
+def filter_readable_keys(user: Any, model: Any, keys: Iterable[int | None]) -> set[int]:
     """Return those of `keys` whose pages `user` may open: a link to another one leads nowhere."""
     if not user.is_authenticated:
         return set()
     return set(model.objects.visible_to(user).filter(pk__in=set(keys)).values_list("pk", flat=True))
 
 
-def readable(request: OpenRequest, pk: int) -> Experiment:
+def get_readable(request: OpenRequest, pk: int) -> Experiment:
+    """Return the experiment; Http404 if it is hidden from the reader."""
     rows = Experiment.objects.visible_to(request.user).without_plan()
     return get_object_or_404(
         rows.select_related("cluster", "partition", "baseline", "owner"), pk=pk
     )
 
 
-def editable(request: OpenRequest, pk: int) -> Experiment:
+def get_editable(request: OpenRequest, pk: int) -> Experiment:
     """Return the experiment; Http404 if hidden from the reader, PermissionDenied if not theirs."""
-    experiment = readable(request, pk)
+    experiment = get_readable(request, pk)
     require(why_not_change(request.user, experiment))
     return experiment
 
@@ -96,9 +97,10 @@ def changeable_row(request: OpenRequest, model: type[Row], pk: int, *related: st
     return row
 
 
-def readable_table(request: OpenRequest, pk: int) -> PublishedTable:
+def get_readable_table(request: OpenRequest, pk: int) -> PublishedTable:
+    """Return the published table; Http404 if it is hidden from the reader."""
     return visible_row(request, PublishedTable, pk, "owner")
 
 
-def editable_table(request: OpenRequest, pk: int) -> PublishedTable:
+def get_editable_table(request: OpenRequest, pk: int) -> PublishedTable:
     return changeable_row(request, PublishedTable, pk, "owner")

@@ -25,6 +25,7 @@ EXACT_SECONDS = 60
 
 @receiver(user_logged_in)
 def note_log_in(request: HttpRequest, **kwargs: Any) -> None:
+    """Keep in the session when it began and was last active."""
     request.session[BEGAN] = request.session[ACTIVE] = time.time()
 
 

@@ -65,7 +65,9 @@ def _save(request: Request, form: Any) -> None:
     with audit.log_change(request.user, row):
         form.save()
         if isinstance(row, Experiment):
-            lifecycle.record(row, "visibility changed", why=row.visibility_text, by=request.user)
+            lifecycle.record_event(
+                row, "visibility changed", why=row.visibility_text, by=request.user
+            )
 
 
 def _home(kind: str, row: Any) -> str:

@@ -28,6 +28,8 @@ def remember(request: HttpRequest, link: ShareLink) -> None:
 
 
 def recognise_visitors(get_response: Answer) -> Answer:
+    """Give people without an account the rights of the links that they have opened."""
+
     def recognised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated and (links := request.session.get(OPENED)):
             request.user = Visitor(list(links))

@@ -9,11 +9,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.access.rights import readable_keys
+from dashboard.access.rights import filter_readable_keys
 from dashboard.images.image_filters import ImageFilter
-from dashboard.lists import WordFilter, listing
+from dashboard.lists import WordFilter, make_listing
 from dashboard.typed_requests import Request
-from experiments.access.permissions import changeable_among, may_add
+from experiments.access.permissions import list_changeable_keys, may_add
 from experiments.images.search import find_packages
 from experiments.models import (
     Cluster,
@@ -46,12 +46,12 @@ def catalogue(request: Request) -> HttpResponse:
         builds = Prefetch("operations", Operation.objects.only("state", "doing", "image_import_id"))
         context["image_imports"] = list(image_imports.defer("lock").prefetch_related(builds))
         keys = (row.image_id for row in context["image_imports"])
-        context["readable_images"] = readable_keys(request.user, Image, keys)
+        context["readable_images"] = filter_readable_keys(request.user, Image, keys)
         context["arriving"] = any(not row.is_over for row in context["image_imports"])
     if not request.htmx:
         parts = {"images": _images, "workloads": _workloads, "environments": _environments}
         context |= parts[context["tab"]](request)
-        context["changeable"] = changeable_among(request.user, context["listing"].page)
+        context["changeable"] = list_changeable_keys(request.user, context["listing"].page)
     return render(
         request, "catalogue/index.html" + ("#image_imports" if request.htmx else ""), context
     )
@@ -73,7 +73,7 @@ def _images(request: Request) -> dict[str, Any]:
         "size": "size_bytes",
         "created": "created_at",
     }
-    images_listing = listing(request, rows, sorts=sorts, default="reference")
+    images_listing = make_listing(request, rows, sorts=sorts, default="reference")
     packages = (
         find_packages(images_listing.page, filters.search_text) if filters.search_text else {}
     )
@@ -85,7 +85,7 @@ def _workloads(request: Request) -> dict[str, Any]:
     visible = Workload.objects.visible_to(request.user)
     rows = visible.filter(name__icontains=filters.search_text).select_related("owner")
     sorts = {"name": "name", "kind": "kind", "limit": "time_limit_seconds"}
-    workloads_listing = listing(request, rows, sorts=sorts, default="name")
+    workloads_listing = make_listing(request, rows, sorts=sorts, default="name")
     changed_parameters = {
         row.pk: describe_settings(row).differing for row in workloads_listing.page
     }
@@ -101,7 +101,7 @@ def _environments(request: Request) -> dict[str, Any]:
     filters = WordFilter(request)
     rows = Environment.objects.visible_to(request.user).filter(name__icontains=filters.search_text)
     sorts = {"name": "name", "cluster": "cluster__name", "runtime": "runtime__kind"}
-    environments_listing = listing(
+    environments_listing = make_listing(
         request,
         rows.select_related("cluster", "runtime", "staged_image__image").defer(
             *(f"staged_image__image__{name}" for name in NOT_LISTED)
@@ -110,5 +110,5 @@ def _environments(request: Request) -> dict[str, Any]:
         default="name",
     )
     keys = (row.staged_image.image_id for row in environments_listing.page if row.staged_image)
-    readable = readable_keys(request.user, Image, keys)
+    readable = filter_readable_keys(request.user, Image, keys)
     return {"listing": environments_listing, "filter": filters, "readable_images": readable}

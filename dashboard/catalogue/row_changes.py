@@ -20,7 +20,7 @@ def save(request: Request, form: Any, message: str) -> HttpResponse:
     with audit.log_change(request.user, row):
         form.save()
     messages.success(request, message)
-    return redirect(audit.kind_of(row), pk=row.pk)
+    return redirect(audit.name_kind(row), pk=row.pk)
 
 
 def delete(request: Request, row: Model, why_not: str, message: str) -> HttpResponse:
@@ -28,7 +28,7 @@ def delete(request: Request, row: Model, why_not: str, message: str) -> HttpResp
 
     Where something stands against it, show `why_not` on the page of the row instead.
     """
-    kind = audit.kind_of(row)
+    kind = audit.name_kind(row)
     if why_not:
         messages.error(request, why_not)
         return redirect(kind, pk=row.pk)

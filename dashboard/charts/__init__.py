@@ -13,18 +13,18 @@ no title has names at its ticks; `layout.meta.x` says then what they are, and `l
 longer names for those of y. From these the page makes the table of a figure.
 """
 
-from dashboard.charts.bars import bars
-from dashboard.charts.curves import accuracy_curves, loss_curves
-from dashboard.charts.equivalence import equivalence
-from dashboard.charts.forest import Row, forest
-from dashboard.charts.intervals import interval_trace
-from dashboard.charts.quantiles import quantiles
-from dashboard.charts.runs import run_order, strip
-from dashboard.charts.scaling import efficiency, scaling
-from dashboard.charts.slopes import slopes
-from dashboard.charts.steps import step_trace
+from dashboard.charts.bars import draw_bars
+from dashboard.charts.curves import draw_accuracy_curves, draw_loss_curves
+from dashboard.charts.equivalence import draw_equivalence
+from dashboard.charts.forest import Row, draw_forest
+from dashboard.charts.intervals import draw_interval_trace
+from dashboard.charts.quantiles import draw_quantiles
+from dashboard.charts.runs import draw_run_order, strip
+from dashboard.charts.scaling import draw_efficiency, draw_scaling
+from dashboard.charts.slopes import draw_slopes
+from dashboard.charts.steps import draw_step_trace
 from dashboard.charts.style import COLOURS, SYMBOLS, Figure, Marks
-from dashboard.charts.tails import tails
+from dashboard.charts.tails import draw_tails
 
 __all__ = [
     "COLOURS",
@@ -32,18 +32,18 @@ __all__ = [
     "Figure",
     "Marks",
     "Row",
-    "accuracy_curves",
-    "bars",
-    "efficiency",
-    "equivalence",
-    "forest",
-    "interval_trace",
-    "loss_curves",
-    "quantiles",
-    "run_order",
-    "scaling",
-    "slopes",
-    "step_trace",
+    "draw_accuracy_curves",
+    "draw_bars",
+    "draw_efficiency",
+    "draw_equivalence",
+    "draw_forest",
+    "draw_interval_trace",
+    "draw_loss_curves",
+    "draw_quantiles",
+    "draw_run_order",
+    "draw_scaling",
+    "draw_slopes",
+    "draw_step_trace",
+    "draw_tails",
     "strip",
-    "tails",
 ]

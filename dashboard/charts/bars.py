@@ -20,7 +20,7 @@ from dashboard.charts.style import (
     note,
 )
 from experiments.statistics import Better, Pair, numbers
-from experiments.statistics.scaling import Level, from_moments
+from experiments.statistics.scaling import Level, make_level_from_moments
 from experiments.statistics.values import ALPHA, Interval
 
 BAR, BETWEEN, HEADING = 16, 6, 40
@@ -29,7 +29,7 @@ WIDEST = 3.0
 """A bar or interval beyond this ratio leaves the plot; its numbers are in the table."""
 
 
-def bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
+def draw_bars(rows: Sequence[Row], *, marks: Marks, better: Better | None) -> Figure:
     """Draw ratios to the baseline as bars from zero, in the order of rows, with group headings.
 
     `better` is the direction if all rows have the same one. Whiskers are 95 % intervals, or those
@@ -114,7 +114,7 @@ def _base(pairs: Sequence[Pair]) -> Level | None:
         return None
     pair = max(known, key=lambda pair: pair.n_baseline)
     mean = pair.baseline_mean or 0.0
-    return from_moments(pair.baseline, 1, mean, pair.baseline_sd, pair.n_baseline)
+    return make_level_from_moments(pair.baseline, 1, mean, pair.baseline_sd, pair.n_baseline)
 
 
 def _heading(group: str, pair: Pair, base: Level | None, top: int) -> list[dict[str, Any]]:

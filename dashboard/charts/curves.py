@@ -27,7 +27,7 @@ from experiments.statistics import numbers
 from experiments.statistics.steps import Curve
 
 
-def loss_curves(
+def draw_loss_curves(
     curves: Sequence[Curve],
     medians: Sequence[Curve],
     *,
@@ -85,7 +85,7 @@ def _scaled(curves: Sequence[Curve], factor: float) -> list[Curve]:
     return [replace(curve, y=[y * factor for y in curve.y]) for curve in curves]
 
 
-def accuracy_curves(
+def draw_accuracy_curves(
     curves: Sequence[Curve], *, metric: str, marks: Marks, target: float | None = None
 ) -> Figure:
     """Draw the accuracy (%) at each evaluation against the seconds of training until then.

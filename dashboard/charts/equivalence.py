@@ -19,7 +19,7 @@ from dashboard.charts.style import (
     note,
     symbol,
 )
-from experiments.statistics import Pair, equivalence_curve, numbers
+from experiments.statistics import Pair, compute_equivalence_curve, numbers
 from experiments.statistics.values import ALPHA
 
 SMALLEST, LARGEST = 0.001, 0.1
@@ -31,7 +31,7 @@ LOWEST_P = 0.001
 ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
+def draw_equivalence(pairs: Sequence[Pair], *, margin: float, marks: Marks) -> Figure:
     """Draw one line for each environment, from 1 towards 0 as the margin grows.
 
     The line crosses the level (5 %, unless interim analyses were planned) at the smallest margin
@@ -106,7 +106,7 @@ def _traces(pair: Pair, margins: Sequence[float], marks: Marks) -> Iterator[dict
         "name": label(pair.environment),
     }
     # p below the plot is cut where it cannot be seen, so that a log axis never meets a zero.
-    curve = [max(_digits(p), LOWEST_P / 10) for p in equivalence_curve(pair, margins)]
+    curve = [max(_digits(p), LOWEST_P / 10) for p in compute_equivalence_curve(pair, margins)]
     yield {
         **shared,
         "mode": "lines",

@@ -49,7 +49,7 @@ class Row:
     pair: Pair
 
 
-def forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
+def draw_forest(rows: Sequence[Row], *, margin: float, marks: Marks) -> Figure:
     """Draw ratios to the baseline on a log axis, in the order of rows, with group headings.
 
     Thin line: 95 % interval. Thick line: 90 %; equivalent where it lies inside the margin's band.

@@ -8,7 +8,7 @@ from dashboard.charts.style import Figure, axis, colour, layout, meta, with_unit
 from experiments.statistics import numbers
 
 
-def interval_trace(
+def draw_interval_trace(
     values: Sequence[float],
     steps: Sequence[int],
     *,

@@ -26,12 +26,12 @@ OTHERS = 3
 """Colours for phases that only a user's own program knows."""
 
 
-def css_of(name: str) -> str:
-    """Return the class that colours a phase, whatever other phases stand beside it."""
+def choose_css_class(name: str) -> str:
+    """Return the CSS class that colours a phase, the same on every page."""
     return f"phase-{COLOURS.get(name) or f'other-{zlib.crc32(name.encode()) % OTHERS}'}"
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of time; those that nobody here knows come last, by name."""
+def sort_by_time(names: Iterable[str]) -> list[str]:
+    """Return names in the order of time; unknown ones come last, by name."""
     places = list(COLOURS)
     return sorted(names, key=lambda n: (places.index(n) if n in COLOURS else len(places), n))

@@ -8,7 +8,7 @@ from dashboard.charts.style import MUTED, Figure, Marks, axis, colour, label, la
 from experiments.statistics.normality import Normality
 
 
-def quantiles(checked: Sequence[Normality], *, marks: Marks) -> Figure:
+def draw_quantiles(checked: Sequence[Normality], *, marks: Marks) -> Figure:
     """Draw a quantile-quantile plot; points of a normal distribution lie along the line.
 
     Log-ratios of blocks have no environment of their own: they have the colour of the first

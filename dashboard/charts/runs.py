@@ -79,7 +79,7 @@ def strip(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) ->
     }
 
 
-def run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
+def draw_run_order(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
     """Draw values against their start, to show drift; runs without a start are left out.
 
     Points are never joined. Where several nodes ran, the filling of the symbol shows the node.

@@ -22,7 +22,7 @@ from dashboard.charts.style import (
     symbol,
 )
 from experiments.statistics import Better, numbers
-from experiments.statistics.scaling import Batch, Gain, Level, ideal
+from experiments.statistics.scaling import Batch, Gain, Level, compute_ideal
 from experiments.statistics.values import Interval
 
 APART = 0.025
@@ -36,7 +36,7 @@ LINE_LENGTH = 48
 """Characters of the small print that fit in one line on a phone."""
 
 
-def scaling(
+def draw_scaling(
     levels: Sequence[Level], *, unit: str, metric: str, better: Better, batch: Batch, marks: Marks
 ) -> Figure:
     """Draw the value against GPUs on log axes: a point for each level, with its 95 % interval.
@@ -78,7 +78,7 @@ def scaling(
     )
 
 
-def efficiency(gains: Sequence[Gain], *, marks: Marks) -> Figure:
+def draw_efficiency(gains: Sequence[Gain], *, marks: Marks) -> Figure:
     """Draw the share of the ideal speed-up, with 95 % intervals; the base is 100 %."""
     known = [gain for gain in gains if gain.efficiency is not None]
     names = list(dict.fromkeys(gain.level.environment for gain in known))
@@ -190,7 +190,7 @@ def _ideal(
     places: Mapping[str, float],
 ) -> Iterator[dict[str, Any]]:
     """Draw the ideal of an environment, moved aside as far as its points are."""
-    end = ideal(base, most, better=better, batch=batch)
+    end = compute_ideal(base, most, better=better, batch=batch)
     aside, index = places[base.environment], marks[base.environment]
     if end is None:
         return

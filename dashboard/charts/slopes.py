@@ -25,7 +25,7 @@ PANEL = 2.0
 """From one environment's panel to the next, where 1 is the width of a panel."""
 
 
-def slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
+def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Marks) -> Figure:
     """Draw a panel for each environment, all on one scale; incomplete blocks are left out.
 
     Several runs of an environment in one block are its geometric mean, as in the comparison.

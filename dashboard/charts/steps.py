@@ -28,7 +28,7 @@ FAR = 3.0
 """Warm-up steps this many times above the slowest steady one are cut off, with a note."""
 
 
-def step_trace(
+def draw_step_trace(
     values: Sequence[float],
     *,
     fixed_warm_up: int,

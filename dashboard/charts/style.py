@@ -58,14 +58,17 @@ def meta(index: int) -> dict[str, Any]:
 
 
 def colour(index: int) -> str:
+    """Return the colour of the environment with this index."""
     return COLOURS[index % len(COLOURS)]
 
 
 def symbol(index: int) -> str:
+    """Return the marker of the environment with this index."""
     return SYMBOLS[index % len(SYMBOLS)]
 
 
 def dash(index: int) -> str:
+    """Return the line style of the environment with this index."""
     return DASHES[index % len(DASHES)]
 
 
@@ -76,10 +79,12 @@ def label(text: str, *, longest: int = 40) -> str:
 
 
 def with_unit(metric: str, unit: str) -> str:
+    """Return the metric with its unit in brackets, for the title of an axis."""
     return f"{label(metric)} ({label(unit)})" if unit else label(metric)
 
 
 def axis(title: str = "", **options: Any) -> dict[str, Any]:
+    """Return an axis in the style of all plots; `options` go before its own settings."""
     return {
         "title": {"text": title, "standoff": 12, "font": {"size": 13}},
         "gridcolor": LINE,

@@ -21,7 +21,9 @@ from experiments.statistics import numbers
 from experiments.statistics.steps import Tail
 
 
-def tails(environment_tails: Sequence[Tail], *, unit: str, metric: str, marks: Marks) -> Figure:
+def draw_tails(
+    environment_tails: Sequence[Tail], *, unit: str, metric: str, marks: Marks
+) -> Figure:
     """Draw 1 minus the ECDF of each environment: the share (log) of steps that took at least x.
 
     Each curve ends on the right at the longest step.

@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import changeable_row, require, visible_row
-from dashboard.lists import WordFilter, listing
+from dashboard.lists import WordFilter, make_listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
 from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
-from experiments.models.checks import fingerprint_of
+from experiments.models.checks import compute_fingerprint
 from experiments.notify import enqueue_tick, enqueue_visit
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
@@ -28,6 +28,7 @@ RECENT = 20
 
 @require_GET
 def clusters(request: Request) -> HttpResponse:
+    """List the clusters that the reader may see, with their live jobs and operations."""
     filters = WordFilter(request)
     live = Count("jobs", filter=Q(jobs__state__in=Job.LIVE))
     # A subquery, so that jobs are not multiplied by a join.
@@ -42,7 +43,7 @@ def clusters(request: Request) -> HttpResponse:
         .annotate(live_jobs=live + live_operations, waiting_jobs=waiting)
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
-    clusters_listing = listing(request, rows, sorts=SORTS, default="name")
+    clusters_listing = make_listing(request, rows, sorts=SORTS, default="name")
     return render(request, "clusters/list.html", {"listing": clusters_listing, "filter": filters})
 
 
@@ -55,7 +56,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     alive = row.jobs.filter(state__in=Job.LIVE)
     context: dict[str, Any] = {
         "cluster": row,
-        "way": row.way(),
+        "hops": row.list_hops(),
         "live_jobs": alive.count() + row.operations.filter(state__in=Operation.LIVE).count(),
         "waiting_jobs": row.jobs.filter(state=Job.State.PLANNED).count(),
         "imported": imported.select_related("owner")[:RECENT],
@@ -67,10 +68,12 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         .exclude(state__in=Operation.FINAL)
         .select_related("owner", "staged_image__image", "environment", "image_import", "image")
         .defer("script", "output_tail", "result")[:RECENT],
-        "findings": preflights.findings(row),
-        "tests": connection_tests.latest_tests(row.credential, row) if row.credential else None,
-        "host_key": preflights.host_key(row),
-        "pinned": fingerprint_of(row.host_key),
+        "findings": preflights.collect_findings(row),
+        "tests": connection_tests.list_latest_tests(row.credential, row)
+        if row.credential
+        else None,
+        "host_key": preflights.find_host_key(row),
+        "pinned": compute_fingerprint(row.host_key),
         "pauses": [
             (pause, pause.jobs.count())
             for pause in row.pauses.select_related("partition", "experiment", "cluster")

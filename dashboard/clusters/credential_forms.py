@@ -37,7 +37,7 @@ def _text_area(widget: type[forms.Textarea], **attributes: str) -> forms.Textare
     )
 
 
-def text_of(upload: UploadedFile[Any] | None, what: str) -> str:
+def read_text(upload: UploadedFile[Any] | None, what: str) -> str:
     """Return the text of a small file. ValidationError without any of it if it is none."""
     if upload is None:
         return ""
@@ -121,7 +121,7 @@ class ImportForm(CredentialForm):
             self.add_error("private_key", "Hand in the file or the text, not both.")
             return cleaned
         try:
-            text = text_of(upload, "a private key") or text
+            text = read_text(upload, "a private key") or text
         except ValidationError as problem:
             self.add_error("key_file", problem)
             return cleaned
@@ -152,7 +152,7 @@ class CertificateForm(Styled, forms.Form):
     def text(self) -> str:
         """Return the text that was sent; ValidationError if it is not text."""
         upload = self.cleaned_data.get("certificate_file")
-        return text_of(upload, "a certificate") or str(self.cleaned_data.get("certificate") or "")
+        return read_text(upload, "a certificate") or str(self.cleaned_data.get("certificate") or "")
 
 
 class ShareForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
@@ -171,7 +171,7 @@ class ShareForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         people = self.fields["users"]
         assert isinstance(people, forms.ModelMultipleChoiceField)
-        people.queryset = others(self.instance)
+        people.queryset = list_others(self.instance)
         for name in ("users", "groups"):
             field = self.fields[name]
             assert isinstance(field, forms.ModelMultipleChoiceField)
@@ -180,7 +180,7 @@ class ShareForm(Styled, forms.ModelForm):  # type: ignore[type-arg]
             field.help_text = "" if field.queryset else nobody
 
 
-def others(credential: Credential) -> QuerySet[User]:
+def list_others(credential: Credential) -> QuerySet[User]:
     """Return whoever could be given leave."""
     active = User.objects.filter(is_active=True) | User.objects.filter(
         usable_credentials=credential

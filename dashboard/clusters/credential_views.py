@@ -20,7 +20,7 @@ from dashboard.clusters.credential_forms import (
     ImportForm,
     ShareForm,
 )
-from dashboard.lists import WordFilter, listing
+from dashboard.lists import WordFilter, make_listing
 from dashboard.typed_requests import Request
 from experiments.access import audit
 from experiments.access.permissions import may_change, why_not_add, why_not_change
@@ -43,7 +43,7 @@ def credentials(request: Request) -> HttpResponse:
     )
     rows = Credential.objects.usable_by(request.user).filter(by_name_or_account)
     rows = rows.select_related("owner").prefetch_related("clusters", "users", "groups")
-    credentials_listing = listing(request, rows, sorts=SORTS, default="name")
+    credentials_listing = make_listing(request, rows, sorts=SORTS, default="name")
     return render(
         request,
         "clusters/credentials/list.html",
@@ -57,7 +57,7 @@ def new(request: Request) -> HttpResponse:
     _only_for_makers(request)
     form = CredentialForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        row = keys.add(form.instance, keys.new_pair(), Origin.GENERATED, request.user)
+        row = keys.add(form.instance, keys.make_pair(), Origin.GENERATED, request.user)
         messages.success(request, f"{row} is made. Install its public key, then test it.")
         return redirect(row)
     return render(request, "clusters/credentials/new.html", {"form": form})
@@ -98,7 +98,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 def gate_script(request: Request) -> HttpResponse:
     """Send the script of the forced command: no secret, and the same for every key."""
     answer = HttpResponse(
-        authorized_keys.gate_script(), content_type="text/x-python; charset=utf-8"
+        authorized_keys.read_gate_script(), content_type="text/x-python; charset=utf-8"
     )
     answer["Content-Disposition"] = 'inline; filename="tare-gate.py"'
     return answer
@@ -106,6 +106,7 @@ def gate_script(request: Request) -> HttpResponse:
 
 @require_POST
 def share(request: Request, pk: int) -> HttpResponse:
+    """Set which people and groups may use the credential."""
     row = _changeable(request, pk)
     form = ShareForm(request.POST, instance=row)
     if not form.is_valid():
@@ -148,6 +149,7 @@ def test(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def rotate(request: Request, pk: int) -> HttpResponse:
+    """Make a new key pair beside the one in use."""
     return _do(
         request,
         pk,
@@ -158,11 +160,13 @@ def rotate(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def give_up(request: Request, pk: int) -> HttpResponse:
+    """Erase the new key pair of a rotation; the old one stays."""
     return _do(request, pk, keys.give_up_rotation, "The new key is erased; the old one stays.")
 
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
+    """Delete the credential, or say why it cannot be deleted yet."""
     row = _changeable(request, pk)
     try:
         keys.delete(row, request.user)
@@ -195,12 +199,12 @@ def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
         if row.is_rotating
         else [],
         "gate_version": authorized_keys.GATE_VERSION,
-        "gate_digest": authorized_keys.gate_digest(),
-        "certificate": keys.certificate_of(row.certificate),
-        "next_certificate": keys.certificate_of(row.next_certificate),
-        "tests": connection_tests.latest_tests(row),
+        "gate_digest": authorized_keys.compute_gate_digest(),
+        "certificate": keys.read_certificate(row.certificate),
+        "next_certificate": keys.read_certificate(row.next_certificate),
+        "tests": connection_tests.list_latest_tests(row),
         "may_change": may_change(request.user, row),
-        "entries": audit.entries_of(row)[:ENTRIES],
+        "entries": audit.list_entries(row)[:ENTRIES],
         "share": ShareForm(instance=row),
         "certificate_form": CertificateForm(),
     }

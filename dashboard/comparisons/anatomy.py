@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.charts.phases import css_of, in_order
+from dashboard.charts.phases import choose_css_class, sort_by_time
 from experiments.comparisons.anatomy import Anatomy, Body
 from experiments.statistics import numbers
 
@@ -36,6 +36,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
+    """One environment in the table of phases."""
+
     environment: str
     runs: int
     bar: list[Part]
@@ -56,11 +58,11 @@ class Panel:
 
     @property
     def columns(self) -> int:
-        """Of the table: environment, runs, phases and the whole."""
+        """Return the number of columns of the table: environment, runs, phases and the whole."""
         return len(self.phases) + 3
 
 
-def panels(anatomies: Sequence[Anatomy]) -> list[Panel]:
+def prepare_panels(anatomies: Sequence[Anatomy]) -> list[Panel]:
     """Return what is shown of each workload at each scale."""
     return [_panel(anatomy) for anatomy in anatomies]
 
@@ -69,8 +71,8 @@ def _panel(anatomy: Anatomy) -> Panel:
     names = {
         name for body in anatomy.bodies for name, seconds in body.phases.items() if seconds > 0
     }
-    order = in_order(names)
-    colours = {name: css_of(name) for name in order if name not in MEASURED}
+    order = sort_by_time(names)
+    colours = {name: choose_css_class(name) for name in order if name not in MEASURED}
     longest = max(_overhead(body, colours) for body in anatomy.bodies) or 1.0
     base = anatomy.bodies[0]
     rows = [

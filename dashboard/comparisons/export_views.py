@@ -1,4 +1,4 @@
-"""The numbers of a comparison as files: from them every one on a page can be recomputed."""
+"""Exports of comparisons and runs: every number of a page can be recomputed from them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,36 @@ from django.http import Http404, HttpResponse, HttpResponseBase
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from dashboard.access.rights import by_link, readable, readable_table
-from dashboard.comparisons.panels import csv_rows, exported_rows, latex_file
-from dashboard.comparisons.safe_files import as_csv, as_json, file_name, safe_table
+from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.comparisons.panels import collect_csv_rows, collect_exported_rows, latex_file
+from dashboard.comparisons.safe_files import (
+    make_file_name,
+    make_json_response,
+    make_safe_table,
+    stream_csv,
+)
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons import Comparison, compare_experiment, run_rows
+from experiments.comparisons import Comparison, compare_experiment, list_run_rows
 from experiments.comparisons.published_tables import TableComparison, compare_published
-from experiments.execution.progress import progress_of
+from experiments.execution.progress import measure_progress
 from experiments.models import Experiment, PublishedTable
-from experiments.statistics.interim_analyses import level, schedule
+from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.published.printed import TableError
 
 
 @by_link
 @require_GET
 def comparison_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
-    comparison = compare_experiment(readable(request, pk))
+    """Send the experiment's comparison as a CSV file."""
+    comparison = compare_experiment(get_readable(request, pk))
     return _csv(comparison, waiting=comparison.stage.waiting)
 
 
 @by_link
 @require_GET
 def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
-    experiment = readable(request, pk)
+    """Send the experiment's comparison as a JSON file."""
+    experiment = get_readable(request, pk)
     comparison = compare_experiment(experiment)
     about = {
         "experiment": _about(experiment),
@@ -43,18 +50,21 @@ def comparison_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 @by_link
 @require_GET
 def comparison_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
-    return _tex(compare_experiment(readable(request, pk)))
+    """Send the experiment's comparison as a LaTeX table."""
+    return _tex(compare_experiment(get_readable(request, pk)))
 
 
 @by_link
 @require_GET
 def table_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send the comparison of a published table as a CSV file."""
     return _csv(_comparison_of(request, pk))
 
 
 @by_link
 @require_GET
 def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send the comparison of a published table as a JSON file."""
     comparison = _comparison_of(request, pk)
     about = {"table": _about_table(comparison.row), "left_out": comparison.left_out}
     return _json(comparison, about)
@@ -63,57 +73,62 @@ def table_json(request: OpenRequest, pk: int) -> HttpResponseBase:
 @by_link
 @require_GET
 def table_tex(request: OpenRequest, pk: int) -> HttpResponseBase:
+    """Send the comparison of a published table as a LaTeX table."""
     return _tex(_comparison_of(request, pk))
 
 
 @by_link
 @require_GET
 def table_text(request: OpenRequest, pk: int) -> HttpResponseBase:
-    """Return the table as it was given, but that no cell of it is run as a formula.
+    """Send the text of a published table, with cells that a spreadsheet would run made safe.
 
-    Character for character it stands in the JSON export.
+    The JSON export has the text unchanged.
     """
-    row = readable_table(request, pk)
-    return _file(safe_table(row.text), "text/csv", file_name(row, "table", ".csv"))
+    row = get_readable_table(request, pk)
+    return _file(make_safe_table(row.text), "text/csv", make_file_name(row, "table", ".csv"))
 
 
 @by_link
 @require_GET
 def runs_csv(request: OpenRequest, pk: int) -> HttpResponseBase:
-    experiment = readable(request, pk)
-    return as_csv(run_rows(experiment), file_name(experiment, "runs", ".csv"))
+    """Send all runs of the experiment with their measurements as a CSV file."""
+    experiment = get_readable(request, pk)
+    return stream_csv(list_run_rows(experiment), make_file_name(experiment, "runs", ".csv"))
 
 
 @by_link
 @require_GET
 def runs_json(request: OpenRequest, pk: int) -> HttpResponseBase:
-    experiment = readable(request, pk)
-    content = {"experiment": _about(experiment), "runs": list(run_rows(experiment))}
-    return as_json(content, file_name(experiment, "runs", ".json"))
+    """Send all runs of the experiment with their measurements as a JSON file."""
+    experiment = get_readable(request, pk)
+    content = {"experiment": _about(experiment), "runs": list(list_run_rows(experiment))}
+    return make_json_response(content, make_file_name(experiment, "runs", ".json"))
 
 
 def _comparison_of(request: OpenRequest, pk: int) -> TableComparison:
-    """Of a table. Raises Http404 where its page says why it cannot be read any more."""
+    """Return the comparison of a table; Http404 if the table cannot be read any more."""
     try:
-        return compare_published(readable_table(request, pk))
+        return compare_published(get_readable_table(request, pk))
     except TableError as error:
         raise Http404(str(error)) from error
 
 
 def _csv(comparison: Comparison, *, waiting: str = "") -> HttpResponseBase:
-    """Return all that is compared; before there is anything, one row that says when it comes."""
-    rows = csv_rows(comparison)
+    """Return the rows as a CSV file; before any verdict one row that says when it comes."""
+    rows = collect_csv_rows(comparison)
     if waiting and not rows:
         rows = [{**comparison.about, "waiting": waiting}]
-    return as_csv(rows, file_name(comparison, "comparison", ".csv"))
+    return stream_csv(rows, make_file_name(comparison, "comparison", ".csv"))
 
 
 def _json(comparison: Comparison, about: dict[str, Any]) -> HttpResponseBase:
-    return as_json(about | exported_rows(comparison), file_name(comparison, "comparison", ".json"))
+    return make_json_response(
+        about | collect_exported_rows(comparison), make_file_name(comparison, "comparison", ".json")
+    )
 
 
 def _tex(comparison: Comparison) -> HttpResponseBase:
-    name = file_name(comparison, "comparison", ".tex")
+    name = make_file_name(comparison, "comparison", ".tex")
     return _file(latex_file(comparison), "application/x-tex", name)
 
 
@@ -124,8 +139,8 @@ def _file(text: str, kind: str, name: str) -> HttpResponseBase:
 
 
 def _about(experiment: Experiment) -> dict[str, Any]:
-    """Return the definition with its hash: what the rows are to be read with."""
-    progress = progress_of([experiment])[experiment.pk]
+    """Return the definition of the experiment, which explains the exported rows."""
+    progress = measure_progress([experiment])[experiment.pk]
     return {
         "question": experiment.question,
         "state": progress.status.text,
@@ -135,7 +150,7 @@ def _about(experiment: Experiment) -> dict[str, Any]:
         "order_seed": experiment.order_seed,
         "margin": experiment.margin,
         "looks_after_repeats": schedule(experiment.repeats, experiment.looks),
-        "level_of_each_look": level(experiment.looks),
+        "level_of_each_look": get_level(experiment.looks),
         "stopped_at_look": experiment.stopped_at_look,
         "plan": experiment.plan,
         "imported_at": experiment.imported_at,

@@ -11,19 +11,19 @@ from dashboard.charts import (
     Figure,
     Marks,
     Row,
-    accuracy_curves,
-    bars,
-    efficiency,
-    equivalence,
-    forest,
-    loss_curves,
-    run_order,
-    scaling,
-    slopes,
+    draw_accuracy_curves,
+    draw_bars,
+    draw_efficiency,
+    draw_equivalence,
+    draw_forest,
+    draw_loss_curves,
+    draw_run_order,
+    draw_scaling,
+    draw_slopes,
+    draw_tails,
     strip,
-    tails,
 )
-from dashboard.comparisons.scaling_table import ScalingTable, scaling_table
+from dashboard.comparisons.scaling_table import ScalingTable, make_scaling_table
 from experiments.comparisons import Comparison, Group
 from experiments.comparisons.scales import Scaling
 from experiments.comparisons.series import Inside
@@ -110,7 +110,7 @@ class Panel:
     """The same numbers as a table, as papers print it."""
 
 
-def sections(comparison: Comparison) -> list[Section]:
+def draw_sections(comparison: Comparison) -> list[Section]:
     """Return the plots of each group."""
     return [
         Section(group, list(_group_plots(comparison, group, index)))
@@ -127,7 +127,7 @@ def forest_plot(comparison: Comparison) -> Plot | None:
     heading = " · ".join(
         [f"Ratio to {comparison.baseline}", *(metrics if len(metrics) == 1 else ())]
     )
-    figure = forest(rows, margin=comparison.margin, marks=comparison.marks)
+    figure = draw_forest(rows, margin=comparison.margin, marks=comparison.marks)
     return Plot("forest", figure, FOREST.format(*comparison.levels), heading, wide=True)
 
 
@@ -138,7 +138,7 @@ def bars_plot(comparison: Comparison) -> Plot | None:
         return None
     directions = {group.metric.better for group in comparison.groups if group.pairs}
     agreed = directions.pop() if len(directions) == 1 else None
-    figure = bars(rows, marks=comparison.marks, better=agreed)
+    figure = draw_bars(rows, marks=comparison.marks, better=agreed)
     return Plot("bars", figure, BARS.format(comparison.levels[0]), wide=True)
 
 
@@ -152,7 +152,7 @@ def _rows(comparison: Comparison) -> list[Row]:
     ]
 
 
-def scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:
+def draw_scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:
     """Return a panel for each workload: its value against GPUs, and beside it the efficiency."""
     return [
         Panel(
@@ -168,7 +168,7 @@ def scaling_panels(scalings: list[Scaling], marks: Marks) -> list[Panel]:
             ),
             list(_scaling_plots(workload_scaling, index, marks)),
             asks=not workload_scaling.kind,
-            table=scaling_table(workload_scaling, marks),
+            table=make_scaling_table(workload_scaling, marks),
         )
         for index, workload_scaling in enumerate(scalings)
     ]
@@ -180,7 +180,7 @@ def _kind_of_scaling(workload_scaling: Scaling) -> str:
 
 def _scaling_plots(workload_scaling: Scaling, index: int, marks: Marks) -> Iterator[Plot]:
     metric = workload_scaling.metric
-    figure = scaling(
+    figure = draw_scaling(
         workload_scaling.levels,
         unit=metric.unit,
         metric=metric.label.lower(),
@@ -193,29 +193,31 @@ def _scaling_plots(workload_scaling: Scaling, index: int, marks: Marks) -> Itera
     if any(gain.efficiency is not None for gain in workload_scaling.gains):
         left_out = sorted({gain.flaw for gain in workload_scaling.gains if gain.efficiency is None})
         caption = EFFICIENCY + "".join(f" Left out: {flaw}." for flaw in left_out)
-        yield Plot(f"efficiency-{index}", efficiency(workload_scaling.gains, marks=marks), caption)
+        yield Plot(
+            f"efficiency-{index}", draw_efficiency(workload_scaling.gains, marks=marks), caption
+        )
 
 
-def inside_plots(series: Inside, marks: Marks, name: str) -> list[Plot]:
+def draw_steps(series: Inside, marks: Marks, name: str) -> list[Plot]:
     """Return the plots of the steps inside a group's runs; `name` keeps their ids apart."""
     plots = []
     if series.tails:
-        figure = tails(series.tails, unit="s", metric="step time", marks=marks)
+        figure = draw_tails(series.tails, unit="s", metric="step time", marks=marks)
         caption = TAILS + LOGGED * series.is_logged
         plots.append(Plot(f"tails-{name}", figure, caption, "Step times"))
     if series.losses.curves:
-        figure = loss_curves(
+        figure = draw_loss_curves(
             series.losses.curves, series.losses.medians, metric="loss", unit="1", marks=marks
         )
         caption = LOSSES + _describe_thinning(series.losses)
         plots.append(Plot(f"losses-{name}", figure, caption, "Loss"))
     if series.accuracies:
-        figure = accuracy_curves(
+        figure = draw_accuracy_curves(
             series.accuracies, metric="accuracy", marks=marks, target=series.target or None
         )
         plots.append(Plot(f"accuracy-{name}", figure, ACCURACY, "Accuracy"))
     for number, other in enumerate(series.others):
-        figure = loss_curves(
+        figure = draw_loss_curves(
             other.drawn.curves,
             other.drawn.medians,
             metric=other.metric.replace("_", " "),
@@ -235,14 +237,14 @@ def _describe_thinning(losses: Losses) -> str:
     return f" Of {steps:,} steps {drawn} are drawn." if drawn < steps else ""
 
 
-def loss_words(series: Inside, baseline: str) -> list[str]:
+def describe_losses(series: Inside, baseline: str) -> list[str]:
     """Return a sentence for each environment on the losses of runs with the same seed."""
     if series.losses.curves and not series.losses.agreements:
         return [UNKNOWN_SEEDS]
     return describe_agreements(series.losses.agreements, baseline=baseline)
 
 
-def quantile_words(series: Inside) -> list[tuple[str, list[str]]]:
+def describe_quantiles(series: Inside) -> list[tuple[str, list[str]]]:
     """Return each environment with its steps, median, tail and longest step; one unit for all."""
     factor, unit = numbers.si([tail.quantiles[0.95] for tail in series.tails], "s")
     middle = max((tail.quantiles[0.5] * factor for tail in series.tails), default=1.0)
@@ -273,10 +275,10 @@ def _group_plots(comparison: Comparison, group: Group, index: int) -> Iterator[P
         caption = STRIP + CLICK * comparison.runs_have_pages
         yield Plot(f"strip-{index}", strip(group.samples, **options), caption)
     if any(pair.n_blocks for pair in group.pairs):
-        yield Plot(f"slopes-{index}", slopes(group.samples, **options), SLOPES)
+        yield Plot(f"slopes-{index}", draw_slopes(group.samples, **options), SLOPES)
     if any(sample.started is not None for sample in group.samples):
-        yield Plot(f"order-{index}", run_order(group.samples, **options), ORDER)
+        yield Plot(f"order-{index}", draw_run_order(group.samples, **options), ORDER)
     if any(pair.smallest_margin is not None for pair in group.pairs):
         level = numbers.level(comparison.alpha)
-        curve = equivalence(group.pairs, margin=comparison.margin, marks=marks)
+        curve = draw_equivalence(group.pairs, margin=comparison.margin, marks=marks)
         yield Plot(f"equivalence-{index}", curve, EQUIVALENCE.format(level))

@@ -31,7 +31,8 @@ SPECIAL = str.maketrans(
 COLUMNS = 9
 
 
-def headings(comparison: Comparison) -> tuple[str, ...]:
+def list_headings(comparison: Comparison) -> tuple[str, ...]:
+    """Return the column headings of the LaTeX table."""
     wide, narrow = comparison.levels
     return (
         "Environment",
@@ -74,7 +75,7 @@ def results_table(comparison: Comparison) -> list[str]:
         r"  \setlength{\tabcolsep}{4pt}",
         r"  \begin{tabular}{llrrrrrrl}",
         r"    \toprule",
-        f"    {_row(headings(comparison))}",
+        f"    {_row(list_headings(comparison))}",
         *body,
         r"    \bottomrule",
         r"  \end{tabular}",

@@ -38,12 +38,12 @@ NAMED = 20
 
 
 @singledispatch
-def methods(comparison: Comparison) -> list[str]:
+def describe_methods(comparison: Comparison) -> list[str]:
     """Return the paragraphs on methods as plain text, which the caller has to escape."""
     raise NotImplementedError(f"{type(comparison).__name__} does not say what was done.")
 
 
-@methods.register
+@describe_methods.register
 def _(comparison: ExperimentComparison) -> list[str]:
     return [
         " ".join((_measured(comparison), _design(comparison), *_seeds(comparison))),
@@ -57,7 +57,7 @@ def _(comparison: ExperimentComparison) -> list[str]:
     ]
 
 
-@methods.register
+@describe_methods.register
 def _(comparison: TableComparison) -> list[str]:
     left_out = " ".join(comparison.left_out)
     if all(pair.ci95 is None for pair in comparison.pairs):

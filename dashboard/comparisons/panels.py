@@ -18,26 +18,30 @@ from dashboard.comparisons.figures import (
     Plot,
     Section,
     bars_plot,
+    draw_scaling_panels,
+    draw_sections,
     forest_plot,
-    scaling_panels,
-    sections,
 )
-from dashboard.comparisons.methods import methods
+from dashboard.comparisons.methods import describe_methods
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
     Comparison,
     Exclusion,
     ExperimentComparison,
     Group,
-    comparison_rows,
-    everywhere_rows,
+    list_comparison_rows,
+    list_everywhere_rows,
 )
-from experiments.comparisons.accuracies import Accuracies, accuracies
-from experiments.comparisons.anatomy import anatomies
-from experiments.comparisons.companions import companion_rows, worth_asking
+from experiments.comparisons.accuracies import Accuracies, tabulate_accuracies
+from experiments.comparisons.anatomy import collect_anatomies
+from experiments.comparisons.companions import is_worth_asking, list_companion_rows
 from experiments.comparisons.published_tables import TableComparison
-from experiments.comparisons.scales import scalings
-from experiments.comparisons.step_spreads import Steadiness, steadiness_of, steadiness_rows
+from experiments.comparisons.scales import compute_scalings
+from experiments.comparisons.step_spreads import (
+    Steadiness,
+    compare_steadiness,
+    list_steadiness_rows,
+)
 from experiments.statistics.published.sheets import Sheet
 from experiments.statistics.scaling import Batch
 
@@ -90,14 +94,20 @@ class Panel(Generic[Kind]):
 
 
 class ExperimentPanel(Panel[ExperimentComparison]):
+    """A panel that only comparisons of experiments have."""
+
     kind = ExperimentComparison
 
 
 class TablePanel(Panel[TableComparison]):
+    """A panel that only comparisons of published tables have."""
+
     kind = TableComparison
 
 
 class Verdicts(Panel[Comparison]):
+    """The verdict of each pair; in files, every number of it."""
+
     name = "verdicts"
     heading = "Verdicts"
     in_csv = True
@@ -107,8 +117,8 @@ class Verdicts(Panel[Comparison]):
 
     def export(self, comparison: Comparison) -> dict[str, Rows]:
         return {
-            "comparison": comparison_rows(comparison),
-            "all_cells": everywhere_rows(comparison),
+            "comparison": list_comparison_rows(comparison),
+            "all_cells": list_everywhere_rows(comparison),
         }
 
 
@@ -133,6 +143,8 @@ class Bars(Panel[Comparison]):
 
 @dataclass(frozen=True)
 class ScalingContent:
+    """The plots and tables of the scaling panel."""
+
     panels: list[ScalingPanel]
     is_folded: bool
     is_kind_chosen: bool
@@ -146,7 +158,7 @@ class Scalings(Panel[Comparison]):
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> ScalingContent | None:
         batch = BATCHES.get(request.GET.get("scaling", ""), "")
-        panels = scaling_panels(scalings(comparison, batch=batch), comparison.marks)
+        panels = draw_scaling_panels(compute_scalings(comparison, batch=batch), comparison.marks)
         is_folded = has_folds(comparison) and len(panels) > MOST_OPEN
         return ScalingContent(panels, is_folded, bool(batch)) if panels else None
 
@@ -157,10 +169,12 @@ class Configurations(Panel[Comparison]):
     name = "configurations"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[Section] | None:
-        return [section for section in sections(comparison) if section.plots] or None
+        return [section for section in draw_sections(comparison) if section.plots] or None
 
 
 class TrainingEquivalence(ExperimentPanel):
+    """The sentences on training equivalence, by configuration."""
+
     name = "training"
     heading = "Training equivalence"
 
@@ -169,39 +183,47 @@ class TrainingEquivalence(ExperimentPanel):
 
 
 class Accuracy(ExperimentPanel):
+    """The accuracies that runs have reached, and the time that it took."""
+
     name = "accuracy"
     heading = "Accuracy, and the time it took"
 
     def compute(
         self, comparison: ExperimentComparison, request: OpenRequest
     ) -> list[Accuracies] | None:
-        return accuracies(comparison) or None
+        return tabulate_accuracies(comparison) or None
 
 
 class StepSpread(ExperimentPanel):
+    """The spread of the steps inside runs, with its ratios to the baseline."""
+
     name = "steadiness"
     heading = "Steadiness"
     in_csv = True
 
     def compute(self, comparison: ExperimentComparison, request: OpenRequest) -> Steadiness | None:
-        steadiness = steadiness_of(comparison)
+        steadiness = compare_steadiness(comparison)
         return steadiness if steadiness.groups else None
 
     def export(self, comparison: ExperimentComparison) -> dict[str, Rows]:
-        return {"steadiness": steadiness_rows(comparison)}
+        return {"steadiness": list_steadiness_rows(comparison)}
 
 
 class Anatomy(ExperimentPanel):
+    """The phases of the runs, by environment."""
+
     name = "anatomy"
     heading = "Anatomy of a run"
 
     def compute(
         self, comparison: ExperimentComparison, request: OpenRequest
     ) -> list[anatomy.Panel] | None:
-        return anatomy.panels(anatomies(comparison)) or None
+        return anatomy.prepare_panels(collect_anatomies(comparison)) or None
 
 
 class FullResults(Panel[Comparison]):
+    """The table with every estimate, interval and p value."""
+
     name = "full_results"
     heading = "Full results"
 
@@ -213,6 +235,8 @@ class FullResults(Panel[Comparison]):
 
 
 class Exclusions(ExperimentPanel):
+    """The runs that persons have excluded, with their reasons."""
+
     name = "exclusions"
     heading = "Excluded runs"
 
@@ -227,6 +251,8 @@ class Exclusions(ExperimentPanel):
 
 
 class WarmUp(ExperimentPanel):
+    """The shapes and warm-ups that were detected in the runs."""
+
     name = "warm_up"
     heading = "Warm-up"
 
@@ -241,26 +267,30 @@ class Robustness(Panel[Comparison]):
     heading = "Robustness"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> str | None:
-        if worth_asking(comparison):
+        if is_worth_asking(comparison):
             return page_address(comparison, "robustness", "table_robustness")
         return "" if comparison.pairs and comparison.has_runs else None
 
     def export(self, comparison: Comparison) -> dict[str, Rows]:
-        return {"robustness": companion_rows(comparison)}
+        return {"robustness": list_companion_rows(comparison)}
 
 
 class Methods(Panel[Comparison]):
+    """The paragraphs on methods, to be copied into a paper."""
+
     name = "methods"
     heading = "Methods"
 
     def compute(self, comparison: Comparison, request: OpenRequest) -> list[str]:
-        return methods(comparison)
+        return describe_methods(comparison)
 
     def latex(self, comparison: Comparison) -> list[str]:
-        return latex.paragraphs(self.heading, methods(comparison))
+        return latex.paragraphs(self.heading, describe_methods(comparison))
 
 
 class TableText(TablePanel):
+    """The published table as it was given."""
+
     name = "table_text"
     heading = "The table as it was given"
 
@@ -269,6 +299,8 @@ class TableText(TablePanel):
 
 
 class Export(Panel[Comparison]):
+    """The links to all files of this comparison."""
+
     name = "export"
     heading = "Export"
 
@@ -297,40 +329,40 @@ PANELS: tuple[Panel[Any], ...] = (
 )
 
 
-def panels_of(comparison: Comparison) -> Iterator[Panel[Any]]:
+def list_panels(comparison: Comparison) -> Iterator[Panel[Any]]:
     """Yield the panels that a comparison of this kind has, in the order of the page."""
     return (panel for panel in PANELS if isinstance(comparison, panel.kind))
 
 
-def computed_panels(
+def compute_panels(
     comparison: Comparison, request: OpenRequest
 ) -> Iterator[tuple[Panel[Any], Any]]:
     """Yield each panel that has something to show, with its content."""
-    for panel in panels_of(comparison):
+    for panel in list_panels(comparison):
         content = panel.compute(comparison, request)
         if content is not None:
             yield panel, content
 
 
-def exported_rows(comparison: Comparison) -> dict[str, Rows]:
+def collect_exported_rows(comparison: Comparison) -> dict[str, Rows]:
     """Return the rows of all panels by their key in the JSON file."""
     rows: dict[str, Rows] = {}
-    for panel in panels_of(comparison):
+    for panel in list_panels(comparison):
         rows |= panel.export(comparison)
     return rows
 
 
 def latex_file(comparison: Comparison) -> str:
     """Return the parts of all panels that have one in the LaTeX file."""
-    parts = (panel.latex(comparison) for panel in panels_of(comparison))
+    parts = (panel.latex(comparison) for panel in list_panels(comparison))
     return latex.document(list(filter(None, parts)))
 
 
-def csv_rows(comparison: Comparison) -> Rows:
+def collect_csv_rows(comparison: Comparison) -> Rows:
     """Return the rows of the panels that have a part in the CSV file."""
     return [
         row
-        for panel in panels_of(comparison)
+        for panel in list_panels(comparison)
         if panel.in_csv
         for rows in panel.export(comparison).values()
         for row in rows
@@ -338,7 +370,7 @@ def csv_rows(comparison: Comparison) -> Rows:
 
 
 def has_folds(comparison: Comparison) -> bool:
-    """Whether there are so many groups that long panels are opened by who wants them."""
+    """Return whether there are so many groups that long panels begin closed."""
     return len(comparison.groups) > MOST_OPEN
 
 

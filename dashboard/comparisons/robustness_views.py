@@ -9,12 +9,12 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.access.rights import by_link, readable, readable_table
-from dashboard.charts import Figure, quantiles
+from dashboard.access.rights import by_link, get_readable, get_readable_table
+from dashboard.charts import Figure, draw_quantiles
 from dashboard.comparisons.panels import page_address
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import Comparison, compare_experiment
-from experiments.comparisons.companions import Companions, companions
+from experiments.comparisons.companions import Companions, compute_companions
 from experiments.comparisons.published_tables import compare_published
 from experiments.statistics.published.printed import TableError
 
@@ -37,7 +37,7 @@ class Item:
 @require_GET
 def robustness(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of an experiment; as a fragment, the panel that replaces its link."""
-    experiment = readable(request, pk)
+    experiment = get_readable(request, pk)
     comparison = compare_experiment(experiment)
     return _page(request, comparison, {"experiment": experiment})
 
@@ -46,7 +46,7 @@ def robustness(request: OpenRequest, pk: int) -> HttpResponse:
 @require_GET
 def of_table(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the other tests of a published table's single runs."""
-    row = readable_table(request, pk)
+    row = get_readable_table(request, pk)
     try:
         return _page(request, compare_published(row), {"table": row})
     except TableError as error:
@@ -68,10 +68,10 @@ def _items(comparison: Comparison) -> list[Item]:
         Item(
             companion,
             f"quantiles-{index}",
-            quantiles(companion.robustness.normality, marks=comparison.marks)
+            draw_quantiles(companion.robustness.normality, marks=comparison.marks)
             if companion.robustness.normality
             else None,
             f"{companion.group.title}, {companion.pair.environment}: {QUANTILES}",
         )
-        for index, companion in enumerate(companions(comparison))
+        for index, companion in enumerate(compute_companions(comparison))
     ]

@@ -32,7 +32,9 @@ class Echo:
         return text
 
 
-def file_name(subject: Experiment | PublishedTable | Comparison, what: str, ending: str) -> str:
+def make_file_name(
+    subject: Experiment | PublishedTable | Comparison, what: str, ending: str
+) -> str:
     """Return a name of plain letters, whatever the question holds."""
     question = slugify(subject.question)[:50].strip("-")
     return "-".join(part for part in ("tare", subject.key, question, what) if part) + ending
@@ -46,12 +48,12 @@ def is_formula(text: str) -> bool:
     return bare.startswith(FORMULA) or text.startswith(HIDDEN)
 
 
-def safe_cell(value: Any) -> Any:
+def make_safe_cell(value: Any) -> Any:
     """Return the value; a text that a spreadsheet would run gets an apostrophe before it."""
     return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
-def safe_table(text: str) -> str:
+def make_safe_table(text: str) -> str:
     """Return a table's text with an apostrophe before each cell that a spreadsheet would run.
 
     All else stays as it was given: delimiters, quotes, line ends, also where nobody can read it.
@@ -63,7 +65,7 @@ def safe_table(text: str) -> str:
     return CELL.sub(mark, text)
 
 
-def as_csv(rows: Iterable[dict[str, Any]], name: str) -> StreamingHttpResponse:
+def stream_csv(rows: Iterable[dict[str, Any]], name: str) -> StreamingHttpResponse:
     """Stream rows as CSV. The columns are those of all rows, in order of appearance."""
     kept = list(rows)
     columns = list(dict.fromkeys(column for row in kept for column in row))
@@ -74,12 +76,12 @@ def as_csv(rows: Iterable[dict[str, Any]], name: str) -> StreamingHttpResponse:
 
 def _lines(rows: list[dict[str, Any]], columns: list[str]) -> Iterator[str]:
     writer = csv.writer(Echo())
-    yield writer.writerow([safe_cell(column) for column in columns])
+    yield writer.writerow([make_safe_cell(column) for column in columns])
     for row in rows:
-        yield writer.writerow([safe_cell(row.get(column, "")) for column in columns])
+        yield writer.writerow([make_safe_cell(row.get(column, "")) for column in columns])
 
 
-def as_json(content: dict[str, Any], name: str) -> HttpResponse:
+def make_json_response(content: dict[str, Any], name: str) -> HttpResponse:
     """Return a JSON file; numbers keep all their digits, and no value is NaN."""
     text = json.dumps(content, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1, allow_nan=False)
     response = HttpResponse(text, content_type="application/json")

@@ -27,6 +27,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
+    """One number of GPUs, in all environments."""
+
     gpus: int
     scale: str
     cells: list[Cell]
@@ -34,6 +36,8 @@ class Row:
 
 @dataclass(frozen=True)
 class ScalingTable:
+    """The scaling table of one workload."""
+
     heading: str
     environments: list[tuple[str, int]]
     """Names with the indices of their symbols."""
@@ -42,7 +46,7 @@ class ScalingTable:
     """Whether scales differ in more than GPUs: in nodes, instances or a launcher."""
 
 
-def scaling_table(scaling: Scaling, marks: Marks) -> ScalingTable:
+def make_scaling_table(scaling: Scaling, marks: Marks) -> ScalingTable:
     """Return the table of one workload, with one SI prefix for all values."""
     factor, unit = numbers.si([level.mean for level in scaling.levels], scaling.metric.unit)
     gains = {id(gain.level): gain for gain in scaling.gains}

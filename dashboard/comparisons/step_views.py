@@ -7,12 +7,12 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.text import slugify
 from django.views.decorators.http import require_GET
 
-from dashboard.access.rights import by_link, readable
-from dashboard.comparisons.figures import inside_plots, loss_words, quantile_words
-from dashboard.environment_symbols import marks
+from dashboard.access.rights import by_link, get_readable
+from dashboard.comparisons.figures import describe_losses, describe_quantiles, draw_steps
+from dashboard.environment_symbols import assign_symbols
 from dashboard.typed_requests import OpenRequest
-from experiments.comparisons.series import inside
-from experiments.comparisons.trainings import trainings
+from experiments.comparisons.series import read_series
+from experiments.comparisons.trainings import compare_all_trainings
 
 
 @by_link
@@ -22,24 +22,24 @@ def steps(request: OpenRequest, pk: int) -> HttpResponse:
 
     They have a page of their own because a thousand runs have a million steps.
     """
-    experiment = readable(request, pk)
+    experiment = get_readable(request, pk)
     rows = experiment.workloads.order_by("name")
     name = request.GET.get("workload") or rows.values_list("name", flat=True).first()
     workload = get_object_or_404(rows, name=name)
     scale = request.GET.get("scale") or experiment.scales[0]
-    series = inside(experiment, workload, scale)
-    symbols = marks(experiment)
+    series = read_series(experiment, workload, scale)
+    symbols = assign_symbols(experiment)
     name = f"{workload.pk}-{slugify(scale)}"
     context = {
         "experiment": experiment,
         "workload": workload,
         "scale": scale,
         "marks": symbols,
-        "plots": inside_plots(series, symbols, name),
+        "plots": draw_steps(series, symbols, name),
         "left_out": series.left_out,
-        "quantiles": quantile_words(series),
-        "agreements": loss_words(series, experiment.baseline.name),
-        "trained": trainings(experiment, list(symbols)).get((workload.pk, scale)),
+        "quantiles": describe_quantiles(series),
+        "agreements": describe_losses(series, experiment.baseline.name),
+        "trained": compare_all_trainings(experiment, list(symbols)).get((workload.pk, scale)),
     }
     fragment = "#steps" if request.htmx else ""
     return render(request, f"comparisons/steps.html{fragment}", context)

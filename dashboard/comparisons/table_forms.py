@@ -15,15 +15,15 @@ from experiments.access.visibility_fields import VisibilityFields
 from experiments.comparisons.published_tables import (
     MOST_BYTES,
     Preview,
-    preview,
-    reading_from_row,
-    reading_to_row,
+    dump_reading,
+    load_reading,
+    preview_table,
 )
 from experiments.models import PublishedTable, User
 from experiments.statistics import numbers
 from experiments.statistics.published.columns import ROLES, Reading
 from experiments.statistics.published.printed import TableError
-from experiments.statistics.published.sheets import text_of
+from experiments.statistics.published.sheets import decode_text
 
 ROLE_WORDS = {
     "environment": "environment",
@@ -118,7 +118,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         if cleaned.get("file"):
             # The size of the request was checked before it was read.
             try:
-                cleaned["text"] = text_of(cleaned["file"].read())
+                cleaned["text"] = decode_text(cleaned["file"].read())
             except TableError as error:
                 self.unreadable = str(error)
         if not cleaned.get("text", "").strip() and not self.unreadable:
@@ -142,7 +142,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
     def reading(self) -> Reading:
         """Return how to read the table: the form's choices, and the roles changed in it."""
         if not self.is_bound:
-            return reading_from_row(self.instance.reading)
+            return load_reading(self.instance.reading)
         cleaned = getattr(self, "cleaned_data", {})
         return Reading(
             _roles(self.data),
@@ -161,7 +161,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
             self.data.get("baseline", "") if self.is_bound else self.instance.baseline
         )
         margin = getattr(self, "cleaned_data", {}).get("margin") or self.instance.margin
-        return preview(
+        return preview_table(
             self.table_text, reading=self.reading, baseline=requested_baseline, margin=margin
         )
 
@@ -205,7 +205,7 @@ class TableForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[type
         return list(ROLE_WORDS.items())
 
     def save(self, commit: bool = True) -> PublishedTable:
-        self.instance.reading = reading_to_row(self.reading)
+        self.instance.reading = dump_reading(self.reading)
         row: PublishedTable = super().save(commit)
         return row
 

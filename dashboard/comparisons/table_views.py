@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access.rights import editable_table, for_makers_of
+from dashboard.access.rights import get_editable_table, require_maker_of
 from dashboard.comparisons.table_forms import TOO_LARGE, TableForm
-from dashboard.typed_requests import Request, whole_number
+from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import audit
 from experiments.comparisons.published_tables import MOST_BYTES
 from experiments.models import PublishedTable
@@ -26,9 +26,10 @@ CHUNK = 1 << 16
 
 # Django's check of the token reads the whole request, so its size is looked at before that.
 @csrf_exempt
-@for_makers_of(PublishedTable)
+@require_maker_of(PublishedTable)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
+    """Show the form of a new published table, and store it."""
     if _too_large(request):
         return _refused(request)
     return _form(request, PublishedTable(owner=request.user))
@@ -37,13 +38,15 @@ def new(request: Request) -> HttpResponse:
 @csrf_exempt
 @require_http_methods(["GET", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
-    row = editable_table(request, pk)
+    """Show the form of a published table, and store its changes."""
+    row = get_editable_table(request, pk)
     return _refused(request) if _too_large(request) else _form(request, row)
 
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
-    row = editable_table(request, pk)
+    """Delete a published table."""
+    row = get_editable_table(request, pk)
     audit.delete(request.user, row)
     messages.info(request, f"Deleted: {row.question}")
     return redirect(f"{reverse('compare')}?tab=tables")
@@ -81,7 +84,7 @@ def _too_large(request: HttpRequest) -> bool:
 
     It is still received, up to a limit: a browser that is interrupted shows no answer.
     """
-    length = whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
+    length = parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0  # what Django will read
     if length <= MOST_SENT:
         return False
     while length <= MOST_DRAINED and request.read(CHUNK):

@@ -10,22 +10,22 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import by_link, editable, readable
-from dashboard.execution.matrix import matrix
-from dashboard.lists import ExperimentFilter, listing
+from dashboard.access.rights import by_link, get_editable, get_readable
+from dashboard.execution.matrix import build_matrix
+from dashboard.lists import ExperimentFilter, make_listing
 from dashboard.software.parity_views import prepare_report
-from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
+from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change
-from experiments.clusters.pauses import pauses_of
-from experiments.clusters.preflights import last_if_red, why_not_check
+from experiments.clusters.pauses import list_pauses
+from experiments.clusters.preflights import find_last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle, repairs, unsent
-from experiments.execution.further_attempts import NotDone, attempts_of
+from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
-from experiments.execution.progress import explain_waiting, progress_of
+from experiments.execution.progress import explain_waiting, measure_progress
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
-from experiments.planning.interim import stage_of
+from experiments.planning.interim import read_stage
 from experiments.software.frozen_parity import describe_known_differences, read_frozen
 from experiments.software.parity_reports import list_own_programs
 
@@ -54,9 +54,10 @@ FAILURES_SHOWN = 5
 
 @require_GET
 def experiments(request: Request) -> HttpResponse:
+    """List the experiments that the reader may see."""
     filters = ExperimentFilter(request)
     visible = filters.apply(Experiment.objects.visible_to(request.user)).dated().without_plan()
-    rows = listing(request, visible, sorts=SORTS, default="-created")
+    rows = make_listing(request, visible, sorts=SORTS, default="-created")
     # Runs are counted of the rows shown, not of all that the filter found.
     shown = [row.pk for row in rows.page.object_list]
     named = Experiment.objects.without_plan().select_related("cluster", "owner").in_bulk(shown)
@@ -64,7 +65,7 @@ def experiments(request: Request) -> HttpResponse:
         "listing": rows,
         "filter": filters,
         "experiments": [named[pk] for pk in shown],
-        "progress": progress_of(named.values()),
+        "progress": measure_progress(named.values()),
     }
     return render(request, "execution/list.html", context)
 
@@ -73,10 +74,10 @@ def experiments(request: Request) -> HttpResponse:
 @require_GET
 def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     """Show one experiment; its fragment reloads until all runs have ended."""
-    row = readable(request, pk)
-    run_matrix = matrix(row)
-    progress = progress_of([row])[row.pk]
-    stage = stage_of(row)
+    row = get_readable(request, pk)
+    run_matrix = build_matrix(row)
+    progress = measure_progress([row])[row.pk]
+    stage = read_stage(row)
     tabs = IMPORTED_TABS if row.imported_at else TABS
     tab = request.GET.get("tab", "runs")
     context: dict[str, Any] = {
@@ -94,9 +95,11 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "can_edit": may_change(request.user, row),
         "tab": tab if tab in tabs else "runs",
         "tabs": tabs,
-        "red": last_if_red(row.cluster) if row.is_draft else None,
-        "pauses": [(pause, pause.jobs.filter(experiment=row).count()) for pause in pauses_of(row)],
-        "unsent": unsent.unsent_jobs(row, stage).count() if run_matrix.tally.failed else 0,
+        "red": find_last_if_red(row.cluster) if row.is_draft else None,
+        "pauses": [
+            (pause, pause.jobs.filter(experiment=row).count()) for pause in list_pauses(row)
+        ],
+        "unsent": unsent.list_unsent_jobs(row, stage).count() if run_matrix.tally.failed else 0,
     }
     if context["pauses"]:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
@@ -107,7 +110,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         jobs = {run.job_id for run in context["failed"]}
         if context["tab"] == "jobs":
             jobs |= {job.pk for job in context["listing"].page}
-        context["attempts"] = attempts_of(jobs, stage) if jobs else {}
+        context["attempts"] = find_attempts_of_jobs(jobs, stage) if jobs else {}
     if run_matrix.tally.succeeded and any(stage.judgements):
         context["comparison"] = compare_experiment(row)
     template = "execution/detail.html" + ("#live" if request.htmx else "")
@@ -126,10 +129,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
     """Return the rows of one tab, a page of them."""
     if tab == "runs":
         runs = row.runs.select_related("workload", "environment", "job")
-        return {"listing": listing(request, runs, sorts=RUN_SORTS, default="place")}
+        return {"listing": make_listing(request, runs, sorts=RUN_SORTS, default="place")}
     if tab == "jobs":
         jobs = row.jobs.select_related("workload", "repairs").defer("script", "repairs__script")
-        return {"listing": listing(request, jobs, sorts={"block": "block"}, default="block")}
+        return {"listing": make_listing(request, jobs, sorts={"block": "block"}, default="block")}
     if tab == "plan":
         jobs = row.jobs.select_related("workload").prefetch_related("runs__environment")
         own = bool(list_own_programs(row))
@@ -137,16 +140,16 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
             (name, report | {"known": describe_known_differences(report, own_program=own)})
             for name, report in read_frozen(row).items()
         ]
-        planned = listing(request, jobs, sorts={"block": "block"}, default="block")
+        planned = make_listing(request, jobs, sorts={"block": "block"}, default="block")
         return {"listing": planned, "parity": parity}
     events = row.events.select_related("actor", "job", "run")
-    return {"listing": listing(request, events, sorts={"at": "at"}, default="-at")}
+    return {"listing": make_listing(request, events, sorts={"at": "at"}, default="-at")}
 
 
 @require_POST
 def cancel(request: Request, pk: int) -> HttpResponse:
     """End what is alive. Runs that have ended keep their numbers."""
-    row = editable(request, pk)
+    row = get_editable(request, pk)
     count = lifecycle.cancel(row, request.user)
     enqueue_tick(row.cluster_id)
     plural = "" if count == 1 else "s"
@@ -157,8 +160,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def stop(request: Request, pk: int) -> HttpResponse:
     """Keep the verdict of the latest interim analysis, and end what is alive."""
-    row = editable(request, pk)
-    analysis = whole_number(request.POST.get("analysis"))
+    row = get_editable(request, pk)
+    analysis = parse_whole_number(request.POST.get("analysis"))
     if analysis is not None and lifecycle.stop(row, analysis, request.user):
         enqueue_tick(row.cluster_id)
         words = f"Stopped at interim analysis {analysis}. Its verdicts stand, whatever ends now."
@@ -172,7 +175,7 @@ def stop(request: Request, pk: int) -> HttpResponse:
 @require_POST
 def retry_unsent(request: Request, pk: int) -> HttpResponse:
     """Plan the next attempt of every job that the cluster's scheduler has not taken."""
-    row = editable(request, pk)
+    row = get_editable(request, pk)
     try:
         count = unsent.retry_unsent(row, request.user)
     except NotDone as refusal:
@@ -188,7 +191,7 @@ def retry_unsent(request: Request, pk: int) -> HttpResponse:
 def collect_again(request: Request, uid: str) -> HttpResponse:
     """Have the files of an ended job read once more."""
     job = get_object_or_404(Job, uid=uid)
-    editable(request, job.experiment_id)
+    get_editable(request, job.experiment_id)
     if request_collection(job, request.user):
         enqueue_tick(job.cluster_id)
         messages.success(
@@ -205,7 +208,7 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
 def repair(request: Request, uid: str) -> HttpResponse:
     """Plan a job for the runs of a block that never began."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
-    editable(request, job.experiment_id)
+    get_editable(request, job.experiment_id)
     try:
         second = repairs.repair(job, request.user, same_node="any_node" not in request.POST)
     except NotDone as refusal:
@@ -221,7 +224,7 @@ def repair(request: Request, uid: str) -> HttpResponse:
 def allow_any_node(request: Request, uid: str) -> HttpResponse:
     """Let the rest of a block run on any node, where the one it waits for is gone."""
     job = get_object_or_404(Job.objects.defer("script"), uid=uid)
-    editable(request, job.experiment_id)
+    get_editable(request, job.experiment_id)
     try:
         repairs.allow_any_node(job, request.user)
     except NotDone as refusal:
@@ -236,7 +239,7 @@ def allow_any_node(request: Request, uid: str) -> HttpResponse:
 def retry(request: Request, uid: str) -> HttpResponse:
     """Plan the next attempt of a failed job, if none of its runs gave a number."""
     job = get_object_or_404(Job, uid=uid)
-    editable(request, job.experiment_id)
+    get_editable(request, job.experiment_id)
     try:
         lifecycle.retry(job, request.user)
     except NotDone as refusal:
@@ -249,7 +252,7 @@ def retry(request: Request, uid: str) -> HttpResponse:
 
 def _back(request: Request, job: Job) -> HttpResponse:
     """Return to the page whose button was pressed: a run's, or the tab of jobs."""
-    uid = posted_text(request, "run")[:32]
+    uid = read_posted_text(request, "run")[:32]
     run = job.runs.filter(uid=uid).first()
     if run is None:  # a run that never began may have moved to the job that runs it
         run = Run.objects.filter(job__repairs=job, uid=uid).first()

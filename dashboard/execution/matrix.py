@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from django.db.models import Count, DurationField, F, Q, Sum
 
-from dashboard.environment_symbols import marks
-from experiments.comparisons import primary_metric
-from experiments.comparisons.warm_ups import warm_ups
+from dashboard.environment_symbols import assign_symbols
+from experiments.comparisons import choose_primary_metric
+from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.execution.progress import Tally
 from experiments.models import Environment, Experiment, Measurement, Run, Workload
 from runners.workloads import Metric
@@ -47,6 +47,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
+    """One configuration in all environments."""
+
     workload: Workload
     scale: str
     metric: Metric
@@ -64,6 +66,8 @@ class Pace:
 
 @dataclass(frozen=True)
 class Matrix:
+    """The progress of all configurations in all environments."""
+
     environments: list[tuple[Environment, int]]  # with their marks, baseline first
     rows: list[Row]
     tally: Tally
@@ -85,13 +89,14 @@ class Matrix:
         return (rest + left * cooldown_seconds) / max(at_once, 1)
 
 
-def matrix(experiment: Experiment) -> Matrix:
+def build_matrix(experiment: Experiment) -> Matrix:
     """Count the runs of every cell; at most seven queries, however many runs there are."""
-    index = marks(experiment)
+    index = assign_symbols(experiment)
     environments = sorted(experiment.environments.all(), key=lambda row: index[row.name])
     states, paces = _states(experiment)
     workloads = [
-        (row, primary_metric(experiment, row)) for row in experiment.workloads.order_by("name")
+        (row, choose_primary_metric(experiment, row))
+        for row in experiment.workloads.order_by("name")
     ]
     values = _values(experiment, workloads, [row.name for row in environments])
     rows = []
@@ -143,7 +148,7 @@ def _values(
     metrics = {workload.pk: metric for workload, metric in workloads}
     starts = {}
     if experiment.warm_up == Experiment.WarmUp.FOUND:
-        starts = warm_ups(experiment, [row for row, _ in workloads], metrics, environments)
+        starts = collect_warm_ups(experiment, [row for row, _ in workloads], metrics, environments)
     measured = Measurement.objects.filter(
         run__experiment=experiment,
         run__state=Run.State.SUCCEEDED,

@@ -15,6 +15,7 @@ from experiments.models import Operation
 
 @require_GET
 def operation(request: Request, pk: int) -> HttpResponse:
+    """Show one operation; its fragment reloads until it has ended."""
     row = _seen(request, pk)
     context = {"operation": row, "may_cancel": may_cancel(request, row)}
     return render(
@@ -36,6 +37,7 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 
 def may_cancel(request: Request, row: Operation) -> bool:
+    """Return whether the reader may cancel the operation now."""
     may_end = row.owner_id == request.user.pk or permissions.may_change(request.user, row)
     return may_end and not row.is_final and row.cancel_requested_at is None
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from dashboard.charts import Figure, accuracy_curves, interval_trace, step_trace
-from dashboard.charts.phases import css_of, in_order
-from experiments.comparisons.accuracies import target_of
+from dashboard.charts import Figure, draw_accuracy_curves, draw_interval_trace, draw_step_trace
+from dashboard.charts.phases import choose_css_class, sort_by_time
+from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.comparisons.step_summaries import read_steady_state
 from experiments.models import Run, Series
@@ -35,7 +35,7 @@ class Fact:
         return bool(self.outside and self.inside and self.outside != self.inside)
 
 
-def both_sides(content: Mapping[str, Any], search_text: str = "") -> list[Fact]:
+def search_facts(content: Mapping[str, Any], search_text: str = "") -> list[Fact]:
     """Return the facts outside and inside the container that contain all words of `search_text`.
 
     Of a text of many lines, such as /proc/cpuinfo, only the matching lines are shown.
@@ -86,7 +86,7 @@ class Number:
     is_primary: bool
 
 
-def measurements(run: Run) -> list[Number]:
+def list_measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
     labels = {metric.name: metric.label for metric in kind.metrics_of(run.workload.parameters)}
@@ -110,13 +110,13 @@ class Phase:
     css: str
 
 
-def phases(run: Run) -> list[Phase]:
+def list_phases(run: Run) -> list[Phase]:
     """Return the phases of the run in order; phases that took no time are left out."""
     total = sum(run.phases.values())
     # PostgreSQL keeps no order of keys.
-    spent = in_order(name for name, seconds in run.phases.items() if seconds > 0)
+    spent = sort_by_time(name for name, seconds in run.phases.items() if seconds > 0)
     return [
-        Phase(name, run.phases[name], 100 * run.phases[name] / total, css_of(name))
+        Phase(name, run.phases[name], 100 * run.phases[name] / total, choose_css_class(name))
         for name in spent
     ]
 
@@ -131,7 +131,7 @@ class Trace:
     """What is drawn, and what was detected in it."""
 
 
-def traces(run: Run, mark: int) -> list[Trace]:
+def draw_traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, those that are compared first."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
     primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
@@ -152,11 +152,11 @@ def traces(run: Run, mark: int) -> list[Trace]:
 def _trace_of_evaluations(row: Series, times: Series, run: Run, mark: int) -> Trace:
     """Return the plot of the accuracy, which is measured between steps, against time."""
     name = run.environment.name
-    figure = accuracy_curves(
+    figure = draw_accuracy_curves(
         [Curve(name, times.values, row.values)],
         metric="accuracy",
         marks={name: mark},
-        target=target_of(run.workload.parameters) or None,
+        target=get_target(run.workload.parameters) or None,
     )
     caption = (
         "Each point is an evaluation on images that were not trained on, against the time in "
@@ -173,9 +173,9 @@ def _trace_of_steps(row: Series, fixed_warm_up: int, mark: int) -> Trace:
         "mark": mark,
     }
     if row.steps and steady_state is None:
-        figure = interval_trace(row.values, row.steps, **options)
+        figure = draw_interval_trace(row.values, row.steps, **options)
     else:
-        figure = step_trace(
+        figure = draw_step_trace(
             row.values,
             fixed_warm_up=fixed_warm_up,
             steady_state=steady_state,

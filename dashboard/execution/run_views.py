@@ -10,18 +10,18 @@ from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import by_link, editable, readable_keys
-from dashboard.environment_symbols import marks
-from dashboard.execution.run_facts import both_sides, measurements, phases, traces
-from dashboard.lists import RunFilter, listing
-from dashboard.typed_requests import OpenRequest, Request, posted_text
+from dashboard.access.rights import by_link, filter_readable_keys, get_editable
+from dashboard.environment_symbols import assign_symbols
+from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
+from dashboard.lists import RunFilter, make_listing
+from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
-from experiments.execution.further_attempts import MAY_CHANGE, attempts_of
+from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
 from experiments.images import store
 from experiments.models import Cluster, Experiment, Run, RunFile
-from experiments.planning.interim import stage_of
+from experiments.planning.interim import read_stage
 from experiments.planning.workloads import describe_parameters
 
 MOST_TRACES, FIRST_TRACES = 4, 2
@@ -39,13 +39,14 @@ FILE_SORTS = {"size": "size_bytes", "path": "path"}
 
 @require_GET
 def runs(request: Request) -> HttpResponse:
+    """List the runs of the experiments that the reader may see."""
     visible = Experiment.objects.visible_to(request.user)
     rows = Run.objects.filter(experiment__in=visible).select_related(
         "experiment__cluster", "workload", "environment"
     )
     rows = rows.defer("experiment__plan", "spec", "command", "output_tail", "phases")
     filters = RunFilter(request)
-    runs_listing = listing(request, filters.apply(rows), sorts=SORTS, default="-began")
+    runs_listing = make_listing(request, filters.apply(rows), sorts=SORTS, default="-began")
     return render(request, "execution/runs/list.html", {"listing": runs_listing, "filter": filters})
 
 
@@ -59,8 +60,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     """Show one run; its fragments are what changes while it runs, and the snapshot's facts."""
     row = _visible(request, uid)
     search_text = request.GET.get("facts", "").strip()
-    mark = marks(row.experiment)[row.environment.name]
-    drawn = traces(row, mark)
+    mark = assign_symbols(row.experiment)[row.environment.name]
+    drawn = draw_traces(row, mark)
     seen = len(drawn) if len(drawn) <= MOST_TRACES else FIRST_TRACES
     context = {
         "run": row,
@@ -68,17 +69,17 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "mark": mark,
         "words": search_text,
         "parameters": describe_parameters(row.spec.get("workload", {})),
-        "facts": both_sides(row.snapshot.content if row.snapshot else {}, search_text),
-        "measurements": measurements(row),
-        "phases": phases(row),
+        "facts": search_facts(row.snapshot.content if row.snapshot else {}, search_text),
+        "measurements": list_measurements(row),
+        "phases": list_phases(row),
         "traces": drawn[:seen],
         "more_traces": drawn[seen:],
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
-        "readable_clusters": readable_keys(request.user, Cluster, [row.job.cluster_id]),
+        "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
         "can_edit": may_change(request.user, row.experiment),
     }
     if context["can_edit"] and row.state in MAY_CHANGE:
-        may = attempts_of([row.job_id], stage_of(row.experiment))
+        may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)
     if row.files_count:
         context |= _files(request, row)
@@ -91,7 +92,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
 def _files(request: OpenRequest, row: Run) -> dict[str, Any]:
     """Return a page of the files that the run has left, and whether one is being copied."""
     return {
-        "files": listing(request, row.files.all(), sorts=FILE_SORTS, default="-size"),
+        "files": make_listing(request, row.files.all(), sorts=FILE_SORTS, default="-size"),
         "copying": row.files.to_be_copied().exists(),
         "run_directory": f"{row.job.directory}/{row.folder}",
     }
@@ -112,9 +113,9 @@ def _visible(request: OpenRequest, uid: str) -> Run:
 def exclude(request: Request, uid: str) -> HttpResponse:
     """Take a run out of the comparison, with a written cause."""
     row = _visible(request, uid)
-    editable(request, row.experiment_id)
+    get_editable(request, row.experiment_id)
     # Stamps and papers print the reason.
-    why = " ".join(posted_text(request, "why").split())[:MOST_OF_CAUSE]
+    why = " ".join(read_posted_text(request, "why").split())[:MOST_OF_CAUSE]
     if lifecycle.exclude(row, request.user, why):
         messages.success(request, "Excluded from the comparison. The run and its numbers stay.")
     else:
@@ -128,7 +129,7 @@ def exclude(request: Request, uid: str) -> HttpResponse:
 def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
     """Have a file that the run has left copied from its cluster."""
     row = _visible(request, uid)
-    editable(request, row.experiment_id)
+    get_editable(request, row.experiment_id)
     file = get_object_or_404(RunFile, run=row, pk=pk)
     if request_copy(file, request.user):
         messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
@@ -142,7 +143,7 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
 def run_file(request: Request, uid: str, pk: int) -> FileResponse:
     """Send the copy of a file that the run has left, to be saved."""
     row = _visible(request, uid)
-    editable(request, row.experiment_id)
+    get_editable(request, row.experiment_id)
     file = get_object_or_404(RunFile, run=row, pk=pk)
     copy = store.copy_of(str(file.pk))
     if not file.has_copy or not copy.is_file():

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 
 from dashboard.form_styles import Styled
-from dashboard.uploads import too_large
+from dashboard.uploads import explain_too_large
 from experiments.access import audit
 from experiments.images import image_imports, staging
 from experiments.models import Cluster, Image, ImageImport, Partition, StagedImage, User
@@ -53,6 +53,8 @@ class ImageImportForm(Styled, forms.Form):
 
 
 class ReferenceForm(ImageImportForm):
+    """The form that adds an image from a registry."""
+
     way = "reference"
     heading = "From a registry"
     refused_at = "reference"
@@ -104,6 +106,8 @@ class ReferenceForm(ImageImportForm):
 
 
 class UploadForm(ImageImportForm):
+    """The form that adds an image from an uploaded file."""
+
     way = "upload"
     heading = "Upload a file"
     button = "Upload it"
@@ -121,7 +125,7 @@ class UploadForm(ImageImportForm):
         self.refused = refused
         widget = self.fields["file"].widget
         widget.attrs["data-most-bytes"] = str(settings.IMAGE_UPLOAD_BYTES)
-        widget.attrs["data-too-large"] = too_large()
+        widget.attrs["data-too-large"] = explain_too_large()
         if refused:
             self.fields["file"].required = False
 
@@ -137,6 +141,8 @@ class UploadForm(ImageImportForm):
 
 
 class FileForm(ImageImportForm):
+    """The form that adds an image from a file on a cluster."""
+
     way = "file"
     heading = "A file on a cluster"
     refused_at = "path"

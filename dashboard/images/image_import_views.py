@@ -12,10 +12,10 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from dashboard.access.rights import for_makers_of
+from dashboard.access.rights import require_maker_of
 from dashboard.images.image_forms import IMPORT_FORMS, UploadForm
-from dashboard.typed_requests import Request, whole_number
-from dashboard.uploads import ImageUpload, image_refusal, no_room_for, too_large
+from dashboard.typed_requests import Request, parse_whole_number
+from dashboard.uploads import ImageUpload, explain_no_room, explain_too_large, get_image_refusal
 from experiments.images import image_imports
 from experiments.images.staging import NotDone
 from experiments.models import Image, ImageImport
@@ -23,13 +23,13 @@ from experiments.models import Image, ImageImport
 
 # Django's check of the token reads the whole request: first comes where to, and whether it fits.
 @csrf_exempt
-@for_makers_of(Image)
+@require_maker_of(Image)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
     """Show the ways to import an image, on one page."""
     if request.method == "GET":
         return _page(request)
-    if problem := no_room_for(_length(request)):
+    if problem := explain_no_room(_length(request)):
         form = UploadForm({}, user=request.user, refused=problem)
         form.is_valid()
         answer = _page(request, form)
@@ -44,7 +44,7 @@ def _ask(request: Request) -> HttpResponse:
     way = IMPORT_FORMS.get(request.POST.get("way", ""))
     if way is None:
         return _page(request)
-    upload_options = {"refused": image_refusal(request)} if way is UploadForm else {}
+    upload_options = {"refused": get_image_refusal(request)} if way is UploadForm else {}
     form = way(request.POST, request.FILES, user=request.user, **upload_options)
     image_import = form.request_import_if_valid()
     if image_import is None:
@@ -55,6 +55,7 @@ def _ask(request: Request) -> HttpResponse:
 
 @require_POST
 def cancel(request: Request, pk: int) -> HttpResponse:
+    """Cancel an image import that is under way."""
     row = get_object_or_404(ImageImport.objects.listed_for(request.user), pk=pk)
     try:
         image_imports.cancel(row, request.user)
@@ -84,8 +85,8 @@ def _page(request: Request, form: Any = None) -> HttpResponse:
 
 
 def _of(form: Any) -> dict[str, Any]:
-    return {"form": form, "too_large": too_large()}
+    return {"form": form, "too_large": explain_too_large()}
 
 
 def _length(request: HttpRequest) -> int:
-    return whole_number(request.META.get("CONTENT_LENGTH")) or 0
+    return parse_whole_number(request.META.get("CONTENT_LENGTH")) or 0

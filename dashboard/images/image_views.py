@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
 from dashboard.images.image_forms import LabelsForm, StageForm
-from dashboard.images.staged import forms_of, history_of
+from dashboard.images.staged import list_forms, list_history
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.images import deleting, staging
@@ -31,6 +31,7 @@ def image(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def stage(request: Request, pk: int) -> HttpResponse:
+    """Request a staged form of the image on a cluster."""
     row = visible_row(request, Image, pk, "owner")
     require(permissions.why_not_add(request.user, StagedImage))
     form = StageForm(request.POST, image=row, user=request.user)
@@ -43,6 +44,7 @@ def stage(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def labels(request: Request, pk: int) -> HttpResponse:
+    """Save the labels of the image."""
     row = changeable_row(request, Image, pk, "owner")
     form = LabelsForm(request.POST, instance=row)
     if not form.is_valid():
@@ -95,8 +97,12 @@ def _staged(request: Request, pk: int) -> StagedImage:
 
 
 def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> HttpResponse:
-    staged_forms = forms_of(row, request.user)
-    context: dict[str, Any] = {"image": row, "forms": staged_forms, **history_of(row, request.user)}
+    staged_forms = list_forms(row, request.user)
+    context: dict[str, Any] = {
+        "image": row,
+        "forms": staged_forms,
+        **list_history(row, request.user),
+    }
     context["matches"] = list_twins(row, request.user)
     context["alive"] = any(form.is_alive for form in staged_forms) or bool(
         context["operations_alive"]
@@ -117,6 +123,6 @@ def _packages(request: Request, row: Image) -> dict[str, Any]:
     search_text = request.GET.get("packages", "")
     return {
         "image": row,
-        "packages": inventory_page.packages(row, search_text),
+        "packages": inventory_page.search_packages(row, search_text),
         "words": search_text,
     }

@@ -14,6 +14,8 @@ SOURCES = {"python": "Python", "conda": "conda", "system": "system"}
 
 @dataclass(frozen=True)
 class Package:
+    """A package of the image's software inventory."""
+
     name: str
     version: str
     source: str
@@ -28,7 +30,7 @@ class Same:
     words: str
 
 
-def packages(image: Image, search_text: str = "") -> list[Package]:
+def search_packages(image: Image, search_text: str = "") -> list[Package]:
     """Return the packages whose names, versions and sources hold all of `words`."""
     kept = image.facts.get("packages")
     by_source = kept if isinstance(kept, dict) else {"python": image.packages}
@@ -65,7 +67,7 @@ def describe_image(image: Image) -> Iterator[tuple[str, str]]:
         yield "Not read", problem
 
 
-def sameness(image: Image, staged: StagedImage) -> Same:
+def compare_trees(image: Image, staged: StagedImage) -> Same:
     """Say whether the tree of a staged form is the image's own."""
     if not staged.tree:
         return Same("planned", "not inspected")

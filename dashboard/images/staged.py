@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Prefetch, Q
 
-from dashboard.images.inventory_page import Same, sameness
+from dashboard.images.inventory_page import Same, compare_trees
 from experiments.access import permissions
 from experiments.models import (
     Cluster,
@@ -51,7 +51,7 @@ class Form:
         return self.row.state in (StagedImage.State.READY, StagedImage.State.FAILED)
 
 
-def forms_of(image: Image, reader: User) -> list[Form]:
+def list_forms(image: Image, reader: User) -> list[Form]:
     """Return the forms on clusters that `reader` sees, without those that are gone."""
     seen = Cluster.objects.visible_to(reader)
     rows = image.staged.filter(cluster__in=seen.values("pk"))
@@ -63,7 +63,7 @@ def forms_of(image: Image, reader: User) -> list[Form]:
         key=lambda row: (row.cluster.name, row.format == ARCHIVE, row.format, row.mode)
     )
     usable = set(Cluster.objects.usable_by(reader).values_list("pk", flat=True))
-    removable = permissions.changeable_among(reader, staged_forms)
+    removable = permissions.list_changeable_keys(reader, staged_forms)
     stages = permissions.may_add(reader, StagedImage)
     alive = Experiment.objects.alive().values("pk")
     in_use: dict[int | None, list[str]] = {}
@@ -75,7 +75,7 @@ def forms_of(image: Image, reader: User) -> list[Form]:
     return [
         Form(
             row=row,
-            same=sameness(image, row),
+            same=compare_trees(image, row),
             environments=list(row.environments.all()),
             in_use=in_use.get(row.pk, []),
             may_use=stages and row.cluster_id in usable,
@@ -85,7 +85,7 @@ def forms_of(image: Image, reader: User) -> list[Form]:
     ]
 
 
-def history_of(image: Image, reader: User) -> dict[str, Any]:
+def list_history(image: Image, reader: User) -> dict[str, Any]:
     """Return what was and is being done with an image: alive, and the last that have ended.
 
     `cancellable` are the keys of those that `reader` may end.
@@ -94,7 +94,7 @@ def history_of(image: Image, reader: User) -> dict[str, Any]:
     rows = Operation.objects.filter(about).select_related("cluster", "staged_image", "owner")
     alive = list(rows.exclude(state__in=Operation.FINAL).defer("script", "result"))
     ended = list(rows.filter(state__in=Operation.FINAL).defer(*LARGE)[:HISTORY])
-    cancellable = permissions.changeable_among(reader, alive)
+    cancellable = permissions.list_changeable_keys(reader, alive)
     cancellable |= {operation.pk for operation in alive if operation.owner_id == reader.pk}
     for operation in (*alive, *ended):
         if operation.staged_image:

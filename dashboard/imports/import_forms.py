@@ -13,18 +13,18 @@ from django.core.exceptions import ValidationError
 
 from dashboard.form_styles import PercentField, Styled
 from experiments.execution.end_texts import split_reason
-from experiments.imports import LIMITS, ImportProblem, Logs, files, read_logs
+from experiments.imports import LIMITS, ImportProblem, Logs, list_files, read_logs
 from experiments.imports.imported_runs import KIND, LONGEST_NAME, store
 from experiments.imports.layout import (
     MOST_ENVIRONMENTS,
     Placed,
     Position,
     arrange,
-    choices,
-    natural,
-    positions,
-    suggested,
-    tool_of,
+    find_tool,
+    list_choices,
+    list_positions,
+    make_natural_key,
+    suggest_position,
 )
 from experiments.models import Experiment, User
 
@@ -98,8 +98,8 @@ class ImportForm(Styled, forms.Form):
     def clean_archive(self) -> Any:
         archive = self.cleaned_data["archive"]
         try:
-            self.logs = read_logs(files(archive.file))
-            self.positions = choices(positions(self.logs.runs))
+            self.logs = read_logs(list_files(archive.file))
+            self.positions = list_choices(list_positions(self.logs.runs))
         except ImportProblem as problem:
             raise ValidationError(str(problem)) from None
         return archive
@@ -110,7 +110,9 @@ class ImportForm(Styled, forms.Form):
             return cleaned
         requested = cleaned.get("environment")
         known = {position.index: position for position in self.positions}
-        self.place = known.get(-1 if requested is None else requested) or suggested(self.positions)
+        self.place = known.get(-1 if requested is None else requested) or suggest_position(
+            self.positions
+        )
         if self.place is None:
             self.add_error(
                 "archive",
@@ -121,7 +123,7 @@ class ImportForm(Styled, forms.Form):
         self.chosen_baseline = cleaned.get("baseline") or ""
         if self.chosen_baseline not in self.place.values:
             names = self.place.values
-            bare = [name for name in names if tool_of(name) == "bare metal"]
+            bare = [name for name in names if find_tool(name) == "bare metal"]
             self.chosen_baseline = next(iter([*bare, *names]))
         return cleaned
 
@@ -146,7 +148,7 @@ class ImportForm(Styled, forms.Form):
         for placed_run in self.placed:
             counts[placed_run.workload, placed_run.scale][placed_run.environment] += 1
         names = self.place.values if self.place else ()
-        rows = sorted(counts.items(), key=lambda item: (item[0][0], natural(item[0][1])))
+        rows = sorted(counts.items(), key=lambda item: (item[0][0], make_natural_key(item[0][1])))
         return [
             Row(workload, scale, [runs[name] for name in names]) for (workload, scale), runs in rows
         ]
@@ -181,7 +183,7 @@ class ImportForm(Styled, forms.Form):
             notes.append(
                 "Some logs do not say when the runs ran: drift may be part of a difference."
             )
-        tools = Counter(tool_of(name) for name in (self.place.values if self.place else ()))
+        tools = Counter(find_tool(name) for name in (self.place.values if self.place else ()))
         if tools["not known"]:
             notes.append("Not every environment's name says what started its containers.")
         return notes

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from dashboard.access.rights import for_makers_of
+from dashboard.access.rights import require_maker_of
 from dashboard.imports.import_forms import FAILURES_SHOWN, ImportForm
 from dashboard.typed_requests import Request
 from dashboard.uploads import was_too_large
@@ -18,7 +18,7 @@ from experiments.imports.imported_runs import AlreadyImported
 from experiments.models import Experiment
 
 
-@for_makers_of(Experiment)
+@require_maker_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def logs(request: Request) -> HttpResponse:
     """Show what is in an archive, and store it when asked to; nothing is kept in between."""

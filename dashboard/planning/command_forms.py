@@ -41,6 +41,8 @@ STILL_TYPING = ("try", "more", "send")
 
 
 class ManyFiles(forms.FileInput):
+    """A file field that takes several files."""
+
     allow_multiple_selected = True
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
@@ -170,7 +172,7 @@ class CommandForm(WorkloadForm):
         """Return the form with what was sent; while somebody is typing, without error messages."""
         if request.POST.get("action") not in STILL_TYPING:
             return super().begin(request, row, kind)
-        row.parameters = typed(request.POST)
+        row.parameters = read_typed_parameters(request.POST)
         shown = {name: request.POST.get(name, "") for name in ("name", "time_limit_seconds", "log")}
         form = cls(initial=shown, instance=row, kind=kind, user=request.user)
         form.sending = _files_sent_before(request.POST)
@@ -247,10 +249,12 @@ class CommandForm(WorkloadForm):
         """Return what the metrics read in the pasted log; nothing where none was pasted."""
         source = self.data if self.is_bound else {}
         log = source.get("log", "") or self.initial.get("log", "")
-        return try_patterns(typed(self.data) if self.is_bound else self.instance.parameters, log)
+        return try_patterns(
+            read_typed_parameters(self.data) if self.is_bound else self.instance.parameters, log
+        )
 
 
-def typed(data: Mapping[str, Any]) -> dict[str, Any]:
+def read_typed_parameters(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters as far as they have been typed, valid or not."""
     total = data.get("metric-TOTAL_FORMS", "0")
     count = min(int(total), MOST_METRICS) if total.isdecimal() and len(total) < 5 else 0

@@ -8,8 +8,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access.rights import editable, for_makers_of, readable
-from dashboard.planning.experiment_forms import ExperimentForm, typed
+from dashboard.access.rights import get_editable, get_readable, require_maker_of
+from dashboard.planning.experiment_forms import ExperimentForm, read_typed_values
 from dashboard.typed_requests import Request
 from experiments.execution import lifecycle
 from experiments.imports.imported_runs import forget
@@ -36,14 +36,16 @@ REFUSED = {"save": "Not saved", "launch": "Not launched"}
 """What was tried -> what the summary says while something stands against it."""
 
 
-@for_makers_of(Experiment)
+@require_maker_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
+    """Show the form of a new experiment, and store or launch it."""
     return _form(request, Experiment(owner=request.user))
 
 
 @require_http_methods(["GET", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
+    """Show the form of a draft, and store or launch it."""
     return _form(request, _draft(request, pk))
 
 
@@ -60,7 +62,7 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
             request, ExperimentForm(instance=experiment, initial=initial, user=request.user)
         )
     if action == "cluster" or request.htmx.trigger_name == "cluster":
-        initial = typed(ExperimentForm, request.POST)
+        initial = read_typed_values(ExperimentForm, request.POST)
         fresh = ExperimentForm(instance=Experiment(), initial=initial, user=request.user)
         return _page(request, fresh, "#fields" if request.htmx else "", refused)
     form = ExperimentForm(request.POST, instance=experiment, user=request.user)
@@ -86,7 +88,7 @@ def _page(
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
     """Delete a draft or an import; what was launched in the meantime stays."""
-    draft = editable(request, pk)
+    draft = get_editable(request, pk)
     if draft.imported_at:
         forget(draft, request.user)
         messages.success(request, f"Deleted the import “{draft}”.")
@@ -101,6 +103,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def launch(request: Request, pk: int) -> HttpResponse:
+    """Launch a draft from its page."""
     return _launch(request, _draft(request, pk))
 
 
@@ -117,17 +120,17 @@ def _launch(request: Request, experiment: Experiment) -> HttpResponse:
 
 
 def _draft(request: Request, pk: int) -> Experiment:
-    experiment = editable(request, pk)
+    experiment = get_editable(request, pk)
     if not experiment.is_draft:
         raise PermissionDenied("A launched experiment is frozen.")
     return experiment
 
 
-@for_makers_of(Experiment)
+@require_maker_of(Experiment)
 @require_POST
 def clone(request: Request, pk: int) -> HttpResponse:
     """Create a draft of one's own with the same definition."""
-    source = readable(request, pk)
+    source = get_readable(request, pk)
     if source.imported_at:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
     copied = {name: getattr(source, name) for name in COPIED}

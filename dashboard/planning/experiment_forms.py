@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from dashboard.form_styles import PercentField, Styled
-from dashboard.planning.power import Outlook, outlooks
-from dashboard.typed_requests import whole_number
+from dashboard.planning.power import Outlook, estimate_outlooks
+from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.design import Scale
@@ -55,11 +55,11 @@ def _normal(text: str) -> str:
         return text
 
 
-def cluster_for(user: User, asked: Any = None) -> Cluster | None:
+def choose_cluster(user: User, asked: Any = None) -> Cluster | None:
     """Return the cluster asked for, if `user` may use it; else the one they used last."""
     usable = Cluster.objects.usable_by(user)
     if asked is not None:
-        key = whole_number(asked)
+        key = parse_whole_number(asked)
         return None if key is None else usable.filter(pk=key).first()
     mine = usable.filter(experiments__owner=user).order_by("-experiments__created_at")
     furnished = usable.filter(environments__isnull=False)
@@ -69,7 +69,9 @@ def cluster_for(user: User, asked: Any = None) -> Cluster | None:
 Choices = list[tuple[str, Any]]
 
 
-def metric_choices(workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()) -> Choices:
+def list_metric_choices(
+    workloads: Iterable[Workload] = (), chosen: Iterable[Workload] = ()
+) -> Choices:
     """Return the metrics of each kind, and those of users' programs among `workloads`.
 
     What the `chosen` ones report comes first, in a group of its own.
@@ -98,7 +100,8 @@ def _named(metric: Metric) -> tuple[str, str]:
     return metric.name, f"{metric.name}: {metric.label.lower()}"
 
 
-def look_choices() -> list[tuple[int, str]]:
+def list_analysis_choices() -> list[tuple[int, str]]:
+    """Return the choices for the number of interim analyses."""
     return [(1, "one, at the end"), *((count, str(count)) for count in range(2, MOST_ANALYSES + 1))]
 
 
@@ -122,7 +125,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     )
     looks = forms.TypedChoiceField(
         label="Interim analyses",
-        choices=look_choices,
+        choices=list_analysis_choices,
         coerce=int,
         required=False,
         empty_value=1,  # type: ignore[arg-type]
@@ -131,7 +134,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
     )
     primary_metric = forms.ChoiceField(
         label="Primary metric",
-        choices=metric_choices,
+        choices=list_metric_choices,
         required=False,
         help_text="The verdict is about it.",
     )
@@ -193,7 +196,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         self._field("partition").queryset = Partition.objects.filter(cluster=self.chosen_cluster)
         workloads = Workload.objects.visible_to(user).launchable()
         self._field("workloads").queryset = workloads
-        self._field("primary_metric").choices = metric_choices(
+        self._field("primary_metric").choices = list_metric_choices(
             workloads, self._chosen_workloads(workloads)
         )
         if not self.is_bound and not self.instance.pk:
@@ -212,12 +215,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
 
     def _chosen_cluster(self, user: User) -> Cluster | None:
         """Return the cluster asked for, else the draft's, else the one used last."""
-        return cluster_for(user, (self.data if self.is_bound else self.initial).get("cluster"))
+        return choose_cluster(user, (self.data if self.is_bound else self.initial).get("cluster"))
 
     @property
     def red(self) -> CheckReport | None:
         """Return the chosen cluster's last check if anything failed in it."""
-        return preflights.last_if_red(self.chosen_cluster) if self.chosen_cluster else None
+        return preflights.find_last_if_red(self.chosen_cluster) if self.chosen_cluster else None
 
     def _suggest(self) -> None:
         """Fill in what follows from the cluster; what was typed for it already stays."""
@@ -255,7 +258,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         }
         self.forecast = rules.forecast(**asked)
         self.waiting = rules.describe_unready_images(asked["environments"])
-        problems = rules.refusals(
+        problems = rules.list_refusals(
             cluster=cleaned["cluster"],
             partition=cleaned.get("partition"),
             baseline=cleaned.get("baseline"),
@@ -281,7 +284,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             return []
         workloads = list(asked["workloads"])
         return list(
-            outlooks(
+            estimate_outlooks(
                 cluster=asked["cluster"],
                 workloads=workloads,
                 metric=asked.get("primary_metric") or "",
@@ -303,7 +306,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             errors.data = [error for error in data if error.code != "required"]
 
 
-def typed(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
+def read_typed_values(form: type[ExperimentForm], data: QueryDict) -> dict[str, Any]:
     """Return what was typed so far as initial values, for a form that does not judge it yet."""
     several = {"workloads", "environments"}
     return {

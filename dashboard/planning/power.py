@@ -7,18 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiments.models import Cluster, User, Workload
-from experiments.planning.past_spread import Spread, history
+from experiments.planning.past_spread import Spread, measure_past_spread
 from experiments.statistics import numbers
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.interim_analyses import course, level, most_analyses, schedule
+from experiments.statistics.interim_analyses import (
+    count_most_analyses,
+    get_level,
+    schedule,
+    simulate_course,
+)
 from experiments.statistics.planner import (
     FEWEST_TO_INFER,
-    equivalence_power,
-    planned,
-    provable_margin,
-    repeats_needed,
-    repeats_to_detect,
-    upper_bound_factor,
+    compute_equivalence_power,
+    compute_smallest_margin,
+    compute_upper_bound_factor,
+    count_repeats_needed,
+    count_repeats_to_detect,
+    expect_estimate,
 )
 from experiments.statistics.values import ALPHA
 from experiments.statistics.verdicts import MOST
@@ -42,7 +47,7 @@ class Outlook:
     savings: str = ""
 
 
-def outlooks(
+def estimate_outlooks(
     *,
     cluster: Cluster,
     workloads: Sequence[Workload],
@@ -65,7 +70,7 @@ def outlooks(
         if name in {each.name for each in declared.metrics_of(given)}:
             asked[workload.kind, name, workload if declared.is_the_users else None] = None
     for kind, name, only in asked:
-        past = history(kind, cluster, name, reader, only=only)
+        past = measure_past_spread(kind, cluster, name, reader, only=only)
         spread = (paired and past.of_ratios) or past.of_runs
         cv, given, doubt = _believed(spread, only.name if only else kind)
         basis = "The CV is from run to run."
@@ -78,19 +83,19 @@ def outlooks(
         sentence = (
             f"{given}, {repeats} {unit}{'s' * (repeats != 1)}{'' if paired else ' of each'} "
             f"can prove {_provable(cv, repeats, paired)}; {numbers.margin(margin)} needs "
-            f"{_describe_repeats(repeats_needed(cv, margin, paired=paired))}."
+            f"{_describe_repeats(count_repeats_needed(cv, margin, paired=paired))}."
         )
         notes = (
             f"{doubt}{basis} To find a true difference of {numbers.margin(margin)} takes "
-            f"{_describe_repeats(repeats_to_detect(cv, margin, paired=paired))}."
+            f"{_describe_repeats(count_repeats_to_detect(cv, margin, paired=paired))}."
         )
         if comparisons > 1:
-            corrected = repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
+            corrected = count_repeats_needed(cv, margin, paired=paired, alpha=ALPHA / comparisons)
             notes += f" Equivalence that survives Holm among {comparisons} comparisons takes "
             notes += f"{_describe_repeats(corrected)}."
         saved = ""
-        if 1 < analyses <= most_analyses(repeats):
-            saved = _saved(planned(cv, repeats, paired=paired), margin, repeats, analyses)
+        if 1 < analyses <= count_most_analyses(repeats):
+            saved = _saved(expect_estimate(cv, repeats, paired=paired), margin, repeats, analyses)
         yield Outlook(sentence, notes, saved)
 
 
@@ -101,7 +106,7 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
     source = f"({spread.runs} runs of {kind} on this cluster)"
     if spread.df >= WELL_KNOWN:
         return spread.sd, f"With CV {_percent(spread.sd)} {source}", ""
-    bound = spread.sd * upper_bound_factor(spread.df)
+    bound = spread.sd * compute_upper_bound_factor(spread.df)
     note = (
         f"{_percent(spread.sd)} was seen, but so few runs tend to underestimate it: "
         f"{_percent(bound)} is its 80 % upper bound. "
@@ -112,12 +117,12 @@ def _believed(spread: Spread | None, kind: str) -> tuple[float, str, str]:
 def _saved(truth: Estimate, margin: float, repeats: int, analyses: int) -> str:
     """Return a sentence on what interim analyses save, beside the fixed number of repeats."""
     *first, last = schedule(repeats, analyses)
-    plan = course(truth, margin, repeats=repeats, analyses=analyses)
-    once = equivalence_power(truth, margin)
+    plan = simulate_course(truth, margin, repeats=repeats, analyses=analyses)
+    once = compute_equivalence_power(truth, margin)
     after = f"{', '.join(map(str, first))} and {last}"
     return (
-        f"With interim analyses after {after} repeats, each at {level(analyses):g}, it ends after "
-        f"{plan.repeats:.1f} on average if there is truly no difference, and proves "
+        f"With interim analyses after {after} repeats, each at {get_level(analyses):g}, it ends "
+        f"after {plan.repeats:.1f} on average if there is truly no difference, and proves "
         f"{numbers.margin(margin)} in {_of_100(plan.equivalent)} of 100 such experiments; judged "
         f"once it takes {last} and proves it in {_of_100(once)}."
     )
@@ -131,7 +136,7 @@ def _provable(cv: float, repeats: int, paired: bool) -> str:
     """Return the provable margin, rounded up so that the printed margin can be proved."""
     if repeats < FEWEST_TO_INFER:
         return "nothing"
-    margin = provable_margin(cv, repeats, paired=paired)
+    margin = compute_smallest_margin(cv, repeats, paired=paired)
     unit = 10.0 ** (math.floor(math.log10(margin)) - 1)
     return numbers.margin(math.ceil(margin / unit) * unit)
 

@@ -13,7 +13,7 @@ from dashboard.form_styles import Styled
 from dashboard.typed_requests import Request
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.models import User, Workload
-from experiments.planning.workloads import describe_limits, format_value, label
+from experiments.planning.workloads import describe_limits, format_value, make_label
 from runners.workloads import WORKLOADS, Parameter, ParameterError
 from runners.workloads.parameters import join_arguments
 
@@ -63,7 +63,7 @@ class WorkloadForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore[t
         """Add a field for each parameter, filled in with the workload's value."""
         for parameter in self.kind.parameters:
             value = parameters.get(parameter.name, parameter.default)
-            self.fields[parameter.name] = parameter_field(parameter, value)
+            self.fields[parameter.name] = make_parameter_field(parameter, value)
 
     @property
     def parameter_groups(self) -> list[Group]:
@@ -102,11 +102,12 @@ FORMS: dict[str, type[WorkloadForm]] = {}
 """The kinds that have a form of their own."""
 
 
-def form_of(kind: str) -> type[WorkloadForm]:
+def choose_form(kind: str) -> type[WorkloadForm]:
+    """Return the form for workloads of this kind."""
     return FORMS.get(kind, WorkloadForm)
 
 
-def parameter_field(parameter: Parameter, value: Any) -> forms.Field:
+def make_parameter_field(parameter: Parameter, value: Any) -> forms.Field:
     """Return a text field, so that the workload and not the browser reports what is wrong."""
     field = _field(parameter, value)
     field.unit = parameter.unit  # type: ignore[attr-defined]
@@ -118,7 +119,7 @@ def parameter_field(parameter: Parameter, value: Any) -> forms.Field:
 
 
 def _field(parameter: Parameter, value: Any) -> forms.Field:
-    named: dict[str, Any] = {"label": label(parameter), "required": False}
+    named: dict[str, Any] = {"label": make_label(parameter), "required": False}
     if parameter.type == "choice":
         choices = [(choice, choice or "none") for choice in parameter.choices]
         return forms.ChoiceField(choices=choices, initial=value, help_text=parameter.help, **named)

@@ -9,12 +9,12 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard.access.rights import changeable_row, for_makers_of, visible_row
+from dashboard.access.rights import changeable_row, require_maker_of, visible_row
 from dashboard.catalogue import row_changes
-from dashboard.planning.command_forms import typed
+from dashboard.planning.command_forms import read_typed_parameters
 from dashboard.planning.pattern_matches import try_patterns
-from dashboard.planning.workload_forms import KindForm, WorkloadForm, form_of
-from dashboard.typed_requests import Request, whole_number
+from dashboard.planning.workload_forms import KindForm, WorkloadForm, choose_form
+from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access import permissions
 from experiments.models import Workload
 from experiments.planning import workloads
@@ -29,7 +29,7 @@ def kinds(request: Request) -> HttpResponse:
     return render(request, "planning/workload_kinds.html", {"kinds": WORKLOADS.values()})
 
 
-@for_makers_of(Workload)
+@require_maker_of(Workload)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
     """Choose a kind, then fill in its parameters; or begin with those of another workload."""
@@ -38,14 +38,14 @@ def new(request: Request) -> HttpResponse:
     kind = kind if kind in WORKLOADS else next(iter(WORKLOADS))
     fresh = Workload(owner=request.user)
     if copied:
-        fresh.name = workloads.free_name(copied.name)
+        fresh.name = workloads.find_free_name(copied.name)
         fresh.parameters, fresh.time_limit_seconds = copied.parameters, copied.time_limit_seconds
     elif ready := COMMANDS.get(request.GET.get("ready", "")):
         kind = ready.piece.kind
-        fresh.name = workloads.free_name(ready.piece.name)
+        fresh.name = workloads.find_free_name(ready.piece.name)
         fresh.parameters = dict(ready.piece.parameters)
         fresh.time_limit_seconds = ready.piece.time_limit_seconds
-    form = form_of(kind).begin(request, fresh, kind)
+    form = choose_form(kind).begin(request, fresh, kind)
     if request.method == "POST" and form.is_valid():
         return _save(request, form)
     return _form(request, form, kinds=KindForm(initial={"kind": kind}), copied=copied)
@@ -72,26 +72,28 @@ def workload(request: Request, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def edit(request: Request, pk: int) -> HttpResponse:
+    """Show the form of a workload, and store its changes."""
     row = changeable_row(request, Workload, pk, "owner")
     if problem := workloads.why_not_edit(row):
         messages.error(request, problem)
         return redirect("workload", pk=pk)
-    form = form_of(row.kind).begin(request, row, row.kind)
+    form = choose_form(row.kind).begin(request, row, row.kind)
     if request.method == "POST" and form.is_valid():
         return _save(request, form)
     return _form(request, form, workload=row)
 
 
-@for_makers_of(Workload)
+@require_maker_of(Workload)
 @require_POST
 def try_numbers(request: Request) -> HttpResponse:
     """Show what the metrics that are being typed would read in a pasted log."""
-    matches = try_patterns(typed(request.POST), request.POST.get("log", ""))
+    matches = try_patterns(read_typed_parameters(request.POST), request.POST.get("log", ""))
     return render(request, "planning/pattern_matches.html", {"tried": matches})
 
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
+    """Delete a workload, or say why it cannot be deleted yet."""
     row = changeable_row(request, Workload, pk)
     why_not = workloads.why_not_delete(row)
     return row_changes.delete(request, row, why_not, f"Deleted {row.name}.")
@@ -99,7 +101,7 @@ def delete(request: Request, pk: int) -> HttpResponse:
 
 def _copied(request: Request) -> Workload | None:
     """Return the workload to begin with, if the address names one."""
-    asked = whole_number(request.GET.get("copy"))
+    asked = parse_whole_number(request.GET.get("copy"))
     return None if asked is None else visible_row(request, Workload, asked)
 
 

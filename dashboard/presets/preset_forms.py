@@ -7,17 +7,19 @@ from typing import Any
 from django import forms
 
 from dashboard.form_styles import Styled
-from dashboard.planning.experiment_forms import cluster_for
-from dashboard.typed_requests import whole_number
+from dashboard.planning.experiment_forms import choose_cluster
+from dashboard.typed_requests import parse_whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
-from experiments.presets.making import candidates, make_draft, refusals, select_ready
+from experiments.presets.making import list_candidates, list_refusals, make_draft, select_ready
 from runners.workloads import ParameterError
 
 WORDS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
 
 
 class PresetForm(Styled, forms.Form):
+    """The form that turns a preset into a draft: cluster, size, environments, baseline."""
+
     cluster = forms.ModelChoiceField(Cluster.objects.none(), empty_label=None)
     size = forms.ChoiceField(widget=forms.RadioSelect)
     folder = forms.CharField(required=False, max_length=500, label="Folder of the data set")
@@ -33,12 +35,12 @@ class PresetForm(Styled, forms.Form):
     ) -> None:
         super().__init__(data)
         self.preset, self.user = preset, user
-        self.chosen_cluster = cluster_for(user, data.get("cluster") if data else cluster)
+        self.chosen_cluster = choose_cluster(user, data.get("cluster") if data else cluster)
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
         self._field("size").choices = [(name, WORDS[name]) for name in preset.sizes]
         self._ask_for_data()
         self.candidates = (
-            candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
+            list_candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
         )
         known = Environment.objects.filter(
             pk__in=[candidate.environment.pk for candidate in self.candidates]
@@ -70,7 +72,7 @@ class PresetForm(Styled, forms.Form):
     @property
     def ticked(self) -> set[int]:
         """Return the keys of the environments whose boxes are ticked."""
-        return {key for pk in self["environments"].value() or () if (key := whole_number(pk))}
+        return {key for pk in self["environments"].value() or () if (key := parse_whole_number(pk))}
 
     @property
     def sizes(self) -> list[dict[str, Any]]:
@@ -101,7 +103,9 @@ class PresetForm(Styled, forms.Form):
             )
             for piece in size.workloads
         ]
-        return refusals(self.preset, size, self.chosen_cluster, environments, baseline, workloads)
+        return list_refusals(
+            self.preset, size, self.chosen_cluster, environments, baseline, workloads
+        )
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

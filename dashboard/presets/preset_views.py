@@ -7,7 +7,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from dashboard.access.rights import for_makers_of
+from dashboard.access.rights import require_maker_of
 from dashboard.presets.preset_forms import PresetForm
 from dashboard.typed_requests import Request
 from experiments.models import Experiment
@@ -16,10 +16,11 @@ from experiments.presets import PRESETS
 
 @require_GET
 def presets(request: Request) -> HttpResponse:
+    """List all presets."""
     return render(request, "presets/list.html", {"presets": PRESETS.values()})
 
 
-@for_makers_of(Experiment)
+@require_maker_of(Experiment)
 @require_http_methods(["GET", "POST"])
 def preset(request: Request, key: str) -> HttpResponse:
     """Choose cluster, size and environments of a preset; the draft opens in the usual form."""

@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from dashboard.form_styles import Styled
-from dashboard.typed_requests import whole_number
+from dashboard.typed_requests import parse_whole_number
 from experiments.access import permissions
 from experiments.access.visibility_fields import VisibilityFields
-from experiments.images.inventory import interpreter
+from experiments.images.inventory import find_interpreter
 from experiments.models import Cluster, Environment, Image, Runtime, StagedImage, User
 from experiments.software import environments
 from runners.runtimes import RUNTIMES
@@ -159,7 +159,7 @@ class EnvironmentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignor
         else:
             chosen = self.initial.get(name) or getattr(self.instance, f"{name}_id")
         key = getattr(chosen, "pk", chosen)
-        return rows.filter(pk=whole_number(key)).first()
+        return rows.filter(pk=parse_whole_number(key)).first()
 
     def _chosen_cluster(self) -> Cluster | None:
         if self.instance.pk:
@@ -241,7 +241,7 @@ class EnvironmentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignor
         form = self.chosen_image.form.removeprefix(self.chosen_runtime.kind).strip()
         short = image.reference.rpartition("/")[2].partition("@")[0]
         name = " ".join(part for part in (label, form, f"({short})") if part)
-        return {"name": self._free_name(name[:90]), "python": interpreter(image.facts)}
+        return {"name": self._free_name(name[:90]), "python": find_interpreter(image.facts)}
 
     def _free_name(self, name: str) -> str:
         """Return the name, or the first one with a number that is still free on the cluster."""
@@ -267,7 +267,7 @@ class EnvironmentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignor
         cleaned = super().clean() or {}
         if "runtime" in self.errors or "staged_image" in self.errors:
             return cleaned
-        refusals = environments.refusals(
+        refusals = environments.list_refusals(
             cluster=self.chosen_cluster,
             runtime=cleaned.get("runtime"),
             staged=cleaned.get("staged_image"),
@@ -284,7 +284,7 @@ def _form_of(staged: StagedImage) -> str:
     return f"{staged.image} as {staged.form}"
 
 
-def typed(data: QueryDict) -> dict[str, Any]:
+def read_typed_values(data: QueryDict) -> dict[str, Any]:
     """Return what was typed so far as initial values, for a form that is not validated yet."""
     names = (*EnvironmentForm.base_fields, "suggested_name", "suggested_python")
     return {name: data[name] for name in names if name in data}

@@ -10,13 +10,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import (
     changeable_row,
-    for_makers_of,
-    readable_keys,
+    filter_readable_keys,
     require,
+    require_maker_of,
     visible_row,
 )
 from dashboard.catalogue import row_changes
-from dashboard.software.environment_forms import DECIDING, EnvironmentForm, typed
+from dashboard.software.environment_forms import DECIDING, EnvironmentForm, read_typed_values
 from dashboard.software.parity_views import prepare_inventory
 from dashboard.typed_requests import Request
 from experiments.access import permissions
@@ -27,12 +27,12 @@ SHOWN = ("cluster", "runtime", "staged_image__image", "owner")
 """What the page of an environment shows beside it."""
 
 
-@for_makers_of(Environment)
+@require_maker_of(Environment)
 @require_http_methods(["GET", "POST"])
 def new(request: Request) -> HttpResponse:
     """Choose the parts of an environment; each choice narrows the next ones."""
     if request.method == "GET" or _is_choosing(request):
-        initial = typed(request.POST or request.GET)
+        initial = read_typed_values(request.POST or request.GET)
         return _page(request, EnvironmentForm(initial=initial, user=request.user))
     form = EnvironmentForm(
         request.POST, instance=Environment(owner=request.user), user=request.user
@@ -54,7 +54,9 @@ def environment(request: Request, pk: int) -> HttpResponse:
     if request.method == "GET":
         return _page(request, EnvironmentForm(instance=row, user=request.user), environment=row)
     if _is_choosing(request):
-        form = EnvironmentForm(instance=row, initial=typed(request.POST), user=request.user)
+        form = EnvironmentForm(
+            instance=row, initial=read_typed_values(request.POST), user=request.user
+        )
         return _page(request, form, environment=row)
     form = EnvironmentForm(request.POST, instance=row, user=request.user)
     return _save(request, form) if form.is_valid() else _page(request, form, environment=row)
@@ -62,6 +64,7 @@ def environment(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def delete(request: Request, pk: int) -> HttpResponse:
+    """Delete an environment, or say why it cannot be deleted yet."""
     row = changeable_row(request, Environment, pk, "cluster")
     why_not = environments.why_not_delete(row)
     return row_changes.delete(request, row, why_not, f"Deleted {row.name} on {row.cluster}.")
@@ -85,6 +88,6 @@ def _page(request: Request, form: EnvironmentForm | None, **context: Any) -> Htt
         context |= prepare_inventory(row, request.user)
     if row and row.staged_image:
         keys = [row.staged_image.image_id]
-        context["readable_images"] = readable_keys(request.user, Image, keys)
+        context["readable_images"] = filter_readable_keys(request.user, Image, keys)
     fragment = "#parts" if request.htmx else ""
     return render(request, f"software/environment.html{fragment}", context)

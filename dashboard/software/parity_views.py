@@ -10,20 +10,20 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.access.rights import by_link, editable, readable, require, visible_row
-from dashboard.typed_requests import OpenRequest, Request, posted_text, whole_number
+from dashboard.access.rights import by_link, get_editable, get_readable, require, visible_row
+from dashboard.typed_requests import OpenRequest, Request, parse_whole_number, read_posted_text
 from experiments.access.permissions import may_change, may_use, why_not_use
 from experiments.models import Environment, Experiment, User
 from experiments.notify import enqueue_tick
 from experiments.software import inspections, parity_reports
-from experiments.software.parity import libraries
+from experiments.software.parity import list_libraries
 
 
 @by_link
 @require_GET
 def software(request: OpenRequest, pk: int) -> HttpResponse:
     """Show the parity report alone, which reloads during an inspection; else the whole page."""
-    row = readable(request, pk)
+    row = get_readable(request, pk)
     if not request.htmx:
         return redirect(_report_address(row))
     context = {"experiment": row, "can_edit": may_change(request.user, row)}
@@ -46,7 +46,7 @@ def prepare_report(row: Experiment) -> dict[str, Any]:
 @require_POST
 def inspect_all(request: Request, pk: int) -> HttpResponse:
     """Have the cluster inspect every environment whose software is not known."""
-    row = editable(request, pk)
+    row = get_editable(request, pk)
     unknown = {
         software.environment.pk: software.environment
         for report in parity_reports.make_reports(row)
@@ -76,11 +76,11 @@ def inspect_environment(request: Request, pk: int) -> HttpResponse:
 
 def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
     """Return what the page of an environment shows of its software inventory."""
-    software = inspections.known_software([row])[row.pk]
+    software = inspections.find_known_software([row])[row.pk]
     facts = software.inspection.facts if software.inspection else {}
     return {
         "software": software,
-        "libraries": list(libraries(facts)),
+        "libraries": list(list_libraries(facts)),
         "packages": sorted(facts.get("packages", {}).items()),
         "may_inspect": may_use(reader, row) and may_use(reader, row.cluster),
     }
@@ -89,14 +89,14 @@ def prepare_inventory(row: Environment, reader: User) -> dict[str, Any]:
 @require_POST
 def waive(request: Request, pk: int) -> HttpResponse:
     """Waive the chosen differences of one environment with a reason; or undo that."""
-    row = editable(request, pk)
+    row = get_editable(request, pk)
     environment = get_object_or_404(
-        row.environments, pk=whole_number(request.POST.get("environment"))
+        row.environments, pk=parse_whole_number(request.POST.get("environment"))
     )
     if request.POST.get("action") == "withdraw":
         parity_reports.withdraw_waivers(row, environment, request.user)
         return redirect(_report_address(row))
-    reason, chosen = posted_text(request, "reason"), request.POST.getlist("what")
+    reason, chosen = read_posted_text(request, "reason"), request.POST.getlist("what")
     if count := parity_reports.waive_differences(row, environment, chosen, reason, request.user):
         plural = "" if count == 1 else "s"
         messages.success(request, f"{count} difference{plural} of {environment} waived.")

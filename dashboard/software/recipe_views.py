@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access.rights import require, visible_row
 from dashboard.software.recipe_forms import RecipeForm
-from dashboard.typed_requests import Request, whole_number
+from dashboard.typed_requests import Request, parse_whole_number
 from experiments.access.permissions import why_not_add
 from experiments.images.staging import NotDone
 from experiments.models import Cluster, Environment, Image
@@ -40,7 +40,7 @@ def match(request: Request, pk: int) -> HttpResponse:
     require(why_not_add(request.user, Environment))
     image = visible_row(request, Image, pk)
     clusters = Cluster.objects.usable_by(request.user)
-    cluster = get_object_or_404(clusters, pk=whole_number(request.POST.get("cluster")))
+    cluster = get_object_or_404(clusters, pk=parse_whole_number(request.POST.get("cluster")))
     try:
         building.request_match(image, cluster, request.user)
         messages.success(

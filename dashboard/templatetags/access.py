@@ -30,11 +30,13 @@ def may_change(user: Any, row: Model) -> bool:
 
 @register.filter
 def may_administer(user: Any) -> bool:
+    """Return whether the user may open the administration pages."""
     return permissions.may_administer(user)
 
 
 @register.filter
 def may_see_audit(user: Any) -> bool:
+    """Return whether the user may read the audit log."""
     return permissions.may_see_audit(user)
 
 

@@ -32,6 +32,7 @@ register.filter("p", numbers.p_value)
 
 @register.filter
 def quantity(value: float | None, unit: str) -> str:
+    """Return a number with its unit and an SI prefix of its own."""
     return numbers.quantity(value, "" if unit == "1" else unit)
 
 
@@ -55,6 +56,7 @@ def ratio(pair: Pair | Everywhere) -> str:
 
 @register.filter
 def ratio_alone(value: float | None) -> str:
+    """Return a ratio without its interval."""
     return numbers.ratio(value)
 
 
@@ -98,16 +100,19 @@ def companion_ratio(companion: Companion) -> str:
 
 @register.filter
 def size(value: int | None) -> str:
+    """Return a number of bytes with its SI prefix."""
     return numbers.quantity(None if value is None else float(value), "B", significant=3)
 
 
 @register.filter
 def baseline_spread(pair: Pair) -> SafeString:
+    """Return the baseline's mean and standard deviation."""
     return _spread(pair.baseline_mean, pair.baseline_sd, pair.n_baseline, pair.unit)
 
 
 @register.filter
 def environment_spread(pair: Pair) -> SafeString:
+    """Return the environment's mean and standard deviation."""
     return _spread(pair.environment_mean, pair.environment_sd, pair.n_environment, pair.unit)
 
 
@@ -119,6 +124,7 @@ def share(spread: Spread) -> SafeString:
 
 @register.filter
 def seconds(spread: Spread) -> SafeString:
+    """Return a mean and standard deviation in seconds."""
     return _spread(spread.mean, spread.sd, spread.n, "s")
 
 

@@ -75,6 +75,7 @@ VERDICTS = {
 
 
 def shape(name: str) -> SafeString:
+    """Return the drawn shape of a state, an outcome or a verdict."""
     return format_html(
         '<svg class="shape{}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>',
         " line" if name in LINES else "",
@@ -109,6 +110,7 @@ def _words(value: str, text: Any, count: int | None) -> Any:
 
 @register.simple_tag
 def verdict(value: str) -> SafeString:
+    """Return a verdict as shape, colour and word."""
     return format_html(
         '<span class="verdict verdict-{}">{}{}</span>',
         str(value).lower().replace(" ", "-"),
@@ -207,11 +209,13 @@ def beyond(values: Sized, shown: int) -> int:
 
 @register.filter
 def get(mapping: Any, key: Any) -> Any:
+    """Return the value of a key, or None."""
     return mapping.get(key)
 
 
 @register.filter
 def item(values: Any, index: int) -> Any:
+    """Return the item at an index."""
     return values[index]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from django.db import connection
 from django.db.models import Count, Max, Q
 
-from experiments.access.machine_names import NODE_KEYS, machine_pattern, machines_of
+from experiments.access.machine_names import NODE_KEYS, compile_machine_pattern, number_machines
 from experiments.models import Credential, Event, Experiment, PublishedTable, User
 
 SHORT = 3
@@ -26,7 +26,7 @@ NAME_KEYS = ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER", "SGE_
 NOBODY = {"root", "nobody"}
 PATH_KEYS = ("HOME", "PWD", "OLDPWD", "TMPDIR", "SCRATCH", "WORK", "SGE_O_HOME", "SLURM_SUBMIT_DIR")
 COMMON_DIRECTORIES = {"/", "/tmp", "/root", "/home", "/var/tmp", "/dev/shm"}  # noqa: S108
-# Where sites have directories of people: all that begins so, up to the person's own.
+# Folders in which sites keep people's directories; paths are hidden up to the person's own.
 PEOPLES_DIRECTORIES = re.compile(
     r"(?:/[\w.+@-]+){0,8}?/(?:homes?|Users|users|scratch|work|workspace|projects?)/[\w.+@-]+"
 )
@@ -35,7 +35,7 @@ PEOPLES_DIRECTORIES = re.compile(
 class Anonymity:
     """Names and directories to hide. `hide(text)` does so in any text, `hide_in_page` in HTML.
 
-    `machines` are names of nodes, hosts, partitions and clusters, and what stands for each.
+    `machines` are names of nodes, hosts, partitions and clusters, each with its replacement.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Anonymity:
             for folded in (spelling.casefold() for spelling in _spellings(text)):
                 if folded not in self._hidden:
                     self._hidden[folded] = (machines or {})[text]
-                    self._patterns[folded] = machine_pattern(folded, self._hidden[folded])
+                    self._patterns[folded] = compile_machine_pattern(folded, self._hidden[folded])
 
     def hide(self, text: str) -> str:
         return self._hide(text, self._pattern_for(text))
@@ -120,7 +120,7 @@ def _pattern(spelling: str) -> str:
     return rf"(?<![\w.]){escaped}(?![\w.])"
 
 
-def anonymity_of(
+def build_anonymity(
     experiments: Sequence[Experiment], tables: Sequence[PublishedTable] = ()
 ) -> Anonymity:
     """Return the `Anonymity` that hides who made these experiments and tables, and where."""
@@ -138,7 +138,7 @@ def anonymity_of(
             experiment.pk, size["count"], size["newest"]
         )
         names, paths = names | accounts, paths | directories
-        machines = machines_of(experiment, sorted(hosts), known=machines)
+        machines = number_machines(experiment, sorted(hosts), known=machines)
     people = _list_people(experiments, tables)
     for person in people:
         names |= {person.username, person.get_full_name(), person.last_name, person.email}
@@ -149,7 +149,7 @@ def anonymity_of(
 
 
 def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTable]) -> list[User]:
-    """Return the people who made, changed or lent something of these."""
+    """Return the people who own, changed or waived something of these."""
     keys = {row.owner_id for row in experiments} | {row.owner_id for row in tables}
     for experiment in experiments:
         rows = Event.objects.filter(experiment=experiment, actor__isnull=False).order_by()
@@ -162,8 +162,8 @@ def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTa
 
 
 def _list_accounts(experiment: Experiment) -> set[str]:
-    """Return the accounts on its clusters, and on the hosts before them."""
-    clusters = {cluster.pk for cluster in experiment.cluster.way()}
+    """Return the accounts on the experiment's cluster and on its jump hosts."""
+    clusters = {cluster.pk for cluster in experiment.cluster.list_hops()}
     keys = Credential.objects.filter(Q(clusters__in=clusters) | Q(owner=experiment.owner_id))
     return set(keys.values_list("user_name", flat=True))
 

@@ -22,7 +22,7 @@ from django.db import models, transaction
 
 from experiments.encryption import Secret, SecretField
 from experiments.models import AuditEntry, Cluster, User
-from experiments.models.checks import fingerprint_of
+from experiments.models.checks import compute_fingerprint
 
 SECRET = "changed"  # noqa: S105  (all that is said of one)
 MOST_CHARACTERS = 2000  # of one value; of a longer one, its length and its hash
@@ -54,7 +54,7 @@ def log_change(
     rows = type(row)._base_manager
     with transaction.atomic():
         # Without `no_key`, jobs and runs that refer to the row would wait to be written.
-        before = state(rows.select_for_update(no_key=True).filter(pk=row.pk).first())
+        before = read_values(rows.select_for_update(no_key=True).filter(pk=row.pk).first())
         yield
         saved(by, rows.get(pk=row.pk), before, why=why)
 
@@ -79,7 +79,7 @@ def note(
     return AuditEntry.objects.create(
         actor=by if isinstance(by, User) else None,
         what=what,
-        kind=kind_of(row),
+        kind=name_kind(row),
         object_pk=str(row.pk),
         name=str(row)[:MOST_OF_A_NAME],
         cluster_pk=row.pk if isinstance(row, Cluster) else getattr(row, "cluster_id", None),
@@ -92,7 +92,7 @@ def saved(
     by: User | AnonymousUser | None, row: models.Model, before: State, *, why: str = ""
 ) -> AuditEntry | None:
     """Write an entry on what saving `row` has changed since `before`; None if nothing changed."""
-    changed = changes(before, state(row))
+    changed = compare_values(before, read_values(row))
     if before and not changed:
         return None
     return note(by, "changed" if before else "added", row, changes=changed, why=why)
@@ -100,7 +100,7 @@ def saved(
 
 def deleted(by: User | AnonymousUser | None, row: models.Model, *, why: str = "") -> AuditEntry:
     """Write an entry on the deletion of `row`, with its values. Call it before the deletion."""
-    return note(by, "deleted", row, changes=changes(state(row), {}), why=why)
+    return note(by, "deleted", row, changes=compare_values(read_values(row), {}), why=why)
 
 
 def keep(
@@ -118,7 +118,7 @@ def keep(
     """
     rows = model._default_manager
     with transaction.atomic():
-        before = state(rows.filter(**known).first())
+        before = read_values(rows.filter(**known).first())
         row, _ = rows.update_or_create(
             defaults=defaults, create_defaults={**defaults, **(first or {})}, **known
         )
@@ -133,17 +133,18 @@ def _going_with(row: models.Model) -> list[models.Model]:
     return [row]
 
 
-def kind_of(row: models.Model | type[models.Model]) -> str:
+def name_kind(row: models.Model | type[models.Model]) -> str:
     """Return the kind of `row` as entries name it: the model's name in lower case."""
     return str(row._meta.model_name)
 
 
-def entries_of(row: models.Model) -> models.QuerySet[AuditEntry]:
-    entries = AuditEntry.objects.filter(kind=kind_of(row), object_pk=str(row.pk))
+def list_entries(row: models.Model) -> models.QuerySet[AuditEntry]:
+    """Return the audit entries about one row."""
+    entries = AuditEntry.objects.filter(kind=name_kind(row), object_pk=str(row.pk))
     return entries.select_related("actor")
 
 
-def state(row: models.Model | None) -> State:
+def read_values(row: models.Model | None) -> State:
     """Return a stored row's values by field, to compare them. They include secrets: never store it.
 
     {} for None and for a row that has not been stored.
@@ -171,7 +172,7 @@ def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
         return f"{other} ({other.pk})"  # names of some are not unique
     value = field.value_from_object(row)
     if field.name == "host_key":
-        return fingerprint_of(value)
+        return compute_fingerprint(value)
     if isinstance(field, SecretField) or field.name == "password":
         return value if isinstance(value, Secret) else Secret(value or "")
     if field.name in LOGGED_BY_HASH and value:
@@ -179,7 +180,7 @@ def _value(row: models.Model, field: models.Field[Any, Any]) -> Any:
     return value
 
 
-def changes(before: State, after: State) -> dict[str, Any]:
+def compare_values(before: State, after: State) -> dict[str, Any]:
     """Return {field: [old, new]} for values that differ, and {field: "changed"} for secrets.
 
     Values that are empty on both sides, or in a row that was just added, are left out.

@@ -31,7 +31,7 @@ COMMON_NAMES |= {"main", "medium", "name", "node", "normal", "parallel", "partit
 COMMON_NAMES |= {"shared", "short", "single", "small", "standard", "test", "this machine"}
 
 
-def machines_of(
+def number_machines(
     experiment: Experiment, hosts: Iterable[str], *, known: Mapping[str, str]
 ) -> dict[str, str]:
     """Return `known` and each node, host, partition and cluster of an experiment, numbered.
@@ -45,7 +45,7 @@ def machines_of(
     )
     nodes = [row["node"] for row in nodes_by_first_run.order_by("first")]
     nodes += experiment.jobs.exclude(node="").order_by("pk").values_list("node", flat=True)
-    hops = experiment.cluster.way()
+    hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", (cluster.host for cluster in hops))
     partitions = [row.name for cluster in hops for row in cluster.partitions.order_by("pk")]
@@ -54,7 +54,7 @@ def machines_of(
     return machines
 
 
-def machine_pattern(spelling: str, replacement: str) -> str:
+def compile_machine_pattern(spelling: str, replacement: str) -> str:
     """Return a pattern that finds a machine's name where it stands alone, since many are short.
 
     With a node's name goes its domain. Partitions and clusters may be called like a key of the

@@ -30,8 +30,8 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.models.cluster import HERE
-from experiments.models.visibility import SharedInside, Visibility, shared_with_groups_of
+from experiments.models.cluster import LOCAL_TRANSPORT
+from experiments.models.visibility import SharedInside, Visibility, filter_shared_with_groups
 
 Somebody = User | AnonymousUser
 Row = TypeVar("Row", bound=models.Model)
@@ -56,16 +56,18 @@ MAKERS: dict[type[models.Model], Role] = {
 
 
 def is_at_least(user: Somebody, role: Role) -> bool:
+    """Return whether the user is logged in and has this role or a higher one."""
     return isinstance(user, User) and user.is_at_least(role)
 
 
 def may_add(user: Somebody, model: type[models.Model]) -> bool:
+    """Return whether the user may add rows of this model."""
     return not why_not_add(user, model)
 
 
 def may_change(user: Somebody, row: models.Model) -> bool:
     """Return whether `user` may change or delete `row`."""
-    return changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
+    return filter_changeable(user, type(row)._default_manager.filter(pk=row.pk)).exists()
 
 
 def may_use(user: Somebody, row: models.Model) -> bool:
@@ -78,15 +80,17 @@ def may_use(user: Somebody, row: models.Model) -> bool:
 
 
 def may_see_audit(user: Somebody) -> bool:
+    """Return whether the user may read the audit log."""
     return not why_not_see_audit(user)
 
 
 def why_not_see_audit(user: Somebody) -> str:
+    """Return why the user may not read the audit log; "" if they may."""
     role = Role.CLUSTER_ADMINISTRATOR
     return "" if is_at_least(user, role) else _needs(user, role, "To read the audit log")
 
 
-def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
+def list_readable_entries(user: Somebody) -> models.QuerySet[AuditEntry]:
     """Return the entries of the audit log that `user` may read.
 
     Site administrators read all; cluster administrators those on what they may change, and those
@@ -97,9 +101,9 @@ def entries_for(user: Somebody) -> models.QuerySet[AuditEntry]:
     if is_at_least(user, Role.SITE_ADMINISTRATOR):
         return AuditEntry.objects.all()
     readable = models.Q(actor=user.pk)
-    readable |= models.Q(cluster_pk__in=changeable(user, Cluster.objects.all()).values("pk"))
+    readable |= models.Q(cluster_pk__in=filter_changeable(user, Cluster.objects.all()).values("pk"))
     for model in (Credential, Image):
-        keys = changeable(user, model._default_manager.all())
+        keys = filter_changeable(user, model._default_manager.all())
         texts = keys.annotate(text=Cast("pk", models.CharField())).values("text")
         readable |= models.Q(kind=model._meta.model_name, object_pk__in=texts)
     return AuditEntry.objects.filter(readable)
@@ -111,6 +115,7 @@ def may_administer(user: Somebody) -> bool:
 
 
 def may_add_in_administration(user: Somebody, model: type[models.Model]) -> bool:
+    """Return whether the user may add rows of this model in the administration pages."""
     return may_administer(user) and may_add(user, model)
 
 
@@ -125,17 +130,18 @@ def may_run_here(user: Somebody) -> bool:
 
 
 def may_set_roles(user: Somebody) -> bool:
+    """Return whether the user may give roles to people."""
     return is_at_least(user, Role.SITE_ADMINISTRATOR)
 
 
-def clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
+def list_clusters_to_furnish(user: Somebody) -> models.QuerySet[Cluster]:
     """Return the clusters on which `user` may make environments and stage images."""
     if not isinstance(user, User):
         return Cluster.objects.none()
     usable = Cluster.objects.usable_by(user).values("pk")
     keys = Credential.objects.usable_by(user).values("pk")
     opened = models.Q(credential=None) | models.Q(credential__in=keys)
-    changeable_clusters = changeable(user, Cluster.objects.filter(opened)).values("pk")
+    changeable_clusters = filter_changeable(user, Cluster.objects.filter(opened)).values("pk")
     return Cluster.objects.filter(models.Q(pk__in=usable) | models.Q(pk__in=changeable_clusters))
 
 
@@ -145,7 +151,7 @@ def why_not_use_keys_of(user: Somebody, cluster: Cluster) -> str:
 
     Whoever changes a host, a work directory, set-up lines or an executable decides that.
     """
-    return _why_not_use(user, [hop.credential for hop in cluster.way() if hop.credential])
+    return _why_not_use(user, [hop.credential for hop in cluster.list_hops() if hop.credential])
 
 
 def why_not_use_key_of(user: Somebody, cluster: Cluster) -> str:
@@ -192,7 +198,7 @@ def why_not_set_role(by: Somebody, person: User, role: str, *, active: bool = Tr
     return ""
 
 
-def groups_to_share_with(user: Somebody, row: models.Model) -> models.QuerySet[Group]:
+def list_groups_to_share_with(user: Somebody, row: models.Model) -> models.QuerySet[Group]:
     """Return the groups that `user` may open `row` to: their own, and those it is open to."""
     if is_at_least(user, Role.SITE_ADMINISTRATOR):
         return Group.objects.order_by("name")
@@ -203,6 +209,7 @@ def groups_to_share_with(user: Somebody, row: models.Model) -> models.QuerySet[G
 
 
 def why_not_add(user: Somebody, model: type[models.Model]) -> str:
+    """Return why the user may not add rows of this model; "" if they may."""
     role = MAKERS.get(model)
     if role is None:
         return f"{_plural(model)} are written by Tare alone."
@@ -210,6 +217,7 @@ def why_not_add(user: Somebody, model: type[models.Model]) -> str:
 
 
 def why_not_change(user: Somebody, row: models.Model) -> str:
+    """Return why the user may not change this row; "" if they may."""
     model = type(row)
     role = MAKERS.get(model)
     if role is None:
@@ -218,7 +226,7 @@ def why_not_change(user: Somebody, row: models.Model) -> str:
         return _needs(user, role, f"To change {_article(model)}")
     if may_change(user, row):
         return ""
-    if isinstance(row, Cluster) and row.transport == HERE:
+    if isinstance(row, Cluster) and row.transport == LOCAL_TRANSPORT:
         return _needs(user, Role.SITE_ADMINISTRATOR, "It runs as Tare itself. To change it")
     owner = getattr(row, "owner", None)
     whose = f" It is {owner}’s." if owner else ""
@@ -226,6 +234,7 @@ def why_not_change(user: Somebody, row: models.Model) -> str:
 
 
 def why_not_use(user: Somebody, row: models.Model) -> str:
+    """Return why the user may not use this row; "" if they may."""
     kind = f"{type(row)._meta.verbose_name}"
     if not isinstance(user, User) or not user.is_at_least(Role.RESEARCHER):
         return _needs(user, Role.RESEARCHER, f"To use {_a(kind)}")
@@ -241,7 +250,7 @@ def why_not_use(user: Somebody, row: models.Model) -> str:
 def _why_not_send(cluster: Cluster) -> str:
     if not cluster.enabled:
         return f"{cluster} is not in service."
-    if cluster.transport == HERE:
+    if cluster.transport == LOCAL_TRANSPORT:
         return (
             f"What is sent to {cluster} runs as Tare itself, so only site administrators send "
             "something there, and the people whom they name."
@@ -256,7 +265,7 @@ def _reads(user: User, row: models.Model) -> bool:
     return bool(rows.visible_to(user).filter(pk=row.pk).exists())
 
 
-def changeable(user: Somebody, rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
+def filter_changeable(user: Somebody, rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
     """Return those of `rows` that `user` may change or delete. One query for a whole list."""
     role = MAKERS.get(rows.model)
     if role is None or not is_at_least(user, role):
@@ -268,13 +277,13 @@ def changeable(user: Somebody, rows: models.QuerySet[Row]) -> models.QuerySet[Ro
     )
 
 
-def changeable_among(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
+def list_changeable_keys(user: Somebody, rows: Iterable[models.Model]) -> set[int]:
     """Return the keys of those rows of one page, all of one model, that `user` may change."""
     shown = list(rows)
     if not shown:
         return set()
     stored = type(shown[0])._default_manager.filter(pk__in=[row.pk for row in shown])
-    return set(changeable(user, stored).values_list("pk", flat=True))
+    return set(filter_changeable(user, stored).values_list("pk", flat=True))
 
 
 def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.Q:
@@ -283,13 +292,15 @@ def _changeable_condition(user: Somebody, rows: models.QuerySet[Any]) -> models.
     if model in (User, Group):
         return models.Q(pk__in=[])
     if model is Cluster:
-        shared = ~models.Q(visibility=Visibility.PRIVATE) & shared_with_groups_of(user, model)
+        shared = ~models.Q(visibility=Visibility.PRIVATE) & filter_shared_with_groups(user, model)
         # What runs on Tare's own machine runs as Tare, beside its keys.
-        away = ~models.Q(transport=HERE) | models.Q(recorded=True)
+        away = ~models.Q(transport=LOCAL_TRANSPORT) | models.Q(recorded=True)
         return away & (models.Q(owner=user.pk) | shared)
     if model is Credential:
-        return models.Q(owner=user.pk) | shared_with_groups_of(user, model)
-    on_own_clusters = models.Q(cluster__in=changeable(user, Cluster.objects.all()).values("pk"))
+        return models.Q(owner=user.pk) | filter_shared_with_groups(user, model)
+    on_own_clusters = models.Q(
+        cluster__in=filter_changeable(user, Cluster.objects.all()).values("pk")
+    )
     if model in (Partition, Runtime):
         return on_own_clusters
     if model is StagedImage:

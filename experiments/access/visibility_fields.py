@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from experiments.access.permissions import groups_to_share_with
+from experiments.access.permissions import list_groups_to_share_with
 from experiments.models import User
 from experiments.models.visibility import Visibility
 
@@ -25,7 +25,7 @@ class VisibilityFields(forms.BaseModelForm):  # type: ignore[type-arg]
         visibility.label = "Visibility"
         visibility.required = False  # the model knows the usual ones
         groups.help_text = GROUPS_HELP
-        groups.queryset = groups_to_share_with(user, self.instance)
+        groups.queryset = list_groups_to_share_with(user, self.instance)
         if not groups.queryset.exists():
             del self.fields["groups"]
             visibility.choices = [

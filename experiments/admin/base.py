@@ -47,12 +47,12 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         return self.has_change_permission(request, obj)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return permissions.changeable(request.user, super().get_queryset(request))
+        return permissions.filter_changeable(request.user, super().get_queryset(request))
 
     def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """Offer what one may use; what the row names already stays among it."""
         field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
-        rows = offered(request.user, db_field) if field and request else None
+        rows = list_offered_rows(request.user, db_field) if field and request else None
         if rows is not None:
             named = getattr(self._row(request), db_field.attname)
             field.queryset = rows | rows.model._default_manager.filter(pk=named)
@@ -62,7 +62,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         field: Any = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field and request and db_field.name == "groups" and self.model is not User:
             row = self._row(request)
-            field.queryset = permissions.groups_to_share_with(request.user, row)
+            field.queryset = permissions.list_groups_to_share_with(request.user, row)
             field.help_text = GROUPS_HELP
         return field
 
@@ -70,7 +70,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field and db_field.name == "visibility":
             field.label, field.required = "Visibility", False  # the model knows the usual ones
-        return of_its_kind(field, db_field)
+        return accept_kind_of_default(field, db_field)
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Let forms know whose they are: `self.by`."""
@@ -81,7 +81,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
         """Lead to the audit log, which knows what was changed elsewhere too."""
         if self.get_object(request, object_id) is None:
             raise PermissionDenied
-        query = urlencode({"kind": audit.kind_of(self.model), "object": object_id})
+        query = urlencode({"kind": audit.name_kind(self.model), "object": object_id})
         return redirect(f"{reverse('audit')}?{query}")
 
     def _row(self, request: HttpRequest) -> Any:
@@ -92,7 +92,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
         stored = self.model._default_manager.filter(pk=obj.pk).first() if change else None
-        request.audit_state = audit.state(stored)
+        request.audit_state = audit.read_values(stored)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: Any, form: Any, formsets: Any, change: bool) -> None:
@@ -104,7 +104,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
             self.save_formset(request, form, formset, change=change)
 
     def save_formset(self, request: Any, form: Any, formset: Any, change: bool) -> None:
-        before = {row.pk: audit.state(row) for row in _stored(formset)}
+        before = {row.pk: audit.read_values(row) for row in _stored(formset)}
         for deleted_form in formset.deleted_forms:
             if deleted_form.instance.pk in before:
                 audit.deleted(request.user, deleted_form.instance)
@@ -122,7 +122,7 @@ class Ruled(admin.ModelAdmin):  # type: ignore[type-arg]
             self.delete_model(request, obj)
 
 
-def of_its_kind(field: Any, db_field: Any) -> Any:
+def accept_kind_of_default(field: Any, db_field: Any) -> Any:
     """Let a field for JSON take what the column holds by default, a list or a dict."""
     if isinstance(field, PlainJSON):
         field.kind = type(db_field.get_default())
@@ -135,7 +135,7 @@ def _stored(formset: Any) -> QuerySet[Any]:
     return rows.model._default_manager.filter(pk__in=[row.pk for row in rows])  # type: ignore[no-any-return]
 
 
-def offered(user: Any, field: Any) -> QuerySet[Any] | None:
+def list_offered_rows(user: Any, field: Any) -> QuerySet[Any] | None:
     """Return the rows that `user` may put into a form's field; None: no rule of ours.
 
     What stands there runs with the cluster's key: so it must be one's own to use, or to change.
@@ -147,7 +147,7 @@ def offered(user: Any, field: Any) -> QuerySet[Any] | None:
         return known if user.is_superuser else known.filter(credential__in=keys)
     if model is Credential:
         return keys
-    clusters = permissions.clusters_to_furnish(user)
+    clusters = permissions.list_clusters_to_furnish(user)
     if model is Cluster:
         return clusters
     if model in (Runtime, StagedImage):
@@ -163,7 +163,9 @@ class RuledInline(admin.StackedInline):  # type: ignore[type-arg]
     formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": PlainJSON}}
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-        return of_its_kind(super().formfield_for_dbfield(db_field, request, **kwargs), db_field)
+        return accept_kind_of_default(
+            super().formfield_for_dbfield(db_field, request, **kwargs), db_field
+        )
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return self.has_change_permission(request, obj)
@@ -180,7 +182,7 @@ class RuledInline(admin.StackedInline):  # type: ignore[type-arg]
 
     def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         field: Any = super().formfield_for_foreignkey(db_field, request, **kwargs)
-        rows = offered(request.user, db_field) if field and request else None
+        rows = list_offered_rows(request.user, db_field) if field and request else None
         if rows is not None:
             field.queryset = rows
         return field

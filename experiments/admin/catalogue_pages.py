@@ -41,6 +41,8 @@ class ImageForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
 
 @admin.register(Image)
 class ImageAdmin(Owned):
+    """The administration's pages of images."""
+
     form = ImageForm
     inlines = (StagedImageInline,)
     readonly_fields: ClassVar[Any] = (*Owned.readonly_fields, "content_sha256", "tree", "facts")
@@ -48,7 +50,7 @@ class ImageAdmin(Owned):
     search_fields = ("reference", "digest")
 
 
-def modes() -> list[tuple[str, object]]:
+def list_modes() -> list[tuple[str, object]]:
     """Every runtime's modes under its name; those that have the same stand together."""
     labels_by_modes: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for kind in RUNTIMES.values():
@@ -62,8 +64,10 @@ def modes() -> list[tuple[str, object]]:
 
 
 class EnvironmentForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of an environment."""
+
     by: ClassVar[User]
-    mode = forms.ChoiceField(choices=modes, required=False)
+    mode = forms.ChoiceField(choices=list_modes, required=False)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -74,7 +78,7 @@ class EnvironmentForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-a
                 self.add_error(None, why_not)
             elif "setup_lines" in self.changed_data and not may_change(self.by, affected):
                 self.add_error("setup_lines", "They are shell: whoever administers it writes them.")
-        problems = environments.refusals(
+        problems = environments.list_refusals(
             cluster=cluster,
             runtime=cleaned.get("runtime"),
             staged=cleaned.get("staged_image"),
@@ -88,6 +92,8 @@ class EnvironmentForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-a
 
 @admin.register(Environment)
 class EnvironmentAdmin(Owned):
+    """The administration's pages of environments."""
+
     form = EnvironmentForm
     list_display = ("name", "cluster", "runtime", "staged_image", "owner")
     list_filter = ("cluster",)
@@ -98,6 +104,8 @@ class EnvironmentAdmin(Owned):
 
 
 class WorkloadForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of a workload."""
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if cleaned.get("kind") and isinstance(cleaned.get("parameters"), dict):
@@ -111,5 +119,7 @@ class WorkloadForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
 
 @admin.register(Workload)
 class WorkloadAdmin(Owned):
+    """The administration's pages of workloads."""
+
     form = WorkloadForm
     list_display = ("name", "kind", "time_limit_seconds", "owner")

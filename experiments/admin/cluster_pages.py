@@ -14,9 +14,9 @@ from django.http import HttpRequest
 from experiments.access.permissions import may_run_here, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, RuledInline
-from experiments.execution import partition_problem
+from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, Partition, Runtime, User
-from experiments.models.cluster import HERE
+from experiments.models.cluster import LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint
 
@@ -59,6 +59,8 @@ class LauncherLines(OptionLines):
 
 
 class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of a partition."""
+
     directives = OptionLines(
         label="Further options",
         required=False,
@@ -98,13 +100,15 @@ class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    """The partitions of one cluster, whose names must differ."""
+
     def clean(self) -> None:
         """Refuse what the scheduler's own job script could not say."""
         super().clean()
         scheduler = self.instance.scheduler
         for form in self.forms:
             if scheduler in SCHEDULERS and form.is_valid() and form.has_changed():
-                problem = partition_problem(form.instance, scheduler)
+                problem = explain_partition_problem(form.instance, scheduler)
                 if problem:
                     form.add_error(None, f"A job cannot be written so: {problem}.")
 
@@ -121,6 +125,8 @@ class KeyedInline(RuledInline):
 
 
 class PartitionInline(KeyedInline):
+    """The partitions on the administration's page of a cluster."""
+
     model = Partition
     form = PartitionForm
     formset = PartitionFormSet
@@ -134,11 +140,15 @@ class PartitionInline(KeyedInline):
 
 
 class RuntimeInline(KeyedInline):
+    """The runtimes on the administration's page of a cluster."""
+
     model = Runtime
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
 
 class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of a cluster."""
+
     by: ClassVar[User]
 
     def clean_host_key(self) -> str:
@@ -160,12 +170,12 @@ class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
         cleaned = super().clean() or {}
         if cleaned.get("transport") == "ssh" and not cleaned.get("host"):
             self.add_error("host", "SSH needs a host to log in to.")
-        if cleaned.get("transport") == HERE and not may_run_here(self.by):
+        if cleaned.get("transport") == LOCAL_TRANSPORT and not may_run_here(self.by):
             self.add_error("transport", "Jobs there run as Tare itself: for site administrators.")
         jump = cleaned.get("jump_host")
-        if jump is not None and self.instance.pk and self.instance in jump.way():
-            circle = " → ".join(str(hop) for hop in [*jump.way(), self.instance])
-            self.add_error("jump_host", f"The way would lead in a circle: {circle}.")
+        if jump is not None and self.instance.pk and self.instance in jump.list_hops():
+            circle = " → ".join(str(hop) for hop in [*jump.list_hops(), self.instance])
+            self.add_error("jump_host", f"The jump hosts lead in a circle: {circle}.")
         elif jump is not None and jump.transport != "ssh":
             self.add_error("jump_host", f"{jump} is this machine itself: nobody jumps over it.")
         if self.instance.recorded and (cleaned.get("enabled") or cleaned.get("host")):
@@ -187,6 +197,8 @@ SENDERS = "Who may send jobs to Tare’s own machine"
 
 @admin.register(Cluster)
 class ClusterAdmin(Owned):
+    """The administration's pages of clusters."""
+
     form = ClusterForm
     inlines = (PartitionInline, RuntimeInline)
     list_display = ("name", "host", "scheduler", "enabled", "last_seen_at", "last_error_kind")

@@ -22,6 +22,8 @@ from experiments.models import User
 
 
 class PersonForm(UserChangeForm):  # type: ignore[type-arg]
+    """The administration's form of a person."""
+
     by: ClassVar[User]
 
     class Meta(UserChangeForm.Meta):
@@ -42,6 +44,8 @@ class PersonForm(UserChangeForm):  # type: ignore[type-arg]
 
 
 class People(Ruled, UserAdmin):  # type: ignore[type-arg]
+    """The administration's pages of people."""
+
     form = PersonForm
     add_form = AdminUserCreationForm
     fieldsets = (
@@ -89,6 +93,8 @@ class Wrapped(FilteredSelectMultiple):
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The administration's form of a group, with its members."""
+
     members = forms.ModelMultipleChoiceField(
         User.objects.order_by("username"),
         required=False,
@@ -111,6 +117,8 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class Groups(Ruled):
+    """The administration's pages of groups."""
+
     form = GroupForm
     fields = ("name", "members")
     search_fields = ("name",)

@@ -19,6 +19,8 @@ class CredentialAdmin(ReadOnly):
 
 @admin.register(Job)
 class JobAdmin(ReadOnly):
+    """The administration's list of jobs."""
+
     list_display = ("uid", "experiment", "block", "state", "reason", "scheduler_id", "attempt")
     list_filter = ("state", "cluster")
     list_select_related = ("experiment",)
@@ -26,6 +28,8 @@ class JobAdmin(ReadOnly):
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
+    """The administration's list of runs."""
+
     list_display = ("uid", "experiment", "workload", "environment", "scale", "repeat", "state")
     list_filter = ("state",)
     list_select_related = ("experiment", "workload", "environment")
@@ -33,12 +37,16 @@ class RunAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
+    """The administration's list of events."""
+
     list_display = ("at", "experiment", "__str__", "actor", "why")
     list_select_related = ("experiment", "actor")
 
 
 @admin.register(CheckReport)
 class CheckReportAdmin(ReadOnly):
+    """The administration's list of cluster checks."""
+
     list_display = ("cluster", "requested_at", "owner", "outcome")
     list_filter = ("outcome", "cluster")
     list_select_related = ("cluster", "owner")
@@ -46,5 +54,7 @@ class CheckReportAdmin(ReadOnly):
 
 @admin.register(HostKey)
 class HostKeyAdmin(ReadOnly):
+    """The administration's list of host keys."""
+
     list_display = ("cluster", "host", "port", "fingerprint", "ended_at", "pinned_by", "pinned_at")
     list_select_related = ("cluster", "pinned_by")

@@ -12,12 +12,12 @@ from runners import gate
 GATE_VERSION = gate.VERSION
 
 
-def gate_script() -> str:
+def read_gate_script() -> str:
     """Return the script of the forced command: no secret, and the same for every key."""
     return gate.render_script()
 
 
-def gate_digest() -> str:
+def compute_gate_digest() -> str:
     """Return the SHA-256 of the script in hexadecimal digits."""
     return gate.hash_script()
 
@@ -34,7 +34,7 @@ class Line:
 
 def make_lines(credential: Credential, public_key: str) -> list[Line]:
     """Return the lines that install a public key: with a forced command, one for each machine."""
-    key = f"{public_key} {comment(credential)}"
+    key = f"{public_key} {make_comment(credential)}"
     if not credential.forced_command:
         return [Line("", key)]
     authorized_lines = [_make_line(cluster, key) for cluster in _machines(credential)]
@@ -78,7 +78,7 @@ def _gated(
     return Line(where, text, runs_jobs=True)
 
 
-def comment(credential: Credential) -> str:
+def make_comment(credential: Credential) -> str:
     """Return the comment by which the key's line in authorized_keys is recognised."""
     return "tare-" + "".join(
         character if character.isalnum() or character in "-_." else "-"

@@ -48,7 +48,7 @@ class Pair:
         return fingerprint(self.public_key)
 
 
-def new_pair() -> Pair:
+def make_pair() -> Pair:
     """Make an ed25519 pair, the private key in OpenSSH's format."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
@@ -75,7 +75,7 @@ def read_pair(private_key: str, passphrase: str = "") -> Pair:
     return Pair(normalise_key(private_key), public_line(key), passphrase)
 
 
-def fingerprint_of(private_key: str, passphrase: str = "") -> str:
+def compute_fingerprint(private_key: str, passphrase: str = "") -> str:
     """Return `SHA256:...` of the public key. Raises ValueError as `read_pair` does."""
     return read_pair(private_key, passphrase).fingerprint
 
@@ -122,7 +122,7 @@ def find_public_key(credential: Credential) -> str:
     return credential.public_key
 
 
-def certificate_of(text: str) -> Certificate | None:
+def read_certificate(text: str) -> Certificate | None:
     """Return a stored certificate, parsed; None if there is none."""
     try:
         return parse_certificate(text) if text else None
@@ -164,7 +164,7 @@ def begin_rotation(credential: Credential, by: User) -> None:
     """Make the next pair, beside the one in use. Raises NotDone if there is one already."""
     if credential.is_rotating:
         raise NotDone("A new key waits already: try it, or give it up first.")
-    pair = new_pair()
+    pair = make_pair()
     credential.next_private_key = pair.private_key
     credential.next_public_key = pair.public_key
     credential.next_fingerprint = pair.fingerprint
@@ -195,7 +195,7 @@ def finish_rotation(pk: int, tried: str, by: User | None) -> bool:
         certificate = credential.next_certificate
         pair = Pair(credential.next_private_key.reveal(), credential.next_public_key)
         set_pair(credential, pair, Origin.GENERATED)
-        parsed = certificate_of(certificate)
+        parsed = read_certificate(certificate)
         credential.certificate = certificate
         credential.certificate_ends_at = parsed.valid_to if parsed else None
         _empty_next(credential)

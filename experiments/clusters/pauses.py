@@ -63,7 +63,7 @@ def is_held(row: Job | Operation, pauses: Sequence[Pause]) -> bool:
     )
 
 
-def without_held(jobs: QuerySet[Job], pauses: Sequence[Pause]) -> QuerySet[Job]:
+def exclude_held(jobs: QuerySet[Job], pauses: Sequence[Pause]) -> QuerySet[Job]:
     """Leave out jobs that one of `pauses` holds back."""
     if any(pause.partition_id is None and pause.experiment_id is None for pause in pauses):
         return jobs.none()
@@ -87,7 +87,7 @@ def try_now(pauses: QuerySet[Pause]) -> int:
     return pauses.update(retry_at=timezone.now(), failures=0)
 
 
-def paused_pks(experiments: Iterable[Experiment]) -> set[int]:
+def list_paused_keys(experiments: Iterable[Experiment]) -> set[int]:
     """Return the keys of the experiments whose planned jobs a pause holds back. One query."""
     holding = Pause.objects.filter(
         Q(partition=None, experiment=None)
@@ -100,7 +100,7 @@ def paused_pks(experiments: Iterable[Experiment]) -> set[int]:
     return set(rows.filter(Exists(holding), Exists(planned)).values_list("pk", flat=True))
 
 
-def pauses_of(experiment: Experiment) -> list[Pause]:
+def list_pauses(experiment: Experiment) -> list[Pause]:
     """Return the pauses that hold back planned jobs of `experiment`; none if none are planned."""
     if not experiment.jobs.filter(state=Job.State.PLANNED).exists():
         return []

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from experiments.access import audit, permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
-from experiments.models.checks import fingerprint_of
+from experiments.models.checks import compute_fingerprint
 from runners.preflight.checks import Change, Check, find_changes
 from runners.preflight.modes import WORKS, mode_name
 from runners.runtimes import RUNTIMES
@@ -104,7 +104,7 @@ def pin(row: HostKey, by: User) -> None:
         before = cluster.host_key.strip()
         Cluster.objects.filter(pk=cluster.pk).update(host_key=row.key, retry_at=None)
         HostKey.objects.filter(pk=row.pk).update(pinned_at=now, pinned_by=by, replaced=before)
-        pinned = {"host_key": [fingerprint_of(before), row.fingerprint]}
+        pinned = {"host_key": [compute_fingerprint(before), row.fingerprint]}
         audit.note(by, "host key pinned", cluster, changes=pinned)
 
 
@@ -118,14 +118,15 @@ class Area:
     @property
     def counts(self) -> list[tuple[str, int]]:
         """Return the outcomes with their numbers of checks, the worst first."""
-        return counts(self.checks)
+        return count_outcomes(self.checks)
 
     @property
     def is_bad(self) -> bool:
         return any(check.is_bad for check in self.checks)
 
 
-def counts(checks: list[Check]) -> list[tuple[str, int]]:
+def count_outcomes(checks: list[Check]) -> list[tuple[str, int]]:
+    """Return each outcome that occurs among the checks, with its number."""
     outcomes = [check.outcome for check in checks]
     return [(name, outcomes.count(name)) for name in APPLIED if name in outcomes]
 
@@ -151,15 +152,15 @@ class Findings:
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        return counts(self.last.checks) if self.last else []
+        return count_outcomes(self.last.checks) if self.last else []
 
     @property
     def suggested(self) -> dict[str, int]:
         """Return the limits that the last check suggests, by column; {} if the cluster has them."""
-        return suggested_limits(self.last) if self.last else {}
+        return suggest_limits(self.last) if self.last else {}
 
 
-def suggested_limits(report: CheckReport) -> dict[str, int]:
+def suggest_limits(report: CheckReport) -> dict[str, int]:
     """Return the limits that a check suggests, by column; none if its cluster has them."""
     if report.cluster.max_live_jobs == 1:
         return {}  # chosen so that no run disturbs another: the number of nodes says nothing here
@@ -175,7 +176,7 @@ def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
     """Set the limits that the cluster's last check suggests; return them, {} if nothing changes."""
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last = ended.select_related("cluster").first()
-    limits = suggested_limits(last) if last else {}
+    limits = suggest_limits(last) if last else {}
     if limits:
         for name, value in limits.items():
             setattr(cluster, name, value)
@@ -184,14 +185,14 @@ def take_suggested_limits(cluster: Cluster, by: User) -> dict[str, int]:
     return limits
 
 
-def last_if_red(cluster: Cluster) -> CheckReport | None:
+def find_last_if_red(cluster: Cluster) -> CheckReport | None:
     """Return the cluster's last check if it failed."""
     ended = cluster.checkreports.exclude(ended_at=None).order_by("-ended_at", "-pk")
     last = ended.first()
     return last if last and last.outcome == "failed" else None
 
 
-def modes_tried(cluster: Cluster) -> dict[str, Check]:
+def list_tried_modes(cluster: Cluster) -> dict[str, Check]:
     """Return the newest check of each runtime's mode, by `mode_name`; no entry: never tried.
 
     A check beside runs that are measured leaves modes out, so earlier ones count too.
@@ -225,7 +226,8 @@ def _worst_first(check: Check) -> int:
     return APPLIED.index(check.outcome) if check.is_bad else len(APPLIED)
 
 
-def findings(cluster: Cluster) -> Findings:
+def collect_findings(cluster: Cluster) -> Findings:
+    """Return the last check of a cluster, what has changed since, and the check under way."""
     under_way = cluster.checkreports.filter(
         ended_at=None, requested_at__gte=timezone.now() - LONGEST
     ).first()
@@ -251,7 +253,7 @@ def _changed(before: CheckReport | None, after: CheckReport | None) -> list[Chan
     return find_changes(before.checks, after.checks)
 
 
-def host_key(cluster: Cluster) -> HostKey | None:
+def find_host_key(cluster: Cluster) -> HostKey | None:
     """Return the last host key that was requested; None if the cluster's address has changed."""
     row = cluster.hostkeys.select_related("owner", "pinned_by").first()
     if row and (row.host, row.port) != (cluster.host, cluster.port):

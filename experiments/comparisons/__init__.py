@@ -1,17 +1,17 @@
 """Comparisons of runs and of published tables: computed each time one is shown, never stored."""
 
 from experiments.comparisons.compared_pairs import COLLECTED_AFTER, TRIED_AGAIN
-from experiments.comparisons.compared_runs import primary_metric
+from experiments.comparisons.compared_runs import choose_primary_metric
 from experiments.comparisons.comparison import (
     Comparison,
     Group,
-    comparison_rows,
-    everywhere_rows,
     is_decided,
+    list_comparison_rows,
+    list_everywhere_rows,
 )
 from experiments.comparisons.exclusions import EXCLUDED_AFTER, Exclusion
 from experiments.comparisons.experiment_comparison import ExperimentComparison, compare_experiment
-from experiments.comparisons.run_rows import run_rows
+from experiments.comparisons.run_rows import list_run_rows
 
 __all__ = [
     "COLLECTED_AFTER",
@@ -21,10 +21,10 @@ __all__ = [
     "Exclusion",
     "ExperimentComparison",
     "Group",
+    "choose_primary_metric",
     "compare_experiment",
-    "comparison_rows",
-    "everywhere_rows",
     "is_decided",
-    "primary_metric",
-    "run_rows",
+    "list_comparison_rows",
+    "list_everywhere_rows",
+    "list_run_rows",
 ]

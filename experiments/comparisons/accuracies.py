@@ -14,7 +14,7 @@ from experiments.statistics import PointsPair, Sample, compare_points
 TIME_TO_ACCURACY = "time_to_accuracy"
 
 
-def target_of(parameters: Mapping[str, Any]) -> float:
+def get_target(parameters: Mapping[str, Any]) -> float:
     """Return the accuracy that a workload has to reach, as a share; 0 for none."""
     try:
         return float(parameters.get("target_accuracy") or 0)
@@ -75,7 +75,7 @@ class _Arm:
     seconds: list[float] = field(default_factory=list)
 
 
-def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
+def tabulate_accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     """Return a table for each workload, scale and accuracy that runs have measured; two queries.
 
     Only runs that an interim analysis has judged count; before the first one there are none.
@@ -120,7 +120,7 @@ def accuracies(comparison: ExperimentComparison) -> list[Accuracies]:
     if not arms_by_table:
         return []
     targets = {
-        name: target_of(parameters)
+        name: get_target(parameters)
         for name, parameters in experiment.workloads.values_list("name", "parameters")
     }
     return [

@@ -37,7 +37,7 @@ class Anatomy:
         return f"{self.workload} · {self.scale}"
 
 
-def anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
+def collect_anatomies(comparison: ExperimentComparison) -> list[Anatomy]:
     """Return the phases of each workload and scale whose runs reported any; one query.
 
     Only runs that an interim analysis has judged count; before the first one there are none.

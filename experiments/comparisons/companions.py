@@ -12,7 +12,7 @@ from typing import Any
 from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.statistics import Pair, Sample
 from experiments.statistics.normality import FEWEST
-from experiments.statistics.robust import Robustness, robustness
+from experiments.statistics.robust import Robustness, compute_robustness
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class Companions:
     robustness: Robustness
 
 
-def companions(comparison: Comparison) -> list[Companions]:
+def compute_companions(comparison: Comparison) -> list[Companions]:
     """Return the other tests of each pair of the comparison that has single runs."""
     return [
-        Companions(group, pair, robustness(pair, _judged_samples(comparison, group, pair)))
+        Companions(group, pair, compute_robustness(pair, _judged_samples(comparison, group, pair)))
         for group in comparison.groups
         if group.samples
         for pair in group.pairs
     ]
 
 
-def worth_asking(comparison: Comparison) -> bool:
+def is_worth_asking(comparison: Comparison) -> bool:
     """Return whether any pair has enough runs for the other tests."""
     return any(
         pair.ci95 is not None
@@ -45,7 +45,7 @@ def worth_asking(comparison: Comparison) -> bool:
     )
 
 
-def companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def list_companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row for each pair, for JSON, without the points of plots: the runs have these."""
     return [
         {
@@ -57,7 +57,7 @@ def companion_rows(comparison: Comparison) -> list[dict[str, Any]]:
             ],
             "sentence": companion.robustness.sentence,
         }
-        for companion in companions(comparison)
+        for companion in compute_companions(comparison)
     ]
 
 

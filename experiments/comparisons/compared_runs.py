@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from experiments.comparisons.exclusions import counted
-from experiments.comparisons.warm_ups import Place, WarmUps
+from experiments.comparisons.exclusions import filter_counted
+from experiments.comparisons.warm_ups import GroupKey, WarmUps
 from experiments.models import Experiment, Measurement, Workload
 from experiments.statistics import Sample
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
 
-def primary_metric(experiment: Experiment, workload: Workload) -> Metric:
+def choose_primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
     name = experiment.primary_metric or kind.primary_of(workload.parameters)
@@ -26,19 +26,19 @@ def list_baseline_first(experiment: Experiment) -> list[str]:
 def read_samples(
     experiment: Experiment,
     metrics: Mapping[int, Metric],
-    starts: Mapping[Place, WarmUps],
+    starts: Mapping[GroupKey, WarmUps],
     also: Collection[int] = (),
-) -> dict[Place, list[Sample]]:
+) -> dict[GroupKey, list[Sample]]:
     """Return the values of each group in the order of the plan, after the warm-up that decides.
 
     Failed, cancelled and excluded runs do not count, except those in `also`.
     """
     rows = Measurement.objects.filter(
-        counted(also),
+        filter_counted(also),
         run__experiment=experiment,
         metric__in={metric.name for metric in metrics.values()},
     ).order_by("run__job__block", "run__position")
-    samples_by_group: dict[Place, list[Sample]] = {}
+    samples_by_group: dict[GroupKey, list[Sample]] = {}
     for (
         workload,
         scale,
@@ -83,18 +83,18 @@ def read_samples(
 
 def read_facts(
     experiment: Experiment, also: Collection[int]
-) -> dict[Place, dict[str, list[Mapping[str, str]]]]:
+) -> dict[GroupKey, dict[str, list[Mapping[str, str]]]]:
     """Return the facts of the runs' snapshots, by group and environment.
 
     The query drops duplicates: most runs of an environment have the same facts.
     """
     rows = (
-        experiment.runs.filter(counted(also, prefix=""), snapshot__isnull=False)
+        experiment.runs.filter(filter_counted(also, prefix=""), snapshot__isnull=False)
         .order_by()
         .values_list("workload_id", "scale", "environment__name", "snapshot__facts")
         .distinct()
     )
-    facts: dict[Place, dict[str, list[Mapping[str, str]]]] = {}
+    facts: dict[GroupKey, dict[str, list[Mapping[str, str]]]] = {}
     for workload, scale, environment, known in rows:
         facts.setdefault((workload, scale), {}).setdefault(environment, []).append(known)
     return facts

@@ -145,14 +145,14 @@ class Comparison:
         return any(group.samples or group.pairs for group in self.groups)
 
 
-def comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def list_comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each pair, with every number of the page, for CSV and JSON."""
     return [
         _row(comparison.about, group, pair) for group in comparison.groups for pair in group.pairs
     ]
 
 
-def everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
+def list_everywhere_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat row for each environment that is compared in several configurations."""
     return [
         {**comparison.about, **_flat(summary.columns), "sentence": summary.sentence}

@@ -57,13 +57,13 @@ class Exclusion:
         return f"run {self.run[:8]} ({where}){by}{when}: “{self.why}”"
 
 
-def counted(also: Collection[int] = (), prefix: str = "run__") -> Q:
+def filter_counted(also: Collection[int] = (), prefix: str = "run__") -> Q:
     """Return the filter for runs that count: those that succeeded, and `also` (primary keys)."""
     succeeded = Q(**{f"{prefix}state": Run.State.SUCCEEDED})
     return succeeded | Q(**{f"{prefix}pk__in": also}) if also else succeeded
 
 
-def exclusions(experiment: Experiment) -> list[Exclusion]:
+def list_exclusions(experiment: Experiment) -> list[Exclusion]:
     """Return the runs that persons have excluded, in the order of the plan; one query, or two."""
     rows = list(
         experiment.runs.filter(state=Run.State.EXCLUDED)

@@ -14,21 +14,21 @@ from experiments.comparisons.compared_pairs import (
     stamp_late_exclusions,
 )
 from experiments.comparisons.compared_runs import (
+    choose_primary_metric,
     list_baseline_first,
-    primary_metric,
     read_facts,
     read_samples,
 )
 from experiments.comparisons.comparison import Comparison, Group, is_decided
-from experiments.comparisons.exclusions import Exclusion, exclusions
-from experiments.comparisons.logged import compared_arms, describe_left_out, is_compared
-from experiments.comparisons.repaired import repaired_blocks, runs_of_second_jobs
-from experiments.comparisons.trainings import trainings
-from experiments.comparisons.warm_ups import warm_ups
+from experiments.comparisons.exclusions import Exclusion, list_exclusions
+from experiments.comparisons.logged import describe_left_out, is_compared, list_compared_arms
+from experiments.comparisons.repaired import count_repaired_blocks, map_runs_to_second_jobs
+from experiments.comparisons.trainings import compare_all_trainings
+from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment, Run, Workload
-from experiments.planning.interim import Stage, stage_of
+from experiments.planning.interim import Stage, read_stage
 from experiments.software import frozen_parity
-from experiments.statistics import Measured, holm
+from experiments.statistics import Measured, correct_by_holm
 from runners.workloads import KNOWN_WORKLOADS
 
 
@@ -87,17 +87,17 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
     The number of queries does not depend on how many workloads, scales or runs there are.
     """
     workloads = list(experiment.workloads.order_by("name"))
-    metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
-    stage = stage_of(experiment)
+    metrics = {workload.pk: choose_primary_metric(experiment, workload) for workload in workloads}
+    stage = read_stage(experiment)
     again, late = (
         set(experiment.events.filter(what=what).values_list("job__workload_id", "job__scale"))
         for what in (TRIED_AGAIN, COLLECTED_AFTER)
     )
     environments = list_baseline_first(experiment)
     parity = frozen_parity.read_frozen(experiment)
-    excluded = exclusions(experiment)
-    arms = compared_arms(experiment, workloads, environments)
-    second_jobs = runs_of_second_jobs(experiment)
+    excluded = list_exclusions(experiment)
+    arms = list_compared_arms(experiment, workloads, environments)
+    second_jobs = map_runs_to_second_jobs(experiment)
     places = [
         place
         for place, names in arms.items()
@@ -106,13 +106,13 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
 
     def groups(also: Collection[int] = ()) -> list[Group]:
         """Compare the runs that succeeded, and those in `also` (primary keys)."""
-        starts = warm_ups(experiment, workloads, metrics, environments, also)
+        starts = collect_warm_ups(experiment, workloads, metrics, environments, also)
         samples = read_samples(experiment, metrics, starts, also)
         facts = read_facts(experiment, also)
         differences = {
             place: _compare_facts_with_baseline(experiment, arms) for place, arms in facts.items()
         }
-        trained = trainings(experiment, environments, also)
+        trained = compare_all_trainings(experiment, environments, also)
         return _apply_holm(
             [
                 compare_group(
@@ -158,7 +158,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         experiment=experiment,
         stage=stage,
         exclusions=excluded,
-        repaired=repaired_blocks(experiment),
+        repaired=count_repaired_blocks(experiment),
         left_out=describe_left_out(arms, environments),
     )
 
@@ -181,12 +181,12 @@ def _compare_facts_with_baseline(
 ) -> dict[str, list[str]]:
     baseline_facts = facts.get(experiment.baseline.name, [])
     return {
-        name: snapshots.differences(baseline_facts, environment_facts)
+        name: snapshots.list_differences(baseline_facts, environment_facts)
         for name, environment_facts in facts.items()
     }
 
 
 def _apply_holm(groups: list[Group]) -> list[Group]:
     """Correct for the number of questions asked: Holm over all pairs of the experiment."""
-    adjusted = iter(holm([pair for group in groups for pair in group.pairs]))
+    adjusted = iter(correct_by_holm([pair for group in groups for pair in group.pairs]))
     return [replace(group, pairs=[next(adjusted) for _ in group.pairs]) for group in groups]

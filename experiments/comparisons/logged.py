@@ -14,7 +14,7 @@ Arms = dict[tuple[Workload, str], list[str]]
 """Workload and scale -> environments, the baseline first."""
 
 
-def compared_arms(
+def list_compared_arms(
     experiment: Experiment, workloads: Sequence[Workload], environments: Sequence[str]
 ) -> Arms:
     """Return the environments of each configuration; `environments` begins with the baseline.

@@ -10,13 +10,18 @@ from typing import Any
 from experiments.comparisons import Comparison, Group
 from experiments.models import PublishedTable
 from experiments.statistics import Measured, numbers
-from experiments.statistics.published.columns import Reading, metrics_of, recognise, unit_of
+from experiments.statistics.published.columns import (
+    Reading,
+    list_metrics,
+    recognise,
+    split_column_name,
+)
 from experiments.statistics.published.compare import (
     Compared,
     compare_table,
+    describe_left_out,
     group_by_configuration,
-    left_out,
-    samples_of,
+    make_samples,
 )
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.sheets import Sheet, read_sheet
@@ -53,7 +58,7 @@ def compare_published(row: PublishedTable) -> TableComparison:
     TableError, if the text can no longer be compared: it could when it was saved.
     """
     sheet = read_sheet(row.text)
-    table = read_table(sheet, baseline=row.baseline, reading=reading_from_row(row.reading))
+    table = read_table(sheet, baseline=row.baseline, reading=load_reading(row.reading))
     compared = compare_table(table, baseline=row.baseline, margin=row.margin)
     others = [name for name in table.environments if name != row.baseline]
     return TableComparison(
@@ -66,16 +71,16 @@ def compare_published(row: PublishedTable) -> TableComparison:
         row=row,
         sheet=sheet,
         table=table,
-        left_out=left_out(table, baseline=row.baseline),
+        left_out=describe_left_out(table, baseline=row.baseline),
     )
 
 
-def reading_from_row(stored: Mapping[str, Any]) -> Reading:
+def load_reading(stored: Mapping[str, Any]) -> Reading:
     """Return how a table is to be read, from what its row has stored."""
     return Reading(**stored)
 
 
-def reading_to_row(reading: Reading) -> dict[str, Any]:
+def dump_reading(reading: Reading) -> dict[str, Any]:
     """Return how a table is to be read, as its row stores it."""
     return asdict(reading) | {"roles": dict(reading.roles)}
 
@@ -91,7 +96,7 @@ def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[G
             comparison.pair for comparison in compared if comparison.configuration == configuration
         ]
         metric = Measured(table.measured, rows[0].unit, rows[0].better, _label(table.measured))
-        samples = samples_of(rows) if table.single_runs else []
+        samples = make_samples(rows) if table.single_runs else []
         problem = "" if baseline in arms else f"there is no row of {baseline} to compare with."
         groups.append(Group(configuration, metric, samples, pairs, problem))
     return groups
@@ -99,7 +104,7 @@ def _groups(table: Table, compared: Sequence[Compared], baseline: str) -> list[G
 
 def _label(column: str) -> str:
     """Return the name of a column without its unit: "step_time (s)" -> "step time"."""
-    return unit_of(column)[0].replace("_", " ") or column or "value"
+    return split_column_name(column)[0].replace("_", " ") or column or "value"
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ class Preview:
         return self.rows - len(self.row_numbers)
 
 
-def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Preview:
+def preview_table(text: str, *, reading: Reading, baseline: str, margin: float) -> Preview:
     """Read a table as far as it can be read; never raises."""
     try:
         sheet = read_sheet(text)
@@ -161,7 +166,7 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
     shown: dict[str, Any] = {
         **_columns_shown(sheet, reading, []),
         "rows": len(sheet.rows),
-        "metrics": metrics_of(sheet),
+        "metrics": list_metrics(sheet),
     }
     try:
         table = read_table(sheet, baseline=baseline, reading=reading)
@@ -170,7 +175,7 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
         shown |= _columns_shown(sheet, reading, problems)
         return Preview(**shown, problem=problems[0], further=problems[1:])
     if baseline not in table.environments:
-        baseline = suggested_baseline(table.environments)
+        baseline = suggest_baseline(table.environments)
     shown |= {
         "environments": table.environments,
         "baseline": baseline,
@@ -192,11 +197,11 @@ def preview(text: str, *, reading: Reading, baseline: str, margin: float) -> Pre
     return Preview(
         **shown,
         summary=_summary(table, compared),
-        left_out=left_out(table, baseline=baseline),
+        left_out=describe_left_out(table, baseline=baseline),
     )
 
 
-def suggested_baseline(environments: Sequence[str]) -> str:
+def suggest_baseline(environments: Sequence[str]) -> str:
     """Return the environment whose name means bare metal, else the first."""
     return next((name for name in environments if BARE.fullmatch(name)), environments[0])
 

@@ -19,7 +19,7 @@ class SecondJob:
     """The node that it requested; "" where any was allowed."""
 
 
-def repaired_blocks(experiment: Experiment) -> tuple[int, int]:
+def count_repaired_blocks(experiment: Experiment) -> tuple[int, int]:
     """Return how many blocks were completed by a second job, and how many of those on any node."""
     nodes = experiment.jobs.exclude(repairs=None).values_list("repairs__block", "node")
     blocks: dict[int, bool] = {}
@@ -28,7 +28,7 @@ def repaired_blocks(experiment: Experiment) -> tuple[int, int]:
     return len(blocks), sum(blocks.values())
 
 
-def runs_of_second_jobs(experiment: Experiment) -> dict[str, SecondJob]:
+def map_runs_to_second_jobs(experiment: Experiment) -> dict[str, SecondJob]:
     """Return the jobs of the runs that second jobs have run, by the uid of the run. One query."""
     rows = experiment.runs.exclude(job__repairs=None).values_list("uid", "job", "job__node")
     return {uid: SecondJob(pk, node) for uid, pk, node in rows}

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from experiments.comparisons.compared_runs import list_baseline_first, primary_metric, read_samples
-from experiments.comparisons.exclusions import exclusions
-from experiments.comparisons.warm_ups import warm_ups
+from experiments.comparisons.compared_runs import (
+    choose_primary_metric,
+    list_baseline_first,
+    read_samples,
+)
+from experiments.comparisons.exclusions import list_exclusions
+from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment
 
 
-def run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
+def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """Yield one row for each run with its measurements: enough to recompute every comparison.
 
     `compared` is the value that the comparison uses, in the metric and after the warm-up of its
     plan.
     """
     workloads = list(experiment.workloads.all())
-    metrics = {workload.pk: primary_metric(experiment, workload) for workload in workloads}
-    starts = warm_ups(experiment, workloads, metrics, list_baseline_first(experiment))
+    metrics = {workload.pk: choose_primary_metric(experiment, workload) for workload in workloads}
+    starts = collect_warm_ups(experiment, workloads, metrics, list_baseline_first(experiment))
     samples = read_samples(experiment, metrics, starts)
     compared = {sample.run: sample.value for group in samples.values() for sample in group}
-    excluded = {exclusion.run: exclusion.columns for exclusion in exclusions(experiment)}
+    excluded = {exclusion.run: exclusion.columns for exclusion in list_exclusions(experiment)}
     start_of_run = {uid: start for group in starts.values() for uid, start in group.starts.items()}
     runs = experiment.runs.select_related("job__repairs", "workload", "environment", "snapshot")
     for run in runs.prefetch_related("measurements").order_by("job__block", "position"):

@@ -10,7 +10,14 @@ from experiments.comparisons import Comparison, ExperimentComparison, Group
 from experiments.design import Scale
 from experiments.models import Run
 from experiments.statistics import Measured
-from experiments.statistics.scaling import Batch, Gain, Level, from_moments, from_runs, gains
+from experiments.statistics.scaling import (
+    Batch,
+    Gain,
+    Level,
+    compute_gains,
+    make_level_from_moments,
+    make_level_from_runs,
+)
 from runners.workloads import KNOWN_WORKLOADS
 
 GPUS = re.compile(r"(n|no|num|number)?[ _.]*(of)?[ _.]*gpus?", re.IGNORECASE)
@@ -36,7 +43,7 @@ class Scaling:
         return {"total": "strong", "per GPU": "weak"}.get(self.batch, "")
 
 
-def scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scaling]:
+def compute_scalings(comparison: Comparison, *, batch: Batch = "") -> list[Scaling]:
     """Return every workload that has an environment at two numbers of GPUs or more.
 
     `batch` is used where the numbers do not say whose it is, as in tables. Labels other than the
@@ -90,7 +97,7 @@ def _scaling(
         for level in _levels(gpus, scale, group, software_by_arm, workload)
     ]
     metric = groups[0][2].metric
-    speed_ups = gains(levels, better=metric.better or "lower", batch=batch)
+    speed_ups = compute_gains(levels, better=metric.better or "lower", batch=batch)
     if speed_ups:
         labels = (f"{name} {value}" if value.isdigit() else value for name, value in rest if value)
         yield Scaling(", ".join(labels), metric, batch, levels, speed_ups)
@@ -131,7 +138,7 @@ def _levels(
     for name, runs in values.items():
         if all(value > 0 for value in runs):
             made_with = software_by_arm.get((workload, scale, name), "")
-            yield from_runs(name, gpus, runs, made_with=made_with, scale=scale)
+            yield make_level_from_runs(name, gpus, runs, made_with=made_with, scale=scale)
     if values:
         return
     means: dict[str, Level] = {}
@@ -141,7 +148,7 @@ def _levels(
             (pair.environment, pair.environment_mean, pair.environment_sd, pair.n_environment),
         ):
             if mean and mean > 0:
-                means.setdefault(name, from_moments(name, gpus, mean, sd, n))
+                means.setdefault(name, make_level_from_moments(name, gpus, mean, sd, n))
     yield from means.values()
 
 

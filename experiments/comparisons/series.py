@@ -19,7 +19,7 @@ from django.db.models import (
     When,
 )
 
-from experiments.comparisons.accuracies import target_of
+from experiments.comparisons.accuracies import get_target
 from experiments.models import Experiment, Run, Series, Workload
 from experiments.statistics.steps import (
     Curve,
@@ -70,7 +70,7 @@ class Inside:
     """Metrics of further series that are not drawn because there are too many."""
 
 
-def inside(experiment: Experiment, workload: Workload, scale: str) -> Inside:
+def read_series(experiment: Experiment, workload: Workload, scale: str) -> Inside:
     """Read the series of the runs that succeeded, the baseline's first; at most six queries.
 
     A thousand runs of a thousand steps are one array of 8 MB.
@@ -107,7 +107,7 @@ def inside(experiment: Experiment, workload: Workload, scale: str) -> Inside:
         if (LOSS, "1") in sizes
         else Losses(),
         accuracies=list(_read_accuracies(ordered)) if ACCURACY_TIME in metrics else [],
-        target=target_of(workload.parameters),
+        target=get_target(workload.parameters),
         is_logged=any(logged for metric, *_, logged in recorded if metric == STEP_TIME),
         others=list(
             _read_others(experiment, ordered, {key: sizes[key] for key in others[:MOST_OTHERS]})

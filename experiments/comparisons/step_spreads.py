@@ -19,7 +19,7 @@ from experiments.statistics.step_spread import (
 )
 
 MEAN, SD, TAIL = "step_time", "step_time_sd", "tail_ratio"
-Place = tuple[str, str]
+GroupKey = tuple[str, str]
 """A workload's name and a scale."""
 
 
@@ -81,7 +81,7 @@ class Steadiness:
         return 8 if self.has_tails else 6
 
 
-def steadiness_of(comparison: ExperimentComparison) -> Steadiness:
+def compare_steadiness(comparison: ExperimentComparison) -> Steadiness:
     """Compare the spread inside the runs of the last analysis that was due; at most two queries."""
     judged = list(comparison.stage.judgements)
     if not judged:
@@ -95,7 +95,7 @@ def steadiness_of(comparison: ExperimentComparison) -> Steadiness:
     return Steadiness(groups, list(_packed_groups(runs, names)))
 
 
-def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, list[RunSpread]]:
+def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[GroupKey, list[RunSpread]]:
     """Return the runs of each group in the order of the plan, sorted by workload and scale."""
     rows = Measurement.objects.filter(
         run__experiment=comparison.experiment,
@@ -110,7 +110,7 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, li
         spreads.setdefault(run_id, {})[metric] = value
     if not any(SD in spread_metrics for spread_metrics in spreads.values()):
         return {}
-    runs_by_group: dict[Place, list[RunSpread]] = {}
+    runs_by_group: dict[GroupKey, list[RunSpread]] = {}
     means = rows.filter(metric=MEAN).order_by(
         "run__workload__name", "run__scale", "run__job__block", "run__position"
     )
@@ -140,11 +140,11 @@ def _read_runs(comparison: ExperimentComparison, repeats: int) -> dict[Place, li
 
 
 def _packed_groups(
-    runs: Mapping[Place, Sequence[RunSpread]], environments: Sequence[str]
+    runs: Mapping[GroupKey, Sequence[RunSpread]], environments: Sequence[str]
 ) -> Iterator[PackedGroup]:
     for (workload, packed_scale), packed_runs in runs.items():
         scale = _parse_scale(packed_scale)
-        alone_scale = alone_of(scale) if scale else None
+        alone_scale = find_scale_alone(scale) if scale else None
         if not scale or not alone_scale or (workload, alone_scale) not in runs:
             continue
         packed_environments = compare_packed(
@@ -157,7 +157,7 @@ def _packed_groups(
             yield PackedGroup(workload, alone_scale, packed_scale, packed_environments)
 
 
-def alone_of(scale: Scale) -> str | None:
+def find_scale_alone(scale: Scale) -> str | None:
     """Return the scale at which one instance runs alone on as many GPUs as each has when packed.
 
     None where nothing is packed, or the GPUs are not shared evenly.
@@ -176,9 +176,9 @@ def _parse_scale(text: str) -> Scale | None:
         return None
 
 
-def steadiness_rows(comparison: ExperimentComparison) -> list[dict[str, Any]]:
+def list_steadiness_rows(comparison: ExperimentComparison) -> list[dict[str, Any]]:
     """Return one flat row for each ratio, for CSV and JSON: estimates without verdict or p."""
-    step_spreads = steadiness_of(comparison)
+    step_spreads = compare_steadiness(comparison)
     return [
         {**comparison.about, **row}
         for row in (*_environment_rows(comparison, step_spreads), *_packed_rows(step_spreads))

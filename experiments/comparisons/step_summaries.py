@@ -47,7 +47,7 @@ def add_step_summary(series: Series) -> Series:
     steady_state = change_points.find(series.values, series.steps)
     for name, value in asdict(steady_state).items():
         setattr(series, name, str(value) if name == "shape" else value)
-    tails = change_points.tails(series.values, series.steps)
+    tails = change_points.compute_tail_means(series.values, series.steps)
     series.tail_means = list(tails.values())
     series.settled_mean = None if steady_state.warm_up is None else tails[steady_state.warm_up]
     return series

@@ -11,14 +11,14 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from experiments.comparisons.exclusions import counted
+from experiments.comparisons.exclusions import filter_counted
 from experiments.comparisons.step_summaries import LOSS
 from experiments.models import Experiment, Measurement, Series
 from experiments.statistics.training.equivalence import compare_trainings, decide_with_holm
 from experiments.statistics.training.outcomes import Ending, TrainingComparison
 from experiments.statistics.training.sentences import explain_stamp
 
-Place = tuple[int, str]
+GroupKey = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
 ACCURACIES = ("accuracy", "top_1_accuracy")
 PARAMETERS = "run__spec__workload__parameters"
@@ -70,19 +70,19 @@ class Trainings:
         }
 
 
-def trainings(
+def compare_all_trainings(
     experiment: Experiment, environments: Sequence[str], also: Collection[int] = ()
-) -> dict[Place, Trainings]:
+) -> dict[GroupKey, Trainings]:
     """Return the trainings of each group whose runs recorded losses; one query, or two.
 
     All runs that succeeded count, and those in `also` (primary keys), even before an interim
     analysis has judged them: wrong training must be visible at once.
     """
-    series = Series.objects.filter(counted(also), metric=LOSS).exclude(digest="")
+    series = Series.objects.filter(filter_counted(also), metric=LOSS).exclude(digest="")
     losses = _read_endings(experiment, series, F("last_value"), "first_value", "digest")
     if not losses:
         return {}
-    rows = Measurement.objects.filter(counted(also), metric__in=ACCURACIES, unit="1")
+    rows = Measurement.objects.filter(filter_counted(also), metric__in=ACCURACIES, unit="1")
     accuracies = _read_endings(experiment, rows, F("value"), needs_labels=True)
     undecided = {
         place: Trainings(
@@ -120,12 +120,12 @@ class _Endings:
 
 def _read_endings(
     experiment: Experiment, rows: QuerySet[Any], last: F, *more: str, needs_labels: bool = False
-) -> dict[Place, _Endings]:
+) -> dict[GroupKey, _Endings]:
     """Return the ends of the runs of each group, in the order of the plan.
 
     `needs_labels` leaves out synthetic data: an accuracy on made-up labels means nothing.
     """
-    endings_by_group: dict[Place, _Endings] = {}
+    endings_by_group: dict[GroupKey, _Endings] = {}
     training_rows = (
         rows.filter(run__experiment=experiment)
         .order_by("run__job__block", "run__position", "metric")

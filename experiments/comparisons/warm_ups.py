@@ -10,13 +10,13 @@ from typing import Any
 
 from django.db import models
 
-from experiments.comparisons.exclusions import counted
+from experiments.comparisons.exclusions import filter_counted
 from experiments.models import Experiment, Series, Workload
 from experiments.statistics import Pair, Sample, numbers
 from experiments.statistics.change_points import BLOCK, TREND_LEVEL, Shape
 from runners.workloads import KNOWN_WORKLOADS, Metric
 
-Place = tuple[int, str]
+GroupKey = tuple[int, str]
 """A group in the database: the workload's primary key and the scale."""
 
 
@@ -215,7 +215,7 @@ class WarmUps:
         return run in self.starts and self.starts[run].shape is Shape.NONE
 
 
-def common_cut(starts: Iterable[Start]) -> int | None:
+def find_common_cut(starts: Iterable[Start]) -> int | None:
     """Return the largest warm-up where the shapes agree, in steps; None where they do not.
 
     They agree where every run that settles is flat or has a warm-up: then the steps of all runs
@@ -227,13 +227,13 @@ def common_cut(starts: Iterable[Start]) -> int | None:
     return max(start.warm_up or 0 for start in settled)
 
 
-def warm_ups(
+def collect_warm_ups(
     experiment: Experiment,
     workloads: Sequence[Workload],
     metrics: Mapping[int, Metric],
     environments: Sequence[str],
     also: Collection[int] = (),
-) -> dict[Place, WarmUps]:
+) -> dict[GroupKey, WarmUps]:
     """Return the start-ups of each group whose metric rests on times per step; at most two queries.
 
     The runs are those that succeeded, and those in `also` (primary keys).
@@ -243,13 +243,13 @@ def warm_ups(
         for row in workloads
     }
     rows = Series.objects.filter(
-        counted(also),
+        filter_counted(also),
         run__experiment=experiment,
         metric__in=set(rests_on.values()),
         run__measurements__metric=models.F("metric"),
     ).exclude(shape="")
-    starts_by_group: dict[Place, dict[str, Start]] = {}
-    fixed_warm_ups: dict[Place, int] = {}
+    starts_by_group: dict[GroupKey, dict[str, Start]] = {}
+    fixed_warm_ups: dict[GroupKey, int] = {}
     for (
         workload,
         scale,
@@ -299,7 +299,7 @@ def warm_ups(
     is_judged_early = experiment.looks > 1
     shared = decides and not is_judged_early
     cuts = {
-        place: common_cut(starts.values()) if shared else None
+        place: find_common_cut(starts.values()) if shared else None
         for place, starts in starts_by_group.items()
     }
     means_after_cut = _means_after_common_cut(rows, starts_by_group, cuts)
@@ -323,8 +323,8 @@ def warm_ups(
 
 def _means_after_common_cut(
     rows: models.QuerySet[Series],
-    starts_by_group: Mapping[Place, Mapping[str, Start]],
-    cuts: Mapping[Place, int | None],
+    starts_by_group: Mapping[GroupKey, Mapping[str, Start]],
+    cuts: Mapping[GroupKey, int | None],
 ) -> dict[str, float]:
     """Return the mean of each run (by uid) after its group's common cut; reads one number a run."""
     blocks = {

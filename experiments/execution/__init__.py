@@ -9,7 +9,7 @@ from experiments.execution.file_copies import copy_file
 from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
 from experiments.execution.login_visits import test_connection, try_log_in
-from experiments.execution.specs import partition_problem
+from experiments.execution.specs import explain_partition_problem
 from experiments.execution.tick import tick
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "check",
     "connect",
     "copy_file",
+    "explain_partition_problem",
     "fetch_host_key",
-    "partition_problem",
     "receive",
     "send",
     "test_connection",

@@ -7,10 +7,10 @@ from experiments.execution.operations import (
     NotPossible,
     OperationKind,
     Work,
-    operation_directory,
+    name_operation_directory,
     parse_result,
 )
-from experiments.execution.specs import lines_of
+from experiments.execution.specs import split_lines
 from experiments.images.image_imports import end_image_import
 from experiments.models import Operation, StagedImage
 from experiments.software import inspections, recipes
@@ -46,18 +46,18 @@ class Build(OperationKind):
             runtime=runtime.kind,
             executable=runtime.executable,
             options=tuple(runtime.options),
-            python=recipes.python_of(row.base),
+            python=recipes.find_python(row.base),
         )
-        lock = recipes.sha256(row.lock)
+        lock = recipes.compute_sha256(row.lock)
         steps = build(
             Source(row.base.kind, archive.path, row.base.digest),
             starter,
-            operation.directory or operation_directory(operation),
+            operation.directory or name_operation_directory(operation),
             operation.cluster.images_folder,
-            f"build-{recipes.sha256(row.base.digest + lock)[:16]}",
+            f"build-{recipes.compute_sha256(row.base.digest + lock)[:16]}",
             [f"tare.lock.sha256={lock}", f"tare.base={row.base.digest}"],
         )
-        return Work(steps, ((LOCK, row.lock.encode()),), lines_of(runtime.setup_lines))
+        return Work(steps, ((LOCK, row.lock.encode()),), split_lines(runtime.setup_lines))
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
         if operation.image_import is None:
@@ -79,8 +79,8 @@ class Match(OperationKind):
         image = operation.image
         if image is None:
             raise NotPossible("The image is gone.")
-        folder = recipes.twin_folder(image, operation.cluster)
-        directory = operation.directory or operation_directory(operation)
+        folder = recipes.name_twin_folder(image, operation.cluster)
+        directory = operation.directory or name_operation_directory(operation)
         lock = recipes.lock_of(image).encode()
         return Work(match(image.python_version, directory, folder), ((LOCK, lock),))
 
@@ -91,7 +91,7 @@ class Match(OperationKind):
         if facts.get("mark") != "match":
             return "The environment was made, but nothing could be read in it."
         twin = recipes.keep_twin(operation.image, operation)
-        inspections.keep_inspection(twin, facts, inspections.fingerprint(twin), operation)
+        inspections.keep_inspection(twin, facts, inspections.compute_fingerprint(twin), operation)
         return ""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from experiments.execution.connections import Link, ssh_address
-from experiments.execution.guard import ending_on_failure, storable
+from experiments.execution.connections import Link, make_ssh_address
+from experiments.execution.guard import end_on_failure, make_storable
 from experiments.execution.login_visits import make_entry_check
-from experiments.execution.specs import environment, lines_of, on_partition
+from experiments.execution.specs import add_partition, make_environment_spec, split_lines
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -18,7 +18,7 @@ from experiments.models import (
     Runtime,
     StagedImage,
 )
-from experiments.planning.freeze import environment_spec
+from experiments.planning.freeze import freeze_environment
 from runners.errors import TryAgain
 from runners.jobs import EnvironmentSpec, Resources
 from runners.preflight import (
@@ -43,7 +43,7 @@ def check(pk: int) -> str:
     """
     if not CheckReport.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    with ending_on_failure(lambda problem: _end(pk, [problem])):
+    with end_on_failure(lambda problem: _end(pk, [problem])):
         report = CheckReport.objects.select_related(*LOGIN_RELATIONS).get(pk=pk)
         cluster = report.cluster
         checks = run_checks(cluster)
@@ -63,6 +63,7 @@ def _end(pk: int, checks: list[Check]) -> None:
 
 
 def is_about_the_connection(check: Check) -> bool:
+    """Return whether a check is about reaching the cluster."""
     return check.area.startswith("Connection")
 
 
@@ -72,7 +73,7 @@ def run_checks(cluster: Cluster) -> list[Check]:
     if cluster.transport == "local":
         return check_cluster(Local(), scheduler, make_site(cluster))
     try:
-        transport = Link(ssh_address(cluster))
+        transport = Link(make_ssh_address(cluster))
     except TryAgain as problem:
         return [make_entry_check(cluster, problem)]
     with transport:
@@ -83,7 +84,7 @@ def make_site(cluster: Cluster) -> Site:
     """Return the catalogue's description of a cluster for the preflight."""
     return Site(
         work_directory=cluster.work_directory,
-        setup_lines=lines_of(cluster.setup_lines),
+        setup_lines=split_lines(cluster.setup_lines),
         partitions=tuple(_partition(row) for row in cluster.partitions.all()),
         runtimes=tuple(_runtime(row) for row in cluster.runtimes.all()),
         environments=tuple(_environments_to_start(cluster)),
@@ -93,7 +94,7 @@ def make_site(cluster: Cluster) -> Site:
 
 def _partition(row: Partition) -> PartitionSpec:
     largest_job = Resources(row.time_limit_minutes * 60, gpus_per_node=row.gpus_per_node)
-    return PartitionSpec(row.nodes, on_partition(largest_job, row))
+    return PartitionSpec(row.nodes, add_partition(largest_job, row))
 
 
 def _runtime(row: Runtime) -> RuntimeSpec:
@@ -102,7 +103,7 @@ def _runtime(row: Runtime) -> RuntimeSpec:
         kind=row.kind,
         executable=row.executable,
         version=row.version,
-        setup_lines=lines_of(row.setup_lines),
+        setup_lines=split_lines(row.setup_lines),
     )
 
 
@@ -123,7 +124,7 @@ def _environments_to_start(cluster: Cluster) -> list[EnvironmentSpec]:
             key = (row.runtime_id, staged.format, row.mode)
         else:
             continue
-        chosen.setdefault(key, environment(environment_spec(row)))
+        chosen.setdefault(key, make_environment_spec(freeze_environment(row)))
     started = {key[:2] for key in chosen}
     images = list(cluster.staged_images.filter(state=StagedImage.State.READY).order_by("pk"))
     for runtime in cluster.runtimes.all():
@@ -138,7 +139,7 @@ def _environments_to_start(cluster: Cluster) -> list[EnvironmentSpec]:
                     options=tuple(runtime.options),
                     image_format=image.format,
                     image_path=image.path,
-                    setup_lines=lines_of(runtime.setup_lines),
+                    setup_lines=split_lines(runtime.setup_lines),
                 )
     return list(chosen.values())
 
@@ -147,11 +148,11 @@ def fetch_host_key(pk: int) -> str:
     """Fetch a host's key, once, for a person to compare. It is never pinned automatically."""
     if not HostKey.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
-    with ending_on_failure(lambda problem: _end_host_key(pk, problem=problem.found)):
+    with end_on_failure(lambda problem: _end_host_key(pk, problem=problem.found)):
         row = HostKey.objects.select_related(*LOGIN_RELATIONS).get(pk=pk)
         jump = row.cluster.jump_host
         try:
-            link = Link(ssh_address(jump)) if jump else None
+            link = Link(make_ssh_address(jump)) if jump else None
             key, problem = scan_host_key(row.host, row.port, jump=link), ""
         except TryAgain as error:
             key, problem = "", str(error)
@@ -161,5 +162,5 @@ def fetch_host_key(pk: int) -> str:
 
 def _end_host_key(pk: int, *, key: str = "", problem: str) -> None:
     HostKey.objects.filter(pk=pk, ended_at=None).update(
-        ended_at=timezone.now(), key=key, problem=storable(problem)
+        ended_at=timezone.now(), key=key, problem=make_storable(problem)
     )

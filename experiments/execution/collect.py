@@ -12,21 +12,21 @@ from django.utils import timezone
 
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.files_left import (
-    damaged_files,
     explain_unread_files,
     keep_files,
+    list_damaged_files,
     list_workload_files,
 )
-from experiments.execution.guard import guarded
-from experiments.execution.journals import journalled, moment, times
+from experiments.execution.guard import contain_failure
+from experiments.execution.journals import find_journal_line, parse_moment, read_times
 from experiments.execution.late_files import plan_next
 from experiments.execution.lifecycle import end_runs, move
-from experiments.execution.lifecycle import record as note_event
+from experiments.execution.lifecycle import record_event as note_event
 from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.models import Job, Measurement, Operation, Run, Series, Snapshot, User
 from experiments.models.states import NOT_STARTED
-from experiments.snapshots import differing
+from experiments.snapshots import find_differing_facts
 from runners.directories import Fetched
 from runners.errors import Refused
 from runners.exit_codes import describe_exit_code
@@ -97,7 +97,7 @@ def end_as_damaged(row: Job | Operation, problem: str) -> None:
     if isinstance(row, Job):
         _keep_job(row, EMPTY_RECORD, "damaged", message)
         return
-    with guarded(row, row.cluster, partial(_end_damaged_operation, row, message)):
+    with contain_failure(row, row.cluster, partial(_end_damaged_operation, row, message)):
         finish_operation(row, EMPTY_RECORD, "damaged", message)
 
 
@@ -126,7 +126,10 @@ def _keep_job(job: Job, record: Record, reason: str, message: str) -> None:
             note_event(job.experiment, "damaged journal", job=job, why=damage)
         for run in job.runs.filter(state__in=(Run.State.PLANNED, Run.State.RUNNING)):
             run_record = record.runs.get(run.uid)
-            with guarded(run, job.cluster, partial(_end_damaged_run, run)), transaction.atomic():
+            with (
+                contain_failure(run, job.cluster, partial(_end_damaged_run, run)),
+                transaction.atomic(),
+            ):
                 if run_record and has_ended_by_itself(run_record, record):
                     keep_run(run, run_record, record)
                 elif run_record:
@@ -147,7 +150,7 @@ def _keep_job(job: Job, record: Record, reason: str, message: str) -> None:
             reason=reason,
             message=message,
             exit_code=record.exit_code,
-            **times(job, record),
+            **read_times(job, record),
         )
         if not cancelled:
             plan_next(job, complete=record.exit_code is not None and not record.missing)
@@ -155,13 +158,15 @@ def _keep_job(job: Job, record: Record, reason: str, message: str) -> None:
 
 def _has_never_begun(run: Run, record: Record) -> bool:
     """Return whether the job's journal is complete and does not mention this run."""
-    is_mentioned = record.damage or not record.journal or journalled(record, "run began", run.uid)
+    is_mentioned = (
+        record.damage or not record.journal or find_journal_line(record, "run began", run.uid)
+    )
     return run.state == Run.State.PLANNED and not is_mentioned
 
 
 def _end_unstarted(run: Run, record: Record, message: str) -> None:
     """End a run that did not start because its job ended earlier, and say in which run."""
-    uid = journalled(record, "run began").get("run")
+    uid = find_journal_line(record, "run began").get("run")
     last = Run.objects.filter(uid=uid, job=run.job_id).select_related("environment").first()
     when = f"in its run of {last.environment}" if last else "before its first run"
     message = f"Not started, because its job ended {when}: {message}"
@@ -179,7 +184,7 @@ def has_ended_by_itself(run_record: RunRecord, record: Record) -> bool:
     """Return whether the run ended by itself, rather than being cut off together with its job."""
     if run_record.failure:
         return True
-    terminated = journalled(record, "terminated").get("time", math.inf)
+    terminated = find_journal_line(record, "terminated").get("time", math.inf)
     return (
         run_record.exit_code is not None
         and run_record.ended is not None
@@ -201,7 +206,7 @@ def keep_run(
         "runtime": run_record.runtime_version,
         "image": run.spec["environment"]["image_digest"],
     }
-    if differing_facts := differing(run_record.snapshot, run_record.others):
+    if differing_facts := find_differing_facts(run_record.snapshot, run_record.others):
         snapshot["others"] = differing_facts
     moved = move(
         run,
@@ -211,9 +216,9 @@ def keep_run(
         reason=reason,
         message=message,
         exit_code=run_record.exit_code,
-        node=journalled(record, "run began", run.uid).get("node") or "",
-        began_at=moment(run_record.began),
-        ended_at=moment(run_record.ended) or timezone.now(),
+        node=find_journal_line(record, "run began", run.uid).get("node") or "",
+        began_at=parse_moment(run_record.began),
+        ended_at=parse_moment(run_record.ended) or timezone.now(),
         command=run_record.command,
         output_tail=run_record.output_tail,
         snapshot=Snapshot.objects.keep(snapshot),
@@ -286,7 +291,7 @@ def decide_outcome(
         cause = run_record.culprit or f"The program ended with exit code {exit_code_text}"
         message = f"{cause[0].upper()}{cause[1:]}: {last_line}"
         return Run.State.FAILED, "crashed", message, None
-    if changed_files := damaged_files(run, record):
+    if changed_files := list_damaged_files(run, record):
         message = f"{clean_text(', '.join(changed_files))} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None
     if run_record.damage:

@@ -7,10 +7,10 @@ from django.db import transaction
 from experiments.execution.collect import decide_outcome, has_ended_by_itself, keep_run
 from experiments.execution.files_left import list_workload_files
 from experiments.execution.further_attempts import MAY_CHANGE
-from experiments.execution.guard import guarded
-from experiments.execution.journals import times
-from experiments.execution.late_files import note_after_verdict, plan_next, verdict_is_out
-from experiments.execution.lifecycle import move, record
+from experiments.execution.guard import contain_failure
+from experiments.execution.journals import read_times
+from experiments.execution.late_files import is_verdict_out, note_after_verdict, plan_next
+from experiments.execution.lifecycle import move, record_event
 from experiments.models import Job, Run
 from runners.errors import Refused
 from runners.records import Record, RunRecord, read_record
@@ -44,13 +44,13 @@ def collect_again(job: Job, runner: Runner) -> None:
 def _note(job: Job, why: str) -> None:
     """Record the outcome if a person asked for it; ticks record only what they change."""
     if job.collect_asked_by:
-        record(job.experiment, "collected again", job=job, why=why)
+        record_event(job.experiment, "collected again", job=job, why=why)
 
 
 def _keep_late(job: Job, job_record: Record) -> int:
     """Store what the files add, in one transaction; return how many runs changed."""
     changed = 0
-    is_out = verdict_is_out(job)
+    is_out = is_verdict_out(job)
     with transaction.atomic():
         # The next attempt may have been planned meanwhile: then these files are out of date.
         rows = Job.objects.select_for_update().filter(pk=job.pk, attempt=job.attempt)
@@ -60,10 +60,10 @@ def _keep_late(job: Job, job_record: Record) -> int:
             run_record = job_record.runs.get(run.uid)
             if run_record is None or not has_ended_by_itself(run_record, job_record):
                 continue
-            with guarded(run, job.cluster), transaction.atomic():
+            with contain_failure(run, job.cluster), transaction.atomic():
                 changed += _keep_late_run(job, run, run_record, job_record, is_out=is_out)
         if job.state == Job.State.FAILED and job_record.exit_code == 0:
-            ended = {"reason": "", "message": "", "exit_code": 0, **times(job, job_record)}
+            ended = {"reason": "", "message": "", "exit_code": 0, **read_times(job, job_record)}
             move(job, Job.State.DONE, why=WHY, **ended)
     return changed
 
@@ -90,7 +90,9 @@ def _keep_late_run(
             columns[name] = text
     Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**columns)
     why = f"{WHY}: {message}"
-    record(job.experiment, "collected again", job=job, run=run, why=why, by=job.collect_asked_by)
+    record_event(
+        job.experiment, "collected again", job=job, run=run, why=why, by=job.collect_asked_by
+    )
     return True
 
 

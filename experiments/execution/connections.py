@@ -48,7 +48,7 @@ def _greet(transport: Transport) -> None:
 def _transport_to(cluster: Cluster) -> Transport:
     if cluster.transport == "local":
         return Local()
-    address = ssh_address(cluster)
+    address = make_ssh_address(cluster)
     known, transport = _kept.get(cluster.pk, (None, None))
     if transport is None or known != address:
         if transport:
@@ -58,13 +58,13 @@ def _transport_to(cluster: Cluster) -> Transport:
     return transport
 
 
-def ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> SSHAddress:
+def make_ssh_address(cluster: Cluster, *, trying: Credential | None = None) -> SSHAddress:
     """Return where and as whom to log in. The only place where secrets leave their column.
 
     `trying`: the credential whose next key is taken instead of the one in use.
     """
     address: SSHAddress | None = None
-    for hop in cluster.way():
+    for hop in cluster.list_hops():
         address = _hop(hop, address, trying)
     assert address  # a way has at least one machine
     return address

@@ -61,10 +61,10 @@ def copy_file(pk: int) -> str:
 
 def _copy(row: RunFile, target: Path, save_progress: Callable[[int], bool]) -> str:
     """Fetch the file, and return a warning for its reader; "" if it is as the run left it."""
-    if store.free_bytes() < row.size_bytes + ROOM_BYTES:
+    if store.count_free_bytes() < row.size_bytes + ROOM_BYTES:
         raise Refused(
-            f"Tare has no room for it: {store.free_bytes() // MIB:,} MiB are free, and the file "
-            f"has {row.size_bytes // MIB:,}."
+            f"Tare has no room for it: {store.count_free_bytes() // MIB:,} MiB are free, and the "
+            f"file has {row.size_bytes // MIB:,}."
         )
     job = row.run.job
 

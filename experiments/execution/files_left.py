@@ -24,7 +24,7 @@ def list_workload_files(row: Job | Operation) -> set[str]:
     return {name for name in names if name}
 
 
-def damaged_files(run: Run, record: Record) -> list[str]:
+def list_damaged_files(run: Run, record: Record) -> list[str]:
     """Return the files that Tare reads and that are missing or do not match their check sums.
 
     A program's own files, such as caches and checkpoints, never count against a run.

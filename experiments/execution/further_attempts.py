@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from experiments.access.permissions import why_not_use
 from experiments.models import Cluster, Job, Run, User
 from experiments.models.states import NOT_STARTED
-from experiments.planning.interim import Stage, stage_of
+from experiments.planning.interim import Stage, read_stage
 
 MAY_CHANGE = (Run.State.FAILED, Run.State.CANCELLED)
 """The states of runs that late files may still change. A succeeded run keeps its results."""
@@ -40,12 +40,14 @@ class FurtherAttempts:
         return self.can_retry or bool(self.missing) or self.can_collect
 
 
-def further_attempts(job: Job) -> FurtherAttempts:
+def find_further_attempts(job: Job) -> FurtherAttempts:
     """Return what may still be done about one job."""
-    return attempts_of([job.pk], stage_of(job.experiment)).get(job.pk, FurtherAttempts())
+    return find_attempts_of_jobs([job.pk], read_stage(job.experiment)).get(
+        job.pk, FurtherAttempts()
+    )
 
 
-def attempts_of(jobs: Iterable[int], stage: Stage) -> dict[int, FurtherAttempts]:
+def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, FurtherAttempts]:
     """Return what may be done about each of these jobs of one experiment, in one query.
 
     A job that a planned interim analysis has left out stays out: that verdict stands. Where files

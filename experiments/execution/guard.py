@@ -30,7 +30,7 @@ TOO_MUCH_FOR_A_ROW = "54"  # SQLSTATE class: program limit exceeded, such as too
 
 
 @contextmanager
-def guarded(
+def contain_failure(
     row: Job | Operation | Run, cluster: Cluster, give_up: Callable[[str], object] | None = None
 ) -> Iterator[None]:
     """Contain the failure of one row, so that the visit goes on with the others.
@@ -41,19 +41,19 @@ def guarded(
     try:
         yield
     except Exception as error:
-        if concerns_the_visit(error):
+        if is_about_the_visit(error):
             raise
         problem = describe_failure(error)
         logger.error("%s on %s: %s", row, cluster, problem)
         note_failure(cluster, problem, of=row)
         if give_up is not None:
-            with guarded(row, cluster):
+            with contain_failure(row, cluster):
                 row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
                 give_up(problem.message)
 
 
 @contextmanager
-def ending_on_failure(end: Callable[[Check], object]) -> Iterator[None]:
+def end_on_failure(end: Callable[[Check], object]) -> Iterator[None]:
     """Pass a failure to `end` as a failed check: what a person requested never stays under way.
 
     The failure is raised all the same, so that the worker keeps its traceback.
@@ -66,7 +66,7 @@ def ending_on_failure(end: Callable[[Check], object]) -> Iterator[None]:
         raise
 
 
-def concerns_the_visit(error: Exception) -> bool:
+def is_about_the_visit(error: Exception) -> bool:
     """Return whether every other row would meet the same failure."""
     if isinstance(error, DataError | IntegrityError):
         return False  # the database answered: this row's values cannot be kept
@@ -77,7 +77,7 @@ def concerns_the_visit(error: Exception) -> bool:
     return isinstance(error, TryAgain | LeaseLost | BaseTimeoutException | StopRequested)
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Return another machine's text without what the database cannot hold, and shortened."""
     return clean_text(text)[:MOST_CHARACTERS]
 

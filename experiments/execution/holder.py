@@ -12,7 +12,7 @@ PROC = Path("/proc")
 LETTERS = 32  # as many as the column takes
 
 
-def new_token() -> str:
+def make_token() -> str:
     """Return a name for a lease of this process: where it runs, its id, when it began, and chance.
 
     Where the system does not tell these, chance alone.

@@ -21,11 +21,11 @@ from django.utils import timezone
 
 from experiments.access import audit
 from experiments.encryption import WrongKey
-from experiments.execution.connections import Link, ssh_address
+from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.own_failures import describe_failure
 from experiments.images import store
 from experiments.images.image_imports import end_image_import
-from experiments.images.inventory import columns, storable
+from experiments.images.inventory import make_columns, make_storable
 from experiments.models import Cluster, Image, ImageImport, StagedImage, User
 from experiments.models.images import ARCHIVE, SILENCE
 from runners.errors import Refused, TryAgain
@@ -81,7 +81,7 @@ def open_connection(cluster: Cluster) -> Iterator[Transport]:
 
     The tick has its own, which must not wait for gigabytes.
     """
-    with Local() if cluster.transport == "local" else Link(ssh_address(cluster)) as transport:
+    with Local() if cluster.transport == "local" else Link(make_ssh_address(cluster)) as transport:
         yield transport
 
 
@@ -115,7 +115,7 @@ def send(pk: int) -> str:
 
 
 def _upload(row: StagedImage, sha256: str, save_progress: Callable[[int], bool]) -> None:
-    content = store.path_of(sha256)
+    content = store.get_path(sha256)
     size = content.stat().st_size
     StagedImage.objects.filter(pk=row.pk).update(size_bytes=size)
     with open_connection(row.cluster) as transport, content.open("rb") as file:
@@ -138,7 +138,7 @@ def _fetch_into_store(image: Image, save_progress: Callable[[int], bool]) -> str
     archive = archives.select_related(*LOGIN_RELATIONS).first()
     if archive is None:
         raise Refused(f"Tare has no copy of {image} any more.")
-    path = store.incoming()
+    path = store.make_incoming_path()
     try:
         sha256 = _download(archive.cluster, archive.path, path, lambda _: save_progress(0))
         if archive.sha256 and sha256 != archive.sha256:
@@ -187,7 +187,7 @@ def receive(pk: int) -> str:
         return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
 
     # The next worker uses the same name, so that a broken download is continued.
-    path = store.incoming(row.incoming or f"image_import-{row.pk}")
+    path = store.make_incoming_path(row.incoming or f"image_import-{row.pk}")
     oci_path = path.with_name(f"{path.name}.oci")
     try:
         if row.kind == ImageImport.Kind.CLUSTER and row.cluster:
@@ -230,7 +230,7 @@ def describe_problem(problem: Exception) -> str:
     if isinstance(problem, OperationalError | InterfaceError):
         raise problem
     if isinstance(problem, TryAgain | Refused | OSError):
-        return str(storable(str(problem))[:MOST_CHARACTERS])
+        return str(make_storable(str(problem))[:MOST_CHARACTERS])
     return describe_failure(problem).message
 
 
@@ -304,14 +304,14 @@ def _add_to_catalogue(
                 "kind": file_facts.kind,
                 "content_sha256": sha256,
                 "size_bytes": file_facts.size,
-                "labels": storable(file_facts.labels),
+                "labels": make_storable(file_facts.labels),
                 "owner": row.owner,
-                **columns(file_facts.survey),
+                **make_columns(file_facts.survey),
             },
         )
         if is_new:
             audit.note(row.owner, "added", image, why=f"{row.get_kind_display()}: {row.reference}")
         elif not store.has(image.content_sha256):
-            new_columns = {} if image.facts else columns(file_facts.survey)
+            new_columns = {} if image.facts else make_columns(file_facts.survey)
             Image.objects.filter(pk=image.pk).update(content_sha256=sha256, **new_columns)
     return image

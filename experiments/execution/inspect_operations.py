@@ -7,12 +7,12 @@ from experiments.execution.operations import (
     NotPossible,
     OperationKind,
     Work,
-    operation_directory,
+    name_operation_directory,
     parse_result,
 )
-from experiments.execution.specs import environment
+from experiments.execution.specs import make_environment_spec
 from experiments.models import Operation
-from experiments.planning.freeze import environment_spec
+from experiments.planning.freeze import freeze_environment
 from experiments.software import inspections
 from runners.records import Record
 from runners.shapes import SOFTWARE
@@ -28,9 +28,9 @@ class Inspect(OperationKind):
         row = operation.environment
         if row is None:
             raise NotPossible("The environment that was to be inspected is gone.")
-        spec = environment(environment_spec(row))
-        directory = operation.directory or operation_directory(operation)
-        steps = inspect_software(spec, directory, inspections.fingerprint(row))
+        spec = make_environment_spec(freeze_environment(row))
+        directory = operation.directory or name_operation_directory(operation)
+        steps = inspect_software(spec, directory, inspections.compute_fingerprint(row))
         return Work(steps, setup_lines=spec.setup_lines, seconds=INSPECTION_SECONDS)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:

@@ -12,7 +12,7 @@ from experiments.models import Job, Operation, Run
 from runners.records import Record
 
 
-def journalled(record: Record, event: str, uid: str | None = None) -> dict[str, Any]:
+def find_journal_line(record: Record, event: str, uid: str | None = None) -> dict[str, Any]:
     """Return the journal's last line about `event` (of run `uid`), or an empty one."""
     lines = [
         line
@@ -22,15 +22,18 @@ def journalled(record: Record, event: str, uid: str | None = None) -> dict[str, 
     return lines[-1] if lines else {}
 
 
-def moment(seconds: float | None) -> datetime | None:
+def parse_moment(seconds: float | None) -> datetime | None:
+    """Return seconds since the epoch as a time in UTC; None stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
 
 
-def times(row: Job | Operation, record: Record) -> dict[str, Any]:
+def read_times(row: Job | Operation, record: Record) -> dict[str, Any]:
     """Return the columns of start and end, by the node's clock if its journal has them."""
     return {
-        "started_at": moment(journalled(record, "job started").get("time")) or row.started_at,
-        "ended_at": moment(journalled(record, "job ended").get("time")) or timezone.now(),
+        "started_at": parse_moment(find_journal_line(record, "job started").get("time"))
+        or row.started_at,
+        "ended_at": parse_moment(find_journal_line(record, "job ended").get("time"))
+        or timezone.now(),
     }
 
 
@@ -44,11 +47,11 @@ def follow_runs(job: Job, lines: list[dict[str, Any]]) -> None:
     for line in lines:
         run = runs.get(str(line.get("run")))
         if run and line["event"] == "run began" and run.state == Run.State.PLANNED:
-            began = moment(line["time"])
+            began = parse_moment(line["time"])
             move(run, Run.State.RUNNING, began_at=began, node=line.get("node") or "")
         elif run and line["event"] == "run ended":
             Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(
-                ended_at=moment(line["time"]), exit_code=line.get("exit_code")
+                ended_at=parse_moment(line["time"]), exit_code=line.get("exit_code")
             )
 
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 from django.utils import timezone
 
 from experiments.comparisons import COLLECTED_AFTER
-from experiments.execution.further_attempts import further_attempts
-from experiments.execution.lifecycle import record
+from experiments.execution.further_attempts import find_further_attempts
+from experiments.execution.lifecycle import record_event
 from experiments.models import Job, Run, User
-from experiments.planning.interim import stage_of
+from experiments.planning.interim import read_stage
 
 FIRST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(hours=2)
@@ -19,12 +19,12 @@ UNTIL = timedelta(days=1)
 
 def request_collection(job: Job, by: User) -> bool:
     """Have the next tick read the job's files once more; return False if that is of no use."""
-    if not further_attempts(job).can_collect:
+    if not find_further_attempts(job).can_collect:
         return False
     ended = Job.objects.filter(pk=job.pk, attempt=job.attempt, state__in=Job.FINAL)
     if not ended.update(collect_at=timezone.now(), collect_asked_by=by):
         return False
-    record(job.experiment, "asked to collect again", job=job, by=by)
+    record_event(job.experiment, "asked to collect again", job=job, by=by)
     return True
 
 
@@ -49,13 +49,13 @@ def _pause(tries: int) -> timedelta:
     return min(FIRST_PAUSE * doubled, LONGEST_PAUSE)
 
 
-def verdict_is_out(job: Job) -> bool:
+def is_verdict_out(job: Job) -> bool:
     """Return whether a verdict can be read now that was reached without this job's runs."""
-    stage = stage_of(job.experiment)
+    stage = read_stage(job.experiment)
     over = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0
     return over or job.repeat <= stage.settled
 
 
 def note_after_verdict(run: Run, by: User | None) -> None:
     """Record that a run counts now that was not known when a verdict could be read."""
-    record(run.job.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)
+    record_event(run.job.experiment, COLLECTED_AFTER, job=run.job, run=run, by=by)

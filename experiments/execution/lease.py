@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.models import Q
 from django.utils import timezone
 
-from experiments.execution.holder import is_dead, new_token
+from experiments.execution.holder import is_dead, make_token
 from experiments.models import Cluster
 from runners.transports import Completed, Transport
 
@@ -38,6 +38,8 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True)
 class Lease:
+    """A cluster that this process holds, with what it takes to keep and to check the hold."""
+
     cluster: Cluster
     token: str
 
@@ -86,9 +88,9 @@ class Guarded(Transport):
 
 
 @contextmanager
-def lease(cluster: Cluster) -> Iterator[Lease | None]:
+def hold_lease(cluster: Cluster) -> Iterator[Lease | None]:
     """Hold the cluster for the length of the block, or yield None: somebody else does."""
-    token = new_token()
+    token = make_token()
     if not _take(cluster.pk, token):
         yield None
         return

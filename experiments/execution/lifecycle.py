@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from experiments.access.permissions import why_not_use
 from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
-from experiments.design import content_hash, draw_seed
-from experiments.execution.further_attempts import NotDone, further_attempts, require_use
+from experiments.design import compute_hash, draw_seed
+from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
 from experiments.models import Event, Experiment, Job, Operation, Run, RunFile, User
 from experiments.planning import rules
-from experiments.planning.freeze import definition, of_repeat
-from experiments.planning.interim import stage_of
+from experiments.planning.freeze import freeze_definition, make_workload_of_repeat
+from experiments.planning.interim import read_stage
 from experiments.software import frozen_parity, parity_reports
 
 REFUSED = "refused"
@@ -52,7 +52,7 @@ class NotLaunchable(Exception):
         self.messages = messages
 
 
-def record(
+def record_event(
     experiment: Experiment,
     what: str,
     *,
@@ -135,7 +135,7 @@ def move_all(
 
 def launch(experiment: Experiment, by: User) -> None:
     """Freeze the experiment, hash its plan and plan its jobs. Raises NotLaunchable."""
-    problems = rules.refusals(
+    problems = rules.list_refusals(
         cluster=experiment.cluster,
         partition=experiment.partition,
         workloads=list(experiment.workloads.all()),
@@ -163,11 +163,11 @@ def launch(experiment: Experiment, by: User) -> None:
     if problems:
         raise NotLaunchable(problems)
     seed = draw_seed()
-    plan = definition(experiment, seed) | {"parity": frozen_parity.freeze_reports(parity)}
+    plan = freeze_definition(experiment, seed) | {"parity": frozen_parity.freeze_reports(parity)}
     frozen: dict[str, Any] = {
         "order_seed": seed,
         "plan": plan,
-        "plan_hash": content_hash(plan),
+        "plan_hash": compute_hash(plan),
         "launched_at": timezone.now(),
     }
     with transaction.atomic():
@@ -177,7 +177,7 @@ def launch(experiment: Experiment, by: User) -> None:
         for name, value in frozen.items():
             setattr(experiment, name, value)
         _create_jobs(experiment, plan)
-        record(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
+        record_event(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
 
 
 def _list_requirements(experiment: Experiment) -> dict[str, list[Model]]:
@@ -224,7 +224,9 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
                 repeat=job.repeat,
                 position=position,
                 spec={
-                    "workload": of_repeat(plan["workloads"][block["workload"]], job.repeat),
+                    "workload": make_workload_of_repeat(
+                        plan["workloads"][block["workload"]], job.repeat
+                    ),
                     "environment": plan["environments"][environment],
                 },
             )
@@ -266,7 +268,7 @@ def _end(
     with transaction.atomic():
         if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
             return None
-        record(experiment, what, why=why, by=by)
+        record_event(experiment, what, why=why, by=by)
         planned = experiment.jobs.filter(state=Job.State.PLANNED).select_for_update()
         pks = list(planned.order_by("pk").values_list("pk", flat=True))
         jobs, runs = Job.objects.filter(pk__in=pks), Run.objects.filter(job__in=pks)
@@ -287,9 +289,9 @@ def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:
 def retry(job: Job, by: User) -> None:
     """Plan the next attempt of a failed job, in a new directory. Raises NotDone."""
     require_use(by, job.cluster, "Not tried again.")
-    if not further_attempts(job).can_retry:
+    if not find_further_attempts(job).can_retry:
         raise NotDone(CANNOT_RETRY)
-    stage = stage_of(job.experiment)
+    stage = read_stage(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
     with transaction.atomic():
         moved = move(
@@ -303,7 +305,7 @@ def retry(job: Job, by: User) -> None:
         if not moved:
             raise NotDone(CANNOT_RETRY)
         if seen:
-            record(job.experiment, TRIED_AGAIN, job=job, by=by)
+            record_event(job.experiment, TRIED_AGAIN, job=job, by=by)
         for run in job.runs.filter(state=Run.State.FAILED):
             move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
         RunFile.objects.filter(run__job=job).delete()
@@ -325,7 +327,7 @@ def exclude(run: Run, by: User, why: str) -> bool:
         )
         if moved and verdicts:
             why_excluded_after = "; ".join(verdicts)
-            record(
+            record_event(
                 run.experiment, EXCLUDED_AFTER, job=run.job, run=run, why=why_excluded_after, by=by
             )
     return moved

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils import timezone
 
 from experiments.clusters.credentials import finish_rotation
-from experiments.execution.connections import Link, ssh_address
-from experiments.execution.guard import ending_on_failure
+from experiments.execution.connections import Link, make_ssh_address
+from experiments.execution.guard import end_on_failure
 from experiments.models import Cluster, ConnectionTest, Credential
 from runners.errors import TryAgain
 from runners.preflight import Check, check_connection, find_worst_outcome
@@ -39,7 +39,7 @@ def test_connection(pk: int) -> str:
     if not ConnectionTest.objects.filter(pk=pk, began_at=None).update(began_at=timezone.now()):
         return "begun already"
     test = ConnectionTest.objects.select_related("credential", "owner").get(pk=pk)
-    with ending_on_failure(lambda problem: _end(pk, [_make_row(test.credential, problem)])):
+    with end_on_failure(lambda problem: _end(pk, [_make_row(test.credential, problem)])):
         return _try(test)
 
 
@@ -94,7 +94,7 @@ def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Ch
     `trying`: the credential whose new key is tried, wherever a hop uses that credential.
     """
     try:
-        link = Link(ssh_address(cluster, trying=trying))
+        link = Link(make_ssh_address(cluster, trying=trying))
     except TryAgain as problem:
         return [make_entry_check(cluster, problem)]
     with link:
@@ -103,7 +103,7 @@ def try_log_in(cluster: Cluster, *, trying: Credential | None = None) -> list[Ch
 
 def make_entry_check(cluster: Cluster, problem: TryAgain) -> Check:
     """Return the check for a cluster whose own entry, or a jump host's, is not complete."""
-    hops = cluster.way()
+    hops = cluster.list_hops()
     if any(hop.credential is None for hop in hops):
         cure = NO_CREDENTIAL
     else:

@@ -11,9 +11,9 @@ from typing import Any
 
 from django.db import transaction
 
-from experiments.execution.journals import times
+from experiments.execution.journals import read_times
 from experiments.execution.lifecycle import move
-from experiments.execution.specs import lines_of, on_partition
+from experiments.execution.specs import add_partition, split_lines
 from experiments.models import Operation, StagedImage
 from runners.jobs import JobSpec, Resources, Step
 from runners.records import Record, read_record
@@ -66,28 +66,29 @@ KINDS: dict[str, OperationKind] = {}
 EMPTY_RECORD = read_record({})  # of an operation that never began
 
 
-def operation_directory(operation: Operation) -> str:
+def name_operation_directory(operation: Operation) -> str:
+    """Return the operation's directory on its cluster."""
     return (
         f"{operation.cluster.work_directory.rstrip('/')}/chores/{operation.uid}-{operation.attempt}"
     )
 
 
-def operation_handle(operation: Operation) -> JobSpec:
+def make_operation_handle(operation: Operation) -> JobSpec:
     """Return a specification with which the runner finds the operation's job again."""
-    directory = operation.directory or operation_directory(operation)
+    directory = operation.directory or name_operation_directory(operation)
     return JobSpec(operation.uid, operation.name, directory, (), Resources(LONGEST_SECONDS))
 
 
-def operation_spec(operation: Operation) -> JobSpec:
+def make_operation_spec(operation: Operation) -> JobSpec:
     """Return the specification of the operation's job. Raises NotPossible."""
     work = KINDS[operation.kind].work(operation)
     return JobSpec(
         uid=operation.uid,
         name=operation.name,
-        directory=operation.directory or operation_directory(operation),
+        directory=operation.directory or name_operation_directory(operation),
         runs=(),
         resources=_resources(operation, work.seconds),
-        setup_lines=(*lines_of(operation.cluster.setup_lines), *work.setup_lines),
+        setup_lines=(*split_lines(operation.cluster.setup_lines), *work.setup_lines),
         steps=work.steps,
         files=work.files,
     )
@@ -100,7 +101,7 @@ def _resources(operation: Operation, seconds: int) -> Resources:
         if SCHEDULERS[cluster.scheduler].has_partitions:
             raise NotPossible(f"{cluster} has no partition yet: where is this to run?")
         return Resources(seconds)
-    return on_partition(Resources(min(seconds, partition.time_limit_minutes * 60)), partition)
+    return add_partition(Resources(min(seconds, partition.time_limit_minutes * 60)), partition)
 
 
 def finish_operation(operation: Operation, record: Record, reason: str, message: str) -> None:
@@ -124,7 +125,7 @@ def finish_operation(operation: Operation, record: Record, reason: str, message:
             exit_code=record.exit_code,
             output_tail=record.output_tail,
             result=parse_result(record),
-            **times(operation, record),
+            **read_times(operation, record),
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
-from experiments.clusters.pauses import paused_pks
+from experiments.clusters.pauses import list_paused_keys
 from experiments.models import Experiment, Job, Run
 from runners.schedulers.reasons import explain_reason
 
@@ -60,7 +60,7 @@ class Status:
     text: str
 
 
-def status_of(
+def derive_status(
     runs: Mapping[str, int],
     jobs: Mapping[str, int],
     *,
@@ -109,16 +109,16 @@ class Progress:
     status: Status
 
 
-def progress_of(experiments: Iterable[Experiment]) -> dict[int, Progress]:
+def measure_progress(experiments: Iterable[Experiment]) -> dict[int, Progress]:
     """Return the progress of each experiment, by its key, with three queries for all of them."""
     rows = list(experiments)
-    paused = paused_pks(rows)
+    paused = list_paused_keys(rows)
     runs, jobs = (_count_states(model, rows) for model in (Run, Job))
     return {
         row.pk: Progress(
             Tally(runs.get(row.pk, Counter())),
             jobs.get(row.pk, Counter()),
-            status_of(
+            derive_status(
                 runs.get(row.pk, Counter()),
                 jobs.get(row.pk, Counter()),
                 is_draft=row.is_draft,
@@ -170,7 +170,7 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
         return f"{queue}: {cluster} is switched off, and nothing is sent to it."
     if cluster.last_error:
         return f"{queue}: {cluster} could not be reached ({cluster.last_error_kind})."
-    if paused_pks([experiment]):
+    if list_paused_keys([experiment]):
         return f"{queue}: paused, until the site takes jobs again."
     limit = cluster.max_live_jobs
     if live >= limit:

@@ -20,7 +20,7 @@ MOST_ATTEMPTS = 3
 
 
 @contextmanager
-def counted_attempt(row: Job | Operation) -> Iterator[None]:
+def count_attempt(row: Job | Operation) -> Iterator[None]:
     """Count an attempt at a row's files, unless the block ends in any way that Tare sees.
 
     A site that does not answer, a mistake of ours or an orderly end of the worker count nothing. A
@@ -46,7 +46,7 @@ def has_ended_workers(row: Job | Operation) -> bool:
     return row.collecting_attempts >= MOST_ATTEMPTS
 
 
-def untried_first(rows: list[Job | Operation]) -> list[Job | Operation]:
+def sort_untried_first(rows: list[Job | Operation]) -> list[Job | Operation]:
     """Return rows in the order in which to read their files: what was tried last comes last."""
 
     def last_tried(row: Job | Operation) -> float:

@@ -7,22 +7,22 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from experiments.comparisons import TRIED_AGAIN
-from experiments.execution.further_attempts import NotDone, further_attempts, require_use
-from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs, move, record
+from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
+from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs, move, record_event
 from experiments.execution.senders import REPAIRED
 from experiments.models import Job, Pause, Run, User
 from experiments.models.states import NOT_STARTED
-from experiments.planning.interim import stage_of
+from experiments.planning.interim import read_stage
 
 ANY_NODE = "any node allowed"
 
 
-def missing_runs(job: Job) -> QuerySet[Run]:
+def list_missing_runs(job: Job) -> QuerySet[Run]:
     """Return the runs of a job that ended before they began."""
     return job.runs.filter(state=Run.State.FAILED, reason=NOT_STARTED)
 
 
-def node_of(job: Job) -> str:
+def find_node(job: Job) -> str:
     """Return the node on which the runs of a job ran; empty if none of them has named it."""
     named = job.runs.exclude(node="").order_by("position")
     return named.values_list("node", flat=True).first() or ""
@@ -37,14 +37,14 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
     with transaction.atomic():
         first = Job.objects.select_for_update().defer("script").get(pk=job.pk)
         require_use(by, first.cluster, "Nothing is run.")
-        if not further_attempts(first).missing:
+        if not find_further_attempts(first).missing:
             raise NotDone(
                 "Nothing of this job can be run: every run of it has begun, or a planned analysis "
                 "has judged without it."
             )
-        stage = stage_of(first.experiment)
-        node = node_of(first) if same_node else ""
-        runs = list(missing_runs(first).order_by("position"))
+        stage = read_stage(first.experiment)
+        node = find_node(first) if same_node else ""
+        runs = list(list_missing_runs(first).order_by("position"))
         second = Job.objects.create(
             experiment_id=first.experiment_id,
             cluster_id=first.cluster_id,
@@ -58,7 +58,7 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
         )
         where = f"on {node}" if node else "on any node"
         names = ", ".join(str(run.environment) for run in runs)
-        record(
+        record_event(
             first.experiment,
             REPAIRED,
             job=second,
@@ -66,7 +66,7 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
             by=by,
         )
         if not stage.alive and stage.states[Run.State.SUCCEEDED]:
-            record(first.experiment, TRIED_AGAIN, job=second, by=by)
+            record_event(first.experiment, TRIED_AGAIN, job=second, by=by)
         for run in runs:
             move(run, Run.State.PLANNED, why=f"in {second}", by=by, job=second, **RUN_ANEW)
     return second
@@ -95,7 +95,7 @@ def allow_any_node(job: Job, by: User) -> None:
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": timezone.now()}
         Job.objects.filter(pk=row.pk).update(node="", **columns)
         Pause.objects.holding(row.experiment).update(retry_at=timezone.now())
-        record(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
+        record_event(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
 
 
 def is_taken_back(job: Job) -> bool:
@@ -118,5 +118,5 @@ def plan_on_any_node(job: Job) -> None:
         end_runs(job, Run.State.FAILED, reason=NOT_STARTED, message=why)
         anew = {**JOB_ANEW, "attempt": job.attempt + 1, "cancel_requested_at": None}
         move(job, Job.State.PLANNED, why=why, **anew)
-        for run in missing_runs(job):
+        for run in list_missing_runs(job):
             move(run, Run.State.PLANNED, why=why, **RUN_ANEW)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from experiments.execution.lease import Lease
-from experiments.execution.operations import operation_handle
-from experiments.execution.specs import job_spec
+from experiments.execution.operations import make_operation_handle
+from experiments.execution.specs import make_job_spec
 from experiments.models import Job, Operation
 from runners.jobs import JobSpec
 
@@ -14,7 +14,8 @@ from runners.jobs import JobSpec
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 
 
-def jobs_in(held: Lease, *states: str) -> QuerySet[Job]:
+def list_jobs(held: Lease, *states: str) -> QuerySet[Job]:
+    """Return the held cluster's jobs in these states, in the order of their keys."""
     return (
         Job.objects.filter(cluster=held.cluster, state__in=states)
         .select_related("experiment__partition", "workload", "cluster")
@@ -23,7 +24,8 @@ def jobs_in(held: Lease, *states: str) -> QuerySet[Job]:
     )
 
 
-def operations_in(held: Lease, *states: str) -> QuerySet[Operation]:
+def list_operations(held: Lease, *states: str) -> QuerySet[Operation]:
+    """Return the held cluster's operations in these states, in the order of their keys."""
     return (
         Operation.objects.filter(cluster=held.cluster, state__in=states)
         .select_related("cluster", "partition", "staged_image__image")
@@ -32,10 +34,11 @@ def operations_in(held: Lease, *states: str) -> QuerySet[Operation]:
     )
 
 
-def rows_in(held: Lease, *states: str) -> list[Job | Operation]:
+def list_rows(held: Lease, *states: str) -> list[Job | Operation]:
     """Return operations and jobs; operations first, because experiments wait for them."""
-    return [*operations_in(held, *states), *jobs_in(held, *states)]
+    return [*list_operations(held, *states), *list_jobs(held, *states)]
 
 
-def handle_of(row: Job | Operation) -> JobSpec:
-    return job_spec(row) if isinstance(row, Job) else operation_handle(row)
+def make_handle(row: Job | Operation) -> JobSpec:
+    """Return the specification with which the runner finds a job or an operation again."""
+    return make_job_spec(row) if isinstance(row, Job) else make_operation_handle(row)

@@ -10,7 +10,7 @@ REPAIRED = "block repaired"
 PLANNED_AGAIN = f"{Job.State.FAILED} → {Job.State.PLANNED}"
 
 
-def sender_of(job: Job) -> User | None:
+def find_sender(job: Job) -> User | None:
     """Return who last asked for the job: by a repair, by trying it again, or by the launch."""
     asked = Event.objects.exclude(actor=None).select_related("actor")
     last = asked.filter(job=job, run=None, what__in=(REPAIRED, PLANNED_AGAIN)).order_by(
@@ -23,7 +23,7 @@ def sender_of(job: Job) -> User | None:
 
 def why_not_sent(job: Job) -> str:
     """Return why a planned job must not be sent now; "" where whoever asked for it still may."""
-    person = sender_of(job)
+    person = find_sender(job)
     if person is None or (person.is_active and not why_not_use(person, job.cluster)):
         return ""
     return (

@@ -14,20 +14,25 @@ from functools import partial
 
 from django.utils import timezone
 
-from experiments.clusters.pauses import end_pauses, hold, is_held, without_held
-from experiments.execution.guard import guarded, storable
+from experiments.clusters.pauses import end_pauses, exclude_held, hold, is_held
+from experiments.execution.guard import contain_failure, make_storable
 from experiments.execution.lease import Lease
 from experiments.execution.lifecycle import REFUSED, end_runs, move
 from experiments.execution.operations import (
     NotPossible,
     end_unsent,
     is_due,
-    operation_directory,
-    operation_spec,
+    make_operation_spec,
+    name_operation_directory,
 )
-from experiments.execution.rows import handle_of, jobs_in, operations_in, rows_in
+from experiments.execution.rows import list_jobs, list_operations, list_rows, make_handle
 from experiments.execution.senders import why_not_sent
-from experiments.execution.specs import job_directory, job_spec, partition_problem, sent_files
+from experiments.execution.specs import (
+    explain_partition_problem,
+    make_job_spec,
+    name_job_directory,
+    read_sent_files,
+)
 from experiments.models import Job, Operation, Pause, Run
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec
@@ -66,9 +71,9 @@ def recover(held: Lease, runner: Runner) -> None:
     Raises SendingPaused, after the last of them, where the whole site takes no jobs now.
     """
     site_pause: SendingPaused | None = None
-    for row in rows_in(held, Job.State.SUBMITTING):
+    for row in list_rows(held, Job.State.SUBMITTING):
         held.renew()
-        with guarded(row, row.cluster, partial(_park, row)):
+        with contain_failure(row, row.cluster, partial(_park, row)):
             try:
                 _recover_row(row, runner, list(held.cluster.pauses.all()))
             except SendingPaused as error:
@@ -78,7 +83,7 @@ def recover(held: Lease, runner: Runner) -> None:
 
 
 def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) -> None:
-    scheduler_id = runner.find(handle_of(row))
+    scheduler_id = runner.find(make_handle(row))
     if scheduler_id:
         move(
             row,
@@ -109,7 +114,7 @@ def send_planned(held: Lease, runner: Runner) -> None:
     SendingPaused where the whole site takes no jobs now.
     """
     for row in _list_cancelled(held):
-        with guarded(row, row.cluster):
+        with contain_failure(row, row.cluster):
             _end_unsent(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
     visit = Sending(held, runner, timezone.now())
     while len(visit.refused_by) < MOST_REFUSALS and (rows := _next_rows(visit)):
@@ -118,8 +123,8 @@ def send_planned(held: Lease, runner: Runner) -> None:
 
 def _list_cancelled(held: Lease) -> list[Job | Operation]:
     """Return the planned rows that have been cancelled."""
-    operations = operations_in(held, Operation.State.PLANNED).exclude(cancel_requested_at=None)
-    jobs = jobs_in(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
+    operations = list_operations(held, Operation.State.PLANNED).exclude(cancel_requested_at=None)
+    jobs = list_jobs(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
     return [*operations.iterator(), *jobs.iterator()]
 
 
@@ -133,7 +138,9 @@ def _next_rows(visit: Sending) -> list[Job | Operation]:
     for pause in due:
         if rows := _rows_to_send(visit, waiting, under=pause):
             return rows[:1]
-        if not (pause.jobs.exists() or operations_in(visit.held, Operation.State.PLANNED).exists()):
+        if not (
+            pause.jobs.exists() or list_operations(visit.held, Operation.State.PLANNED).exists()
+        ):
             pause.delete()  # it holds nothing back
     return []
 
@@ -146,11 +153,11 @@ def _rows_to_send(
     With `under`, of those that this pause holds back.
     """
     held = visit.held
-    live = jobs_in(held, *Job.LIVE).count() + operations_in(held, *Job.LIVE).count()
+    live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
     free = max(held.cluster.max_live_jobs - live, 0)
-    planned = without_held(jobs_in(held, Job.State.PLANNED), pauses)
+    planned = exclude_held(list_jobs(held, Job.State.PLANNED), pauses)
     operations = [
-        row for row in operations_in(held, Operation.State.PLANNED) if not is_held(row, pauses)
+        row for row in list_operations(held, Operation.State.PLANNED) if not is_held(row, pauses)
     ]
     if under:
         planned = planned.filter(pk__in=under.jobs.values("pk"))
@@ -181,14 +188,14 @@ def _send_until_refused(visit: Sending, rows: Sequence[Job | Operation]) -> None
 
 def _start(held: Lease, row: Job | Operation, runner: Runner) -> None:
     held.renew()
-    with guarded(row, row.cluster, partial(_refuse, row)):
+    with contain_failure(row, row.cluster, partial(_refuse, row)):
         if _prepare(row, runner):
-            with guarded(row, row.cluster):  # from here on the cluster may have it
+            with contain_failure(row, row.cluster):  # from here on the cluster may have it
                 _send(row, runner)
 
 
 def _is_due_operation(operation: Operation) -> bool:
-    with guarded(operation, operation.cluster, partial(_refuse, operation)):
+    with contain_failure(operation, operation.cluster, partial(_refuse, operation)):
         return is_due(operation)
     return False
 
@@ -199,9 +206,9 @@ def _make_spec(row: Job | Operation) -> JobSpec:
     Raises NotPossible.
     """
     if not isinstance(row, Job):
-        return operation_spec(row)
+        return make_operation_spec(row)
     try:
-        return replace(job_spec(row), sent=tuple(sent_files(row).items()))
+        return replace(make_job_spec(row), sent=tuple(read_sent_files(row).items()))
     except KeyError as missing:
         raise NotPossible(
             f"A file that {row.workload} sends is gone: sha256 {missing.args[0]}. Hand it in anew."
@@ -216,7 +223,7 @@ def _prepare(row: Job | Operation, runner: Runner) -> bool:
     except ValueError as error:  # what cannot be said safely in a script is not sent
         message = f"The job script cannot be written: {error}."
         partition = row.experiment.partition if isinstance(row, Job) else row.asked_partition()
-        if partition and partition_problem(partition, row.cluster.scheduler):
+        if partition and explain_partition_problem(partition, row.cluster.scheduler):
             raise _pause_sending(
                 row, NotNow(message, kind="partition", scope="partition")
             ) from None
@@ -229,7 +236,7 @@ def _prepare(row: Job | Operation, runner: Runner) -> bool:
 
 
 def _directory(row: Job | Operation) -> str:
-    return job_directory(row) if isinstance(row, Job) else operation_directory(row)
+    return name_job_directory(row) if isinstance(row, Job) else name_operation_directory(row)
 
 
 def _send(row: Job | Operation, runner: Runner) -> None:
@@ -244,7 +251,7 @@ def _send(row: Job | Operation, runner: Runner) -> None:
         ):  # nothing else asks for the same
             _refuse(row, str(refusal))
             return
-        move(row, Job.State.PLANNED, why=storable(str(refusal)))
+        move(row, Job.State.PLANNED, why=make_storable(str(refusal)))
         raise _pause_sending(row, refusal) from None
     except Refused as refusal:
         _refuse(row, str(refusal))
@@ -267,7 +274,7 @@ def _send(row: Job | Operation, runner: Runner) -> None:
 
 def _pause_sending(row: Job | Operation, refusal: NotNow) -> SendingPaused:
     """Store a pause, and return the exception that reports it to the visit."""
-    message, details = storable(str(refusal)), storable(refusal.details)
+    message, details = make_storable(str(refusal)), make_storable(refusal.details)
     pause = hold(row, message, kind=refusal.kind, scope=refusal.scope, details=details)
     logger.warning("%s: %s (%s)", row.cluster, clean_text(str(refusal)), refusal.kind)
     return SendingPaused(refusal, pause)
@@ -275,7 +282,7 @@ def _pause_sending(row: Job | Operation, refusal: NotNow) -> SendingPaused:
 
 def _refuse(row: Job | Operation, message: str) -> None:
     """End a row that will not run, with the message of the refusal."""
-    _end_unsent(row, REFUSED, storable(message), Job.State.FAILED)
+    _end_unsent(row, REFUSED, make_storable(message), Job.State.FAILED)
 
 
 def _end_unsent(row: Job | Operation, reason: str, message: str, to: str) -> None:

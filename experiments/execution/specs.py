@@ -9,16 +9,17 @@ from typing import Any
 from experiments.design import Scale
 from experiments.models import Job, Partition, SentFile
 from experiments.planning import rules
-from experiments.planning.scale_rules import processes_on_a_node
+from experiments.planning.scale_rules import count_processes_on_a_node
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.schedulers import SCHEDULERS
 
 
-def job_directory(job: Job) -> str:
+def name_job_directory(job: Job) -> str:
+    """Return the job's directory on its cluster."""
     return f"{job.cluster.work_directory.rstrip('/')}/jobs/{job.uid}-{job.attempt}"
 
 
-def job_spec(job: Job) -> JobSpec:
+def make_job_spec(job: Job) -> JobSpec:
     """Return the job's specification, from the frozen plan and never from today's catalogue."""
     runs = tuple(
         RunSpec(
@@ -26,7 +27,7 @@ def job_spec(job: Job) -> JobSpec:
             position=run.position,
             workload=run.spec["workload"]["kind"],
             parameters=run.spec["workload"]["parameters"],
-            environment=environment(run.spec["environment"]),
+            environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
         )
         for run in job.runs.order_by("position")
@@ -34,16 +35,16 @@ def job_spec(job: Job) -> JobSpec:
     return JobSpec(
         uid=job.uid,
         name=job.name,
-        directory=job.directory or job_directory(job),
+        directory=job.directory or name_job_directory(job),
         runs=runs,
         resources=_resources(job, len(runs)),
         launch=_launch(job, runs),
-        setup_lines=lines_of(job.cluster.setup_lines),
+        setup_lines=split_lines(job.cluster.setup_lines),
         cooldown_seconds=job.experiment.cooldown_seconds,
     )
 
 
-def sent_files(job: Job) -> dict[str, bytes]:
+def read_sent_files(job: Job) -> dict[str, bytes]:
     """Return the files that the job's workload sends along, by name.
 
     Raises KeyError with the sha256 of a file that is not kept any more.
@@ -53,12 +54,13 @@ def sent_files(job: Job) -> dict[str, bytes]:
     return SentFile.objects.contents(files) if files else {}
 
 
-def lines_of(text: str) -> tuple[str, ...]:
+def split_lines(text: str) -> tuple[str, ...]:
+    """Return the lines of a text that are not blank."""
     return tuple(line for line in text.splitlines() if line.strip())
 
 
-def environment(spec: dict[str, Any]) -> EnvironmentSpec:
-    """Return the runners' specification for what `freeze.environment_spec` has stored."""
+def make_environment_spec(spec: dict[str, Any]) -> EnvironmentSpec:
+    """Return the runners' specification for what `freeze.freeze_environment` has stored."""
     tuples = {name: tuple(spec[name]) for name in ("options", "binds", "setup_lines")}
     variables = tuple((name, value) for name, value in spec["variables"])
     return EnvironmentSpec(**{**spec, **tuples, "variables": variables})
@@ -66,7 +68,7 @@ def environment(spec: dict[str, Any]) -> EnvironmentSpec:
 
 def _resources(job: Job, runs: int) -> Resources:
     scale, partition = Scale.parse(job.scale), job.experiment.partition
-    seconds = rules.job_seconds(
+    seconds = rules.compute_job_seconds(
         job.workload, runs=runs, cooldown_seconds=job.experiment.cooldown_seconds
     )
     resources = Resources(
@@ -75,7 +77,7 @@ def _resources(job: Job, runs: int) -> Resources:
         time_limit_seconds=math.ceil(seconds / 60) * 60,
         node=job.node,
     )
-    return on_partition(resources, partition) if partition else resources
+    return add_partition(resources, partition) if partition else resources
 
 
 def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
@@ -87,13 +89,13 @@ def _launch(job: Job, runs: tuple[RunSpec, ...]) -> Launch:
     return Launch(
         launcher=scale.launcher,
         nodes=scale.nodes,
-        processes_per_node=processes_on_a_node(scale, runs[0].workload, runs[0].parameters),
+        processes_per_node=count_processes_on_a_node(scale, runs[0].workload, runs[0].parameters),
         instances=scale.instances_per_node,
         options=tuple(options),
     )
 
 
-def on_partition(resources: Resources, partition: Partition) -> Resources:
+def add_partition(resources: Resources, partition: Partition) -> Resources:
     """Return the resources with what jobs of this partition request."""
     return replace(
         resources,
@@ -109,10 +111,10 @@ def on_partition(resources: Resources, partition: Partition) -> Resources:
     )
 
 
-def partition_problem(partition: Partition, scheduler: str) -> str:
+def explain_partition_problem(partition: Partition, scheduler: str) -> str:
     """Return why no job script can request this partition; "" if one can."""
     everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
-    job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), on_partition(everything, partition))
+    job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), add_partition(everything, partition))
     try:
         SCHEDULERS[scheduler]().header(job)
     except ValueError as problem:

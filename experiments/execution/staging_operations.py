@@ -11,11 +11,11 @@ from experiments.execution.operations import (
     NotPossible,
     OperationKind,
     Work,
-    operation_directory,
+    name_operation_directory,
     parse_result,
 )
-from experiments.execution.specs import lines_of
-from experiments.images.inventory import columns, interpreter
+from experiments.execution.specs import split_lines
+from experiments.images.inventory import find_interpreter, make_columns
 from experiments.models import Image, Operation, Runtime, StagedImage
 from experiments.models.images import ARCHIVE
 from runners.errors import Refused
@@ -34,11 +34,11 @@ class Stage(OperationKind):
     """Make a form from the image's archive, once, and prove that it has the same files."""
 
     def waits_for(self, operation: Operation) -> StagedImage | None:
-        row = staged_image_of(operation)
+        row = get_staged_image(operation)
         return row.image.archive_on(operation.cluster)
 
     def work(self, operation: Operation) -> Work:
-        row = staged_image_of(operation)
+        row = get_staged_image(operation)
         archive = row.image.archive_on(operation.cluster)
         if archive is None or archive.state != State.READY:
             why = archive.message if archive else "it is gone"
@@ -51,11 +51,11 @@ class Stage(OperationKind):
             )
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
-        lines = lines_of(find_runtime(row).setup_lines)
+        lines = split_lines(find_runtime(row).setup_lines)
         return Work((*staging.steps, *plan_inspection(operation, row)), setup_lines=lines)
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
-        row, inventory = staged_image_of(operation), parse_result(record, FORM)
+        row, inventory = get_staged_image(operation), parse_result(record, FORM)
         problem = problem or describe_difference(row.image, inventory)
         if problem:
             _update_row(row, state=State.FAILED, message=problem)
@@ -76,16 +76,16 @@ class Verify(OperationKind):
     """Check again that the files of a form are those of the image."""
 
     def work(self, operation: Operation) -> Work:
-        row = staged_image_of(operation)
+        row = get_staged_image(operation)
         if row.format == ARCHIVE:
             command = ("sh", "-c", CHECK, "check", row.path, row.sha256, RESULT)
             return Work((Step("Reading the archive", command),))
         return Work(
-            plan_inspection(operation, row), setup_lines=lines_of(find_runtime(row).setup_lines)
+            plan_inspection(operation, row), setup_lines=split_lines(find_runtime(row).setup_lines)
         )
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
-        row, inventory = staged_image_of(operation), parse_result(record, FORM)
+        row, inventory = get_staged_image(operation), parse_result(record, FORM)
         if row.format != ARCHIVE and not problem:
             problem = describe_difference(row.image, inventory)
         if problem and record.exit_code is None:
@@ -102,17 +102,17 @@ class Unstage(OperationKind):
     """Remove a form from its cluster."""
 
     def work(self, operation: Operation) -> Work:
-        row = staged_image_of(operation)
+        row = get_staged_image(operation)
         if row.format == ARCHIVE:
             return Work((Step("Removing the archive", ("rm", "-f", "--", row.path)),))
         try:
             steps = FORMATS[row.format].unstage(row.path, operation.cluster.executables)
         except Refused as refusal:
             raise NotPossible(str(refusal)) from None
-        return Work(steps, setup_lines=lines_of(find_runtime(row).setup_lines))
+        return Work(steps, setup_lines=split_lines(find_runtime(row).setup_lines))
 
     def finish(self, operation: Operation, problem: str, record: Record) -> str:
-        row = staged_image_of(operation)
+        row = get_staged_image(operation)
         if problem:
             _update_row(row, state=State.FAILED, message=f"Not removed. {problem}")
         else:
@@ -129,7 +129,7 @@ printf '{"sha256": "%s"}' "$found" >"$3"
 """
 
 
-def staged_image_of(operation: Operation) -> StagedImage:
+def get_staged_image(operation: Operation) -> StagedImage:
     """Return the staged image that an operation is about. Raises NotPossible."""
     if operation.staged_image is None:
         raise NotPossible("What this was about is not in the catalogue any more.")
@@ -147,7 +147,7 @@ def find_runtime(row: StagedImage) -> Runtime:
 def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     """Return the step that reads the form's files from inside a container, as programs see them."""
     runtime = find_runtime(row)
-    directory = operation_directory(operation)
+    directory = name_operation_directory(operation)
     environment = EnvironmentSpec(
         label=str(row),
         runtime=runtime.kind,
@@ -159,7 +159,7 @@ def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
     )
     inside = Inside(environment, directory, binds=(directory,))
     program = (
-        *("/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", interpreter(row.image.facts)),
+        *("/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", find_interpreter(row.image.facts)),
         *(f"{directory}/payload/survey.py", "/", "--output", f"{directory}/{RESULT}"),
         *("--exclude", directory),
     )
@@ -170,7 +170,7 @@ def plan_inspection(operation: Operation, row: StagedImage) -> tuple[Step, ...]:
 def store_inventory(image: Image, inventory: dict[str, object]) -> None:
     """Store an image's inventory if it has none: a SIF file, or one registered by hand."""
     if not image.tree:
-        Image.objects.filter(pk=image.pk, tree="").update(**columns(inventory))
+        Image.objects.filter(pk=image.pk, tree="").update(**make_columns(inventory))
 
 
 def describe_difference(image: Image, inventory: dict[str, Any]) -> str:

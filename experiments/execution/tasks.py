@@ -24,11 +24,13 @@ def check(pk: int) -> str:
 
 
 def fetch_host_key(pk: int) -> str:
+    """Fetch the host key of a cluster that was requested."""
     close_old_connections()
     return execution.fetch_host_key(pk)
 
 
 def test_connection(pk: int) -> str:
+    """Run the connection test that was requested."""
     close_old_connections()
     return execution.test_connection(pk)
 

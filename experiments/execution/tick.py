@@ -19,19 +19,19 @@ from django.utils import timezone
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.connections import connect
-from experiments.execution.guard import guarded, note_failure, storable
+from experiments.execution.guard import contain_failure, make_storable, note_failure
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.late_files import plan_next
-from experiments.execution.lease import Lease, LeaseLost, lease
-from experiments.execution.lifecycle import move, record
+from experiments.execution.lease import Lease, LeaseLost, hold_lease
+from experiments.execution.lifecycle import move, record_event
 from experiments.execution.own_failures import Failure, describe_failure
 from experiments.execution.read_attempts import (
     MOST_ATTEMPTS,
-    counted_attempt,
+    count_attempt,
     has_ended_workers,
-    untried_first,
+    sort_untried_first,
 )
-from experiments.execution.rows import handle_of, jobs_in, rows_in
+from experiments.execution.rows import list_jobs, list_rows, make_handle
 from experiments.execution.sending import SendingPaused, recover, send_planned
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import Refused, TryAgain
@@ -56,7 +56,7 @@ def tick(cluster_pk: int) -> str:
     if cluster.due_at and now < cluster.due_at:
         _ask_for_another_visit(cluster)
         return "early"
-    with lease(cluster) as held:
+    with hold_lease(cluster) as held:
         if held is None:
             _ask_for_another_visit(cluster)
             return "busy"
@@ -93,14 +93,14 @@ def _visit(held: Lease, runner: Runner) -> None:
 
 def _poll(held: Lease, runner: Runner) -> None:
     """Ask the scheduler once for all live jobs, then read what their journals have gained."""
-    rows = rows_in(held, Job.State.QUEUED, Job.State.RUNNING)
+    rows = list_rows(held, Job.State.QUEUED, Job.State.RUNNING)
     if not rows:
         return
     _cancel([row for row in rows if row.cancel_requested_at], runner)
     statuses = runner.poll([row.scheduler_id for row in rows])
     _follow(rows, runner)
     for row in rows:
-        with guarded(row, row.cluster):
+        with contain_failure(row, row.cluster):
             if status := statuses.get(row.scheduler_id):
                 _keep_status(row, status)
             else:
@@ -113,7 +113,7 @@ def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
         runner.cancel([row.scheduler_id for row in rows])
     except Refused:
         for row in rows:
-            with guarded(row, row.cluster):
+            with contain_failure(row, row.cluster):
                 runner.cancel([row.scheduler_id])
 
 
@@ -130,12 +130,12 @@ def _handle_absence(row: Job | Operation, runner: Runner) -> None:
 
     Absence alone proves nothing: the files decide how it ended.
     """
-    owner = runner.find(handle_of(row))
+    owner = runner.find(make_handle(row))
     if owner and owner != row.scheduler_id:
         type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
         if isinstance(row, Job):
             change = f"{owner} instead of {row.scheduler_id}"
-            record(row.experiment, "adopted", job=row, why=change)
+            record_event(row.experiment, "adopted", job=row, why=change)
         return
     move(row, Job.State.COLLECTING, why="left the queue", gone_at=timezone.now())
     row.cluster.pauses.filter(kind="limit").update(retry_at=timezone.now())  # there may be room
@@ -148,7 +148,7 @@ def _follow(rows: list[Job | Operation], runner: Runner) -> None:
     for directory, content in news.items():
         row = by_directory[directory]
         # A part that cannot be read is skipped: the files decide in the end.
-        with guarded(row, row.cluster, partial(_skip, row, len(content))):
+        with contain_failure(row, row.cluster, partial(_skip, row, len(content))):
             _follow_row(row, content, runner)
 
 
@@ -178,18 +178,18 @@ def _collect(held: Lease, runner: Runner) -> None:
     """
     too_slow: Job | Operation | None = None
     began = time.monotonic()
-    for row in untried_first(rows_in(held, Job.State.COLLECTING)):
+    for row in sort_untried_first(list_rows(held, Job.State.COLLECTING)):
         if time.monotonic() - began > COLLECTING_SECONDS:
             return  # the next visit begins with the remaining rows
         held.renew()
         try:
-            with guarded(row, row.cluster, partial(end_as_damaged, row)):
+            with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
                 _collect_row(row, runner)
         except TryAgain as error:
             if error.kind != "time-out" or too_slow:
                 raise
             too_slow = row
-            message = f"its files could not be fetched. {storable(str(error))}"
+            message = f"its files could not be fetched. {make_storable(str(error))}"
             note_failure(row.cluster, Failure(message), of=row)
 
 
@@ -204,13 +204,13 @@ def _collect_row(row: Job | Operation, runner: Runner) -> None:
         note_failure(row.cluster, Failure(f"{problem}."), of=row)
         end_as_damaged(row, problem)
         return
-    with counted_attempt(row):
+    with count_attempt(row):
         collect(row, runner)
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:
     """Look again for files of ended jobs that were late when the jobs were collected."""
-    due = jobs_in(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
+    due = list_jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
     for job in due[:MOST_AGAIN]:
         held.renew()
         # Planned before they are read: if these files kill the worker, they are not due again.
@@ -218,7 +218,7 @@ def _collect_again(held: Lease, runner: Runner) -> None:
         if has_ended_workers(job) and not job.collect_asked_by_id:
             continue
         try:
-            with guarded(job, job.cluster, partial(put_off, job)), counted_attempt(job):
+            with contain_failure(job, job.cluster, partial(put_off, job)), count_attempt(job):
                 collect_again(job, runner)
         except TryAgain as error:
             # Otherwise each visit would end here, and nothing would be sent.
@@ -234,7 +234,7 @@ def _back_off(cluster: Cluster, error: TryAgain) -> None:
     )
     logger.warning("%s: %s (%s)", cluster, clean_text(str(error)), error.kind)
     Cluster.objects.filter(pk=cluster.pk).update(
-        last_error=storable(str(error)),
+        last_error=make_storable(str(error)),
         last_error_kind=error.kind,
         failures=failures,
         retry_at=timezone.now() + pause,

@@ -8,10 +8,10 @@ from django.db.models import F, QuerySet
 from experiments.execution.further_attempts import require_use
 from experiments.execution.lifecycle import JOB_ANEW, REFUSED, RUN_ANEW, move_all
 from experiments.models import Experiment, Job, Run, User
-from experiments.planning.interim import Stage, stage_of
+from experiments.planning.interim import Stage, read_stage
 
 
-def unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[Job]:
+def list_unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[Job]:
     """Return the failed jobs that no scheduler has taken and that may be tried again."""
     if experiment.cancelled_at:
         return experiment.jobs.none()
@@ -19,7 +19,7 @@ def unsent_jobs(experiment: Experiment, stage: Stage | None = None) -> QuerySet[
         state=Job.State.FAILED,
         reason=REFUSED,
         submitted_at=None,
-        repeat__gt=(stage or stage_of(experiment)).settled,
+        repeat__gt=(stage or read_stage(experiment)).settled,
     )
 
 
@@ -30,7 +30,7 @@ def retry_unsent(experiment: Experiment, by: User) -> int:
     """
     require_use(by, experiment.cluster, "Not tried again.")
     with transaction.atomic():
-        pks = list(unsent_jobs(experiment).select_for_update().values_list("pk", flat=True))
+        pks = list(list_unsent_jobs(experiment).select_for_update().values_list("pk", flat=True))
         why = "it was not sent"
         runs = Run.objects.filter(job__in=pks)
         move_all(runs, Run.State.FAILED, Run.State.PLANNED, why=why, by=by, **RUN_ANEW)

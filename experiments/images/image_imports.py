@@ -43,7 +43,7 @@ def request_from_registry(
 def request_upload(file: UploadedFile[Any], by: User, *, title: str = "") -> ImageImport:
     """Request the import of an uploaded archive, tarball or SIF file. Raises NotDone."""
     _require_permission(by)
-    path = store.incoming()
+    path = store.make_incoming_path()
     try:
         _keep(file, path)
     except OSError as problem:
@@ -118,5 +118,5 @@ def end_image_import(row: ImageImport, *, problem: str = "", image: Image | None
         doing="",
     )
     if ended and row.incoming:
-        store.incoming(row.incoming).unlink(missing_ok=True)
+        store.make_incoming_path(row.incoming).unlink(missing_ok=True)
     return bool(ended)

@@ -9,7 +9,7 @@ from runners.shapes import SURVEY
 from runners.untrusted import clean_text, validate
 
 
-def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
+def make_columns(survey: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of `Image` that an inspection fills; none if nothing was inspected.
 
     Raises Damaged if `survey` has not the shape of an inspection's result.
@@ -32,7 +32,7 @@ def columns(survey: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def storable(value: Any) -> Any:
+def make_storable(value: Any) -> Any:
     """Return a value from a file or a host as PostgreSQL can hold it.
 
     NUL becomes U+FFFD, a byte that is no UTF-8 its number, in names and in values.
@@ -40,13 +40,13 @@ def storable(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
-        return {storable(name): storable(item) for name, item in value.items()}
+        return {make_storable(name): make_storable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [storable(item) for item in value]
+        return [make_storable(item) for item in value]
     return value
 
 
-def interpreter(facts: Mapping[str, Any]) -> str:
+def find_interpreter(facts: Mapping[str, Any]) -> str:
     """Return the path of the image's main Python: the one with most packages."""
     path = _python(facts).get("path", "")
     return f"/{path.lstrip('/')}" if path else "python3"

@@ -43,7 +43,7 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
     The mode is empty except where each mode needs a form of its own. Modes that do not work,
     according to a check of the cluster, are left out; `why_not_form` says why.
     """
-    tried = preflights.modes_tried(cluster)
+    tried = preflights.list_tried_modes(cluster)
     why_untried = preflights.why_modes_are_untried(cluster)
     labels: dict[tuple[str, str], str] = {}
     for runtime in cluster.runtimes.all():
@@ -62,7 +62,9 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
 
 def list_impossible_forms(cluster: Cluster) -> list[Check]:
     """Return the checks of modes that do not work on this cluster: `list_forms` omits them."""
-    return [check for check in preflights.modes_tried(cluster).values() if check.value != WORKS]
+    return [
+        check for check in preflights.list_tried_modes(cluster).values() if check.value != WORKS
+    ]
 
 
 def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
@@ -90,7 +92,7 @@ def stage(
     _require_permission(by, cluster)
     if problem := why_not_form(cluster, form, mode):
         raise NotDone(problem)
-    source = Source(image.kind, archive_path(image, cluster), image.digest)
+    source = Source(image.kind, name_archive_path(image, cluster), image.digest)
     try:
         path = (
             FORMATS[form].stage(source, cluster.images_folder, cluster.executables, mode).location
@@ -98,7 +100,7 @@ def stage(
     except Refused as refusal:
         raise NotDone(str(refusal)) from None
     with transaction.atomic():
-        archive = archive_for(image, cluster)
+        archive = get_or_request_archive(image, cluster)
         row, is_new = StagedImage.objects.select_for_update().get_or_create(
             image=image,
             cluster=cluster,
@@ -199,7 +201,8 @@ def is_available(image: Image) -> bool:
     return store.has(image.content_sha256) or archives.exists()
 
 
-def archive_path(image: Image, cluster: Cluster) -> str:
+def name_archive_path(image: Image, cluster: Cluster) -> str:
+    """Return the path of the image's archive on a cluster."""
     return f"{cluster.images_folder}/{image.digest.removeprefix('sha256:')}.{ARCHIVE}"
 
 
@@ -209,7 +212,7 @@ def _require_permission(by: User, cluster: Cluster) -> None:
         raise NotDone(problem)
 
 
-def archive_for(image: Image, cluster: Cluster) -> StagedImage:
+def get_or_request_archive(image: Image, cluster: Cluster) -> StagedImage:
     """Return the archive on the cluster, or a new row that requests it. Raises NotDone."""
     row = image.archive_on(cluster)
     if row and row.state in (State.READY, State.STAGING):
@@ -221,12 +224,12 @@ def archive_for(image: Image, cluster: Cluster) -> StagedImage:
         )
     size = None
     if store.has(image.content_sha256):
-        size = store.path_of(image.content_sha256).stat().st_size
+        size = store.get_path(image.content_sha256).stat().st_size
     columns = {"state": State.STAGING, "message": "", "sent_bytes": None, "sending_at": None}
     return StagedImage.objects.update_or_create(
         image=image,
         cluster=cluster,
-        path=archive_path(image, cluster),
+        path=name_archive_path(image, cluster),
         defaults={"format": ARCHIVE, "made_here": True, "size_bytes": size, **columns},
     )[0]
 

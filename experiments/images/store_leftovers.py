@@ -32,8 +32,8 @@ def list_leftovers() -> Iterator[Leftover]:
     alive = ImageImport.objects.exclude(state__in=over)
     incoming_names = {row.incoming or f"image_import-{row.pk}" for row in alive.only("incoming")}
     for folder, needed, why in (
-        (store.folder(), image_digests, "no image of the catalogue has these bytes"),
-        (store.incoming().parent, incoming_names, "nothing that is under way needs it"),
+        (store.get_folder(), image_digests, "no image of the catalogue has these bytes"),
+        (store.make_incoming_path().parent, incoming_names, "nothing that is under way needs it"),
     ):
         for path in sorted(folder.iterdir()):
             if path.name not in needed and (size := _size_if_old(path)) is not None:

@@ -30,7 +30,7 @@ LARGEST_READ = 8 * MEGABYTE
 """Bytes: a zip's list of members is read at once; no list within the limits is larger."""
 
 
-def files(source: Path | BinaryIO, *, limits: Limits = LIMITS) -> Iterator[File]:
+def list_files(source: Path | BinaryIO, *, limits: Limits = LIMITS) -> Iterator[File]:
     """Yield the plain files of a folder, a zip, a tar or a tar.gz, whatever its name.
 
     Files of a folder come by their names, those of an archive in its order. Raises ImportProblem

@@ -10,18 +10,18 @@ from django.utils import timezone
 
 from experiments.access import audit
 from experiments.comparisons.step_summaries import add_step_summary
-from experiments.execution.lifecycle import record
+from experiments.execution.lifecycle import record_event
 from experiments.imports import ImportProblem, Logs
 from experiments.imports.layout import (
     LONGEST_WORKLOAD,
     MOST_ENVIRONMENTS,
     Placed,
+    add_number,
     arrange,
-    differing_parameters,
+    find_tool,
+    list_differing_parameters,
+    make_natural_key,
     name_apart,
-    natural,
-    numbered,
-    tool_of,
 )
 from experiments.models import (
     Cluster,
@@ -84,7 +84,7 @@ def store(
                 question=question,
                 cluster=cluster,
                 baseline=environments[baseline],
-                scales=sorted({logged.scale for logged in placed}, key=natural),
+                scales=sorted({logged.scale for logged in placed}, key=make_natural_key),
                 repeats=max(logged.repeat for logged in placed),
                 design=Experiment.Design.INDEPENDENT,
                 margin=margin,
@@ -99,7 +99,7 @@ def store(
             experiment.environments.set(environments.values())
             _create_runs(experiment, placed, environments, workloads)
             why = f"{numbers.count(len(placed), 'run')} from {source}, sha256 {logs.sha256}"
-            record(experiment, "imported", why=why, by=owner)
+            record_event(experiment, "imported", why=why, by=owner)
     except IntegrityError:  # the same logs were imported at the same moment
         if existing := known.first():
             raise AlreadyImported(existing) from None
@@ -171,7 +171,7 @@ def _get_or_create_environments(
     environments = {row.name: row for row in cluster.environments.all()}
     for name in sorted({run.environment for run in placed}):
         if name not in environments:
-            tool = tool_of(name)
+            tool = find_tool(name)
             environments[name] = Environment(
                 name=name,
                 cluster=cluster,
@@ -200,8 +200,8 @@ def _get_or_create_workloads(placed: Sequence[Placed], owner: User) -> dict[str,
         if name in others:
             known = taken[name]
             alike = [known.parameters, parameters] if known.kind == KIND.kind else []
-            differing = differing_parameters(alike)
-            free = numbered(name_apart(name, parameters, differing), others)
+            differing = list_differing_parameters(alike)
+            free = add_number(name_apart(name, parameters, differing), others)
         workload = taken.get(free)
         if workload is None:
             workload = Workload(name=free, kind=KIND.kind, parameters=parameters, owner=owner)
@@ -223,7 +223,7 @@ def _create_runs(
 ) -> None:
     """Write jobs, runs and their numbers, in the order in which the runs began."""
     order = sorted(
-        placed, key=lambda logged: (_sort_key_of_start(logged), natural(logged.run.path))
+        placed, key=lambda logged: (_sort_key_of_start(logged), make_natural_key(logged.run.path))
     )
     jobs = Job.objects.bulk_create(
         (

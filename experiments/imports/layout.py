@@ -55,7 +55,7 @@ class Position:
 
     @property
     def names_tools(self) -> bool:
-        return any(tool_of(value) != UNKNOWN_TOOL for value in self.values)
+        return any(find_tool(value) != UNKNOWN_TOOL for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Placed:
     repeat: int
 
 
-def tool_of(name: str) -> str:
+def find_tool(name: str) -> str:
     """Return the container tool that is mentioned in `name`, such as a folder's."""
     return next(
         (tool for tool, pattern in TOOLS.items() if re.search(pattern, name, re.IGNORECASE)),
@@ -77,7 +77,7 @@ def tool_of(name: str) -> str:
     )
 
 
-def positions(runs: Sequence[LoggedRun]) -> list[Position]:
+def list_positions(runs: Sequence[LoggedRun]) -> list[Position]:
     """Return the parts in which the runs' paths differ or may differ, outermost first.
 
     Raises ImportProblem if the paths are not equally deep.
@@ -87,16 +87,16 @@ def positions(runs: Sequence[LoggedRun]) -> list[Position]:
     return [Position(index, tuple(sorted(set(column)))) for index, column in enumerate(columns)]
 
 
-def choices(path_positions: Sequence[Position]) -> list[Position]:
+def list_choices(path_positions: Sequence[Position]) -> list[Position]:
     """Return the parts that can name the environment: at least two values, and not too many."""
     return [
         position for position in path_positions if 1 < len(position.values) <= MOST_ENVIRONMENTS
     ]
 
 
-def suggested(path_positions: Sequence[Position]) -> Position | None:
+def suggest_position(path_positions: Sequence[Position]) -> Position | None:
     """Return the part that is most likely the environment; None if none can be."""
-    named = [position for position in choices(path_positions) if not position.counts]
+    named = [position for position in list_choices(path_positions) if not position.counts]
     return next(iter([*(part for part in named if part.names_tools), *named]), None)
 
 
@@ -126,7 +126,7 @@ def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
         groups[parts[index][environment], names[index], run.scale].append(index)
     placed: dict[int, Placed] = {}
     for (where, workload, scale), members in groups.items():
-        members.sort(key=lambda index: natural(runs[index].path))
+        members.sort(key=lambda index: make_natural_key(runs[index].path))
         own = [int(match[1]) for index in members if numbered and (match := counted[index])]
         if not own or len(set(own)) < len(own) or not 1 <= min(own) <= max(own) <= MOST_REPEATS:
             own = list(range(1, len(members) + 1))
@@ -135,7 +135,7 @@ def arrange(runs: Sequence[LoggedRun], environment: int) -> list[Placed]:
     return [placed[index] for index in range(len(runs))]
 
 
-def natural(text: str) -> list[tuple[int, str]]:
+def make_natural_key(text: str) -> list[tuple[int, str]]:
     """Return a key that sorts run2 before run10."""
     return [
         (int(part[:15]), "") if part.isdecimal() else (-1, part)
@@ -168,14 +168,14 @@ def _names(labels: Sequence[str], workloads: Sequence[dict[str, Any]]) -> list[s
     alike: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for base, workload in zip(bases, workloads, strict=True):
         alike[base].append(workload)
-    differing = {base: differing_parameters(members) for base, members in alike.items()}
+    differing = {base: list_differing_parameters(members) for base, members in alike.items()}
     known: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     names = []
     for label, base, workload in zip(labels, bases, workloads, strict=True):
         key = label, repr(sorted(workload.items()))
         if key not in known:
-            known[key] = numbered(name_apart(base, workload, differing[base]), taken)
+            known[key] = add_number(name_apart(base, workload, differing[base]), taken)
             taken.add(known[key])
         names.append(known[key])
     return names
@@ -188,7 +188,7 @@ def _base(label: str, workload: Mapping[str, Any]) -> str:
     return name + (f", batch {batch}" if batch else "")
 
 
-def differing_parameters(workloads: Iterable[Mapping[str, Any]]) -> list[str]:
+def list_differing_parameters(workloads: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the parameters whose values are not the same in all workloads."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for workload in workloads:
@@ -206,7 +206,7 @@ def name_apart(name: str, workload: Mapping[str, Any], differing: Iterable[str])
     return name[:LONGEST_WORKLOAD]
 
 
-def numbered(name: str, taken: Container[str]) -> str:
+def add_number(name: str, taken: Container[str]) -> str:
     """Return the name, with a number if it is taken: "alexnet (2)"."""
     count, free = 1, name
     while free in taken:

@@ -27,7 +27,7 @@ def keep_lengths(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         alike[repr(sorted(rest.items()))].append(index)
     shortened = [dict(workload) for workload in workloads]
     for members in alike.values():
-        epochs = {index: whole_epochs(workloads[index]) for index in members}
+        epochs = {index: count_whole_epochs(workloads[index]) for index in members}
         by_epochs = {(epochs[i], epochs[i] or str(workloads[i].get(STEPS))) for i in members}
         by_steps = {str(workloads[index].get(STEPS)) for index in members}
         for index in members:
@@ -38,7 +38,7 @@ def keep_lengths(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
     return shortened
 
 
-def whole_epochs(workload: Mapping[str, Any]) -> int | None:
+def count_whole_epochs(workload: Mapping[str, Any]) -> int | None:
     """Return the whole number of epochs from which its steps differ by less than one step."""
     steps, logged = workload.get(STEPS), workload.get(EPOCHS)
     if isinstance(steps, bool) or not isinstance(steps, int) or not 0 < steps < 2**31:

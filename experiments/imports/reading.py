@@ -59,6 +59,8 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Line:
+    """One line of a file, with its number."""
+
     number: int
     content: bytes
     ended: bool

@@ -15,7 +15,8 @@ OVERRUN = 1.2
 SLACK_SECONDS = 2.0
 
 
-def batch(path: str, parameters: dict[str, Any]) -> float:
+def find_batch(path: str, parameters: dict[str, Any]) -> float:
+    """Return the batch size of a run. ImportProblem if it is no positive number."""
     batch = parameters.get("batch_size")
     if isinstance(batch, bool) or not isinstance(batch, int | float) or not 0 < batch < 1e9:
         raise ImportProblem(f"{path}: the batch size is {batch!r}; it must be above zero.")
@@ -26,7 +27,8 @@ def _devices(parameters: dict[str, Any]) -> list[str]:
     return re.findall(r"[cgt]pu:\d+", str(parameters.get("devices", "")).lower())
 
 
-def gpus(path: str, parameters: dict[str, Any]) -> int:
+def count_gpus(path: str, parameters: dict[str, Any]) -> int:
+    """Return the number of GPUs of a run. ImportProblem if its devices are not known."""
     devices = _devices(parameters)
     if not devices:
         raise ImportProblem(f"{path} does not say on which devices it ran.")
@@ -61,6 +63,7 @@ def check_clock(path: str, metrics: Metrics, batch: float) -> None:
 
 
 def check_times(path: str, steps: Sequence[int], times: Sequence[float]) -> None:
+    """Raise ImportProblem if a time per step is not positive and finite."""
     for step, seconds in zip(steps, times, strict=True):
         if not 0 < seconds < math.inf:
             raise ImportProblem(
@@ -69,7 +72,7 @@ def check_times(path: str, steps: Sequence[int], times: Sequence[float]) -> None
             )
 
 
-def failure(
+def describe_failure(
     path: str, metrics: Metrics, parameters: dict[str, Any], *, exists: bool
 ) -> tuple[str, str]:
     """Return why the run gives no number, in short and in full; two empty texts if it does."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.imports.benchmark_logger import TAIL, Metrics, clean
-from experiments.imports.problems import at
+from experiments.imports.problems import describe_line_problem
 from experiments.imports.reading import Line
 from runners.workloads.results import LARGEST
 
@@ -60,7 +60,9 @@ def read_output(path: str, lines: Iterable[Line]) -> Output:
         if step := STEP.match(text):
             number, rate = int(step[1]), _speed(path, line.number, step[2])
             if metrics.average is not None or (metrics.steps and number <= metrics.steps[-1]):
-                raise at(path, line.number, "a second run begins here; a file holds one run.")
+                raise describe_line_problem(
+                    path, line.number, "a second run begins here; a file holds one run."
+                )
             loss = float(step[3]) if step[3] else float("nan")
             if step[3] and not abs(loss) <= LARGEST:
                 metrics.diverged_at = metrics.diverged_at or line.number
@@ -95,5 +97,5 @@ def _read_header(text: str, parameters: dict[str, Any]) -> None:
 def _speed(path: str, line: int, text: str) -> float:
     value = float(text)
     if not 0 < value <= LARGEST:
-        raise at(path, line, f"images/sec is {text}; a speed is above zero.")
+        raise describe_line_problem(path, line, f"images/sec is {text}; a speed is above zero.")
     return value

@@ -164,10 +164,10 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
         )
     info, metrics = held.info, held.metrics or Metrics()
     path = str(PurePosixPath(folder, "benchmark.log"))
-    batch, gpus = sanity.batch(path, info.parameters), sanity.gpus(path, info.parameters)
+    batch, gpus = sanity.find_batch(path, info.parameters), sanity.count_gpus(path, info.parameters)
     sanity.check_devices(path, info.parameters, batch)
     sanity.check_clock(metric_log, metrics, batch)
-    reason, message = sanity.failure(
+    reason, message = sanity.describe_failure(
         metric_log, metrics, info.parameters, exists=bool(held.metrics)
     )
     evaluation = {**held.evaluation, **metrics.evaluation}
@@ -211,10 +211,10 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
 def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun:
     """Return a run of which only the standard output is known: no machine, and no times."""
     parameters, metrics = output.parameters, output.metrics
-    batch = sanity.batch(path, parameters)
-    gpus = sanity.gpus(path, parameters)
+    batch = sanity.find_batch(path, parameters)
+    gpus = sanity.count_gpus(path, parameters)
     parameters.setdefault("batch_size_per_device", batch / max(gpus, 1))
-    reason, message = sanity.failure(path, metrics, parameters, exists=True)
+    reason, message = sanity.describe_failure(path, metrics, parameters, exists=True)
     intervals: list[int] = []
     times: list[float] = []
     if is_fine_enough(metrics.steps, metrics.rates, printed_step=PRINTED_STEP):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def workload_choices() -> list[tuple[str, str]]:
+    """Return the kinds of workloads with their labels, as choices."""
     return [(kind, workload.label) for kind, workload in KNOWN_WORKLOADS.items()]
 
 
@@ -45,6 +46,8 @@ def are_texts(values: Any) -> None:
 
 
 class EnvironmentQuerySet(SharedQuerySet["Environment"]):
+    """Environments, and which of them a person may see."""
+
     def visible_to(self, user: User | AnonymousUser) -> EnvironmentQuerySet:
         """Leave out what is on machines that `user` does not see."""
         clusters = Cluster.objects.visible_to(user)
@@ -121,11 +124,13 @@ class Environment(SharedInside):
 
     @property
     def kind(self) -> str:
-        """The name of this environment's runtime in `runners.runtimes.RUNTIMES`."""
+        """Return the name of this environment's runtime in `runners.runtimes.RUNTIMES`."""
         return self.runtime.kind if self.runtime else "bare_metal"
 
 
 class WorkloadQuerySet(SharedQuerySet["Workload"]):
+    """Workloads, and which of them a person may see or launch."""
+
     def launchable(self) -> WorkloadQuerySet:
         """Leave out what is only known from imported logs."""
         return self.filter(kind__in=WORKLOADS)
@@ -160,6 +165,8 @@ class Workload(SharedInside):
 
 
 class SentFileManager(models.Manager["SentFile"]):
+    """The files that travel with jobs, each stored once."""
+
     def keep(self, content: bytes) -> SentFile:
         """Return the row that holds `content`; the same bytes are kept once."""
         row = SentFile(sha256=hashlib.sha256(content).hexdigest(), size=len(content))

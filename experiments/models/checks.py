@@ -11,6 +11,7 @@ from runners.transports import fingerprint
 
 
 def outcome_choices() -> list[tuple[str, str]]:
+    """Return the outcomes of checks, as choices."""
     return [(name, name) for name in Outcome.__args__]  # type: ignore[attr-defined]
 
 
@@ -81,11 +82,11 @@ class HostKey(Visit):
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint_of(self.key)
+        return compute_fingerprint(self.key)
 
     @property
     def replaced_fingerprint(self) -> str:
-        return fingerprint_of(self.replaced)
+        return compute_fingerprint(self.replaced)
 
 
 class ConnectionTest(models.Model):
@@ -126,7 +127,7 @@ class ConnectionTest(models.Model):
         return f"connection test of {self.credential}, {self.requested_at:%Y-%m-%d %H:%M}"
 
 
-def fingerprint_of(key: str) -> str:
+def compute_fingerprint(key: str) -> str:
     """Return `SHA256:...` of a public key, however it was pasted; "" for an empty text."""
     try:
         return fingerprint(key) if key else ""

@@ -12,11 +12,11 @@ from django.db import models
 from django.urls import reverse
 from django.utils import timezone
 
-from experiments.encryption import SecretField, unopened
+from experiments.encryption import SecretField, list_unopened_secrets
 from experiments.models.visibility import (
     SharedInside,
     SharedQuerySet,
-    shared_with_groups_of,
+    filter_shared_with_groups,
 )
 from runners.gate import HOST
 from runners.runtimes import RUNTIMES
@@ -30,14 +30,16 @@ if TYPE_CHECKING:
     from experiments.models.user import User
 
 
-HERE = "local"  # the transport to Tare's own machine
+LOCAL_TRANSPORT = "local"  # to Tare's own machine
 
 
 def transport_choices() -> list[tuple[str, str]]:
+    """Return the transports with their labels, as choices."""
     return [(kind, transport.label) for kind, transport in TRANSPORTS.items()]
 
 
 def scheduler_choices() -> list[tuple[str, str]]:
+    """Return the schedulers with their labels, as choices."""
     return [(kind, scheduler.label) for kind, scheduler in SCHEDULERS.items()]
 
 
@@ -63,6 +65,8 @@ is_host = RegexValidator(
 
 
 class CredentialQuerySet(models.QuerySet["Credential"]):
+    """Credentials, and which of them a person may use."""
+
     def usable_by(self, user: User) -> CredentialQuerySet:
         if user.is_superuser:
             return self
@@ -71,7 +75,7 @@ class CredentialQuerySet(models.QuerySet["Credential"]):
         return self.filter(
             models.Q(owner=user)
             | models.Q(pk__in=named.values("credential_id"))
-            | shared_with_groups_of(user, Credential)
+            | filter_shared_with_groups(user, Credential)
         )
 
 
@@ -83,7 +87,7 @@ class Origin(models.TextChoices):
 
 
 class Credential(models.Model):
-    """A key that opens a login node. Write-only: it goes in, and only a transport takes it out."""
+    """A key pair for login nodes. No page shows its private key; only transports read it."""
 
     name = models.CharField(max_length=100, unique=True)
     user_name = models.CharField(max_length=100, help_text="The account on the login node.")
@@ -96,12 +100,12 @@ class Credential(models.Model):
     certificate_ends_at = models.DateTimeField(null=True, blank=True, editable=False)
     key_since = models.DateTimeField(null=True, blank=True, editable=False)
 
-    # What the forced command is told where no cluster says it.
+    # The settings of the forced command for a credential that no cluster uses yet.
     forced_command = models.BooleanField(default=False)
     work_directory = models.CharField(max_length=500, blank=True, validators=[is_work_directory])
     scheduler = models.CharField(max_length=20, blank=True, choices=scheduler_choices)
 
-    # The pair that is to take the other's place, while it is being tried.
+    # The new pair of a rotation, until it replaces the one above.
     next_private_key = SecretField(blank=True, default="")
     next_public_key = models.TextField(blank=True, editable=False)
     next_fingerprint = models.CharField(max_length=100, blank=True, editable=False)
@@ -141,7 +145,7 @@ class Credential(models.Model):
     @property
     def cannot_be_opened(self) -> bool:
         """Return whether none of CREDENTIAL_KEYS is the one with which it was encrypted."""
-        return bool(unopened(self))
+        return bool(list_unopened_secrets(self))
 
     @property
     def certificate_has_ended(self) -> bool:
@@ -149,23 +153,25 @@ class Credential(models.Model):
 
 
 class ClusterQuerySet(SharedQuerySet["Cluster"]):
+    """Clusters, and which of them a person may see or use."""
+
     def visible_to(self, user: User | AnonymousUser) -> ClusterQuerySet:
-        """Leave out the machines of logs that somebody has imported for themselves."""
+        """Leave out machines that are only known from logs that others have imported."""
         return self.filter(self.shown_to_or_recorded(user, recorded=models.Q(recorded=True)))
 
     def usable_by(self, user: User) -> ClusterQuerySet:
-        """Return those where `user` may send jobs: in service, seen, and the key is theirs.
+        """Return the enabled clusters on which `user` may use the key, and so send jobs.
 
-        Where no key is needed, jobs run as Tare itself: there `user` has to be named. Where one is
-        needed and not chosen yet, nobody knows whose it will be.
+        On Tare's own machine no key is needed: there `user` has to be named. A cluster without a
+        key is for nobody but site administrators.
         """
         visible = self.visible_to(user).filter(enabled=True)
         if user.is_superuser:
             return visible
         keys = Credential.objects.usable_by(user).values("pk")
         named = Cluster.users.through._default_manager.filter(user=user).values("cluster_id")
-        away = models.Q(credential__in=keys) & ~models.Q(transport=HERE)
-        return visible.filter(away | models.Q(transport=HERE, pk__in=named))
+        away = models.Q(credential__in=keys) & ~models.Q(transport=LOCAL_TRANSPORT)
+        return visible.filter(away | models.Q(transport=LOCAL_TRANSPORT, pk__in=named))
 
 
 class Cluster(SharedInside):
@@ -261,13 +267,13 @@ class Cluster(SharedInside):
     def __str__(self) -> str:
         return self.name
 
-    def way(self) -> list[Cluster]:
+    def list_hops(self) -> list[Cluster]:
         """Return the machines to log in to, from the first jump host to this one, each once."""
-        way, at = [self], self.jump_host
-        while at is not None and at not in way:
-            way.insert(0, at)
+        hops, at = [self], self.jump_host
+        while at is not None and at not in hops:
+            hops.insert(0, at)
             at = at.jump_host
-        return way
+        return hops
 
     def usable_by(self, user: User) -> bool:
         """Return whether `user` may send jobs here."""
@@ -323,7 +329,7 @@ class Cluster(SharedInside):
 
 
 class Partition(models.Model):
-    """A partition of a cluster, as far as a form must know it to refuse what cannot run."""
+    """A partition of a cluster, with the limits that forms check."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="partitions")
     name = models.CharField(max_length=100)

@@ -22,10 +22,13 @@ MOST_ANALYSES = 5
 
 
 def default_scales() -> list[str]:
+    """Return the scales of a new experiment: one node with one GPU."""
     return ["1x1"]
 
 
 class ExperimentQuerySet(SharedQuerySet["Experiment"]):
+    """Experiments, in the orders and selections that pages need."""
+
     def dated(self) -> ExperimentQuerySet:
         """Annotate `since_when`, to be sorted by: launched, or its logs imported."""
         return self.annotate(since_when=Coalesce("launched_at", "imported_at"))

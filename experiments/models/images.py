@@ -26,6 +26,7 @@ SILENCE = timedelta(seconds=60)
 
 
 def format_choices() -> list[tuple[str, str]]:
+    """Return all forms in which an image can be staged, as choices."""
     formats = {form for runtime in RUNTIMES.values() for form in runtime.formats} | {ARCHIVE}
     return [(form, form) for form in sorted(formats)]
 
@@ -96,6 +97,8 @@ class Image(SharedInside):
 
 
 class StagedImageQuerySet(models.QuerySet["StagedImage"]):
+    """Staged images, and which of them wait to be sent."""
+
     def to_be_sent(self) -> StagedImageQuerySet:
         """Return the archives that must be sent to a cluster."""
         return self.filter(format=ARCHIVE, state=StagedImage.State.STAGING)
@@ -160,6 +163,8 @@ class StagedImage(models.Model):
 
 
 class ImageImportQuerySet(models.QuerySet["ImageImport"]):
+    """Image imports, and which of them a person's list shows."""
+
     def listed_for(self, user: User) -> ImageImportQuerySet:
         """Return what `user` asked for and has not put aside yet; site administrators see all."""
         rows = self.filter(dismissed_at=None)

@@ -23,18 +23,23 @@ MOST_DAYS = 730
 
 
 def new_token() -> str:
+    """Return a random token for a link."""
     return secrets.token_urlsafe(32)
 
 
-def hash_of(token: str) -> str:
+def compute_token_hash(token: str) -> str:
+    """Return the SHA-256 of a token, which is all that is stored of it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def usual_end() -> datetime:
+    """Return when a link that is made now ends, unless its maker says otherwise."""
     return timezone.now() + timedelta(days=USUAL_DAYS)
 
 
 class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
+    """Links, and which of them are valid, were opened, or lead to a row."""
+
     def valid(self) -> ShareLinkQuerySet:
         """Return those that open something now."""
         shared = models.Q(experiment__visibility=Visibility.PUBLIC)
@@ -43,24 +48,27 @@ class ShareLinkQuerySet(models.QuerySet["ShareLink"]):
 
     def opened_by(self, token: str) -> ShareLink | None:
         """Return the valid link with this token. It is looked up by its hash."""
-        return self.valid().filter(token_hash=hash_of(token)).first()
+        return self.valid().filter(token_hash=compute_token_hash(token)).first()
 
     def of(self, row: models.Model) -> ShareLinkQuerySet:
-        return self.filter(**{column_of(row): row})
+        return self.filter(**{get_link_column(row): row})
 
 
-def column_of(row: models.Model) -> str:
+def get_link_column(row: models.Model) -> str:
+    """Return the column of a link that names this row."""
     return "table" if isinstance(row, PublishedTable) else "experiment"
 
 
 class ShareLinkManager(models.Manager["ShareLink"]):
+    """The manager that makes links; their tokens are never stored."""
+
     def get_queryset(self) -> ShareLinkQuerySet:
         return ShareLinkQuerySet(self.model, using=self._db)
 
     def make(self, row: models.Model, **columns: Any) -> ShareLink:
         """Make a link to `row`, with a token of its own."""
         token = new_token()
-        known = {column_of(row): row, "token": token, "token_hash": hash_of(token)}
+        known = {get_link_column(row): row, "token": token, "token_hash": compute_token_hash(token)}
         return self.create(**known, **columns)
 
 
@@ -108,7 +116,7 @@ class ShareLink(models.Model):
         return row
 
 
-def opened(model: type[models.Model], keys: Iterable[int]) -> models.Q:
+def filter_opened(model: type[models.Model], keys: Iterable[int]) -> models.Q:
     """Return the rule for rows of `model` that the links with these keys open now."""
     columns: dict[type[models.Model], str] = {Experiment: "experiment", PublishedTable: "table"}
     column = columns.get(model)

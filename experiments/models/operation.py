@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class OperationQuerySet(models.QuerySet["Operation"]):
+    """Operations, and which of them a person may see."""
+
     def visible_to(self, user: User) -> OperationQuerySet:
         """Return one's own, and those on clusters, images and environments that `user` sees."""
         if user.is_superuser:

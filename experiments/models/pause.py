@@ -13,6 +13,8 @@ from experiments.models.run import Job
 
 
 class PauseQuerySet(models.QuerySet["Pause"]):
+    """Pauses, and which of them hold back an experiment."""
+
     def holding(self, experiment: Experiment) -> PauseQuerySet:
         """Return those that keep the planned jobs of `experiment` from being sent."""
         scope = Q(partition=None, experiment=None) | Q(experiment=experiment)

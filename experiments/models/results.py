@@ -11,8 +11,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 
-from experiments.design import content_hash
-from experiments.snapshots import facts
+from experiments.design import compute_hash
+from experiments.snapshots import list_facts
 from runners.untrusted import Table, validate
 
 
@@ -82,6 +82,8 @@ class Series(models.Model):
 
 
 class SnapshotManager(models.Manager["Snapshot"]):
+    """The snapshots, each stored once under the hash of its content."""
+
     def keep(self, content: dict[str, Any]) -> Snapshot:
         """Return the row that holds `content`; equal facts are kept once.
 
@@ -95,9 +97,9 @@ class SnapshotManager(models.Manager["Snapshot"]):
         rows = {}
         for content in contents:
             cleaned = validate(content, Table())
-            digest = content_hash(cleaned)
+            digest = compute_hash(cleaned)
             hashes.append(digest)
-            rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=facts(cleaned))
+            rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=list_facts(cleaned))
         self.bulk_create(rows.values(), ignore_conflicts=True)
         stored_rows = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
         return [stored_rows[digest] for digest in hashes]
@@ -119,6 +121,8 @@ class Snapshot(models.Model):
 
 
 class RunFileQuerySet(models.QuerySet["RunFile"]):
+    """Files of runs, and which of them wait to be copied."""
+
     def to_be_copied(self) -> RunFileQuerySet:
         """Return those that somebody has asked for, and that are neither here nor refused."""
         return self.filter(requested_at__isnull=False, copied_at=None, problem="")

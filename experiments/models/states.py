@@ -8,6 +8,8 @@ from django.db import models
 
 
 class JobState(models.TextChoices):
+    """The states of a job."""
+
     PLANNED = "planned", "planned"
     SUBMITTING = "submitting", "submitting"
     QUEUED = "queued", "queued"
@@ -39,6 +41,8 @@ JOB_NEXT: dict[str, Set[str]] = {
 
 
 class RunState(models.TextChoices):
+    """The states of a run."""
+
     PLANNED = "planned", "planned"
     RUNNING = "running", "running"
     SUCCEEDED = "succeeded", "succeeded"

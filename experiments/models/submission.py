@@ -1,4 +1,4 @@
-"""What is submitted to a scheduler, whatever it holds: one life, told by the same columns."""
+"""The columns that jobs and operations share: both are submitted and pass the same states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from runners.schedulers.reasons import explain_reason
 
 
 def new_uid() -> str:
+    """Return a random name for a job or an operation."""
     return uuid.uuid4().hex
 
 
 class Submission(models.Model):
-    """One submission to the scheduler of one cluster. Who moves its state: `lifecycle.move`."""
+    """One submission to a cluster's scheduler. `lifecycle.move` alone changes its state."""
 
     State = JobState
     LIVE = JOB_LIVE
@@ -61,5 +62,5 @@ class Submission(models.Model):
 
     @property
     def scheduler_words(self) -> str:
-        """Return why the scheduler lets it wait, in words; "" if it does not."""
+        """Return why the scheduler keeps it waiting, as text; "" if it does not."""
         return explain_reason(self.scheduler_state)

@@ -1,6 +1,6 @@
-"""Who may read what a person made: the same rules for everything that is.
+"""The visibility of rows that people make, by one rule for all models.
 
-Who may change it and who may use it is said in `experiments.access.permissions`.
+Who may change or use a row is decided in `experiments.access.permissions`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ Row = TypeVar("Row", bound=models.Model)
 
 
 class Visibility(models.TextChoices):
+    """Who can view a row."""
+
     PRIVATE = "private", "only me"
     GROUPS = "groups", "my groups"
     MEMBERS = "members", "everybody who can log in"
@@ -24,11 +26,11 @@ class Visibility(models.TextChoices):
 
 
 def readers_inside() -> list[tuple[str, str]]:
-    """Return the choices for what nobody reads without logging in."""
+    """Return the choices for rows that no link opens."""
     return [choice for choice in Visibility.choices if choice[0] != Visibility.PUBLIC]
 
 
-def shared_with_groups_of(user: User | AnonymousUser, model: type[models.Model]) -> models.Q:
+def filter_shared_with_groups(user: User | AnonymousUser, model: type[models.Model]) -> models.Q:
     """Return the rule for rows that name a group of `user`."""
     # A subquery, so that counts annotated later are not multiplied by a join.
     groups: Any = model._meta.get_field("groups")
@@ -40,26 +42,28 @@ class SharedQuerySet(models.QuerySet[Row]):
     """Rows with an `owner`, a `visibility`, and the `groups` that it means."""
 
     def visible_to(self, user: User | AnonymousUser) -> Self:
-        """Return what `user` may read; without an account what the links open that they have."""
+        """Return the rows that `user` may view; for a visitor those that their links open."""
         return self.filter(self.shown_to(user))
 
     def shown_to(self, user: User | AnonymousUser) -> models.Q:
         """Return the rule itself, to be joined with others."""
         if not user.is_authenticated:
-            from experiments.models.link import opened  # which needs this module
+            from experiments.models.link import filter_opened  # which needs this module
 
-            return opened(self.model, getattr(user, "links", ()))
+            return filter_opened(self.model, getattr(user, "links", ()))
         if user.is_superuser:
             return ~models.Q(pk__in=[])
         public = models.Q(visibility=Visibility.PUBLIC)
         members = models.Q(visibility=Visibility.MEMBERS)
-        in_groups = models.Q(visibility=Visibility.GROUPS) & shared_with_groups_of(user, self.model)
+        in_groups = models.Q(visibility=Visibility.GROUPS) & filter_shared_with_groups(
+            user, self.model
+        )
         return public | members | models.Q(owner=user.pk) | in_groups
 
     def shown_to_or_recorded(self, user: User | AnonymousUser, *, recorded: models.Q) -> models.Q:
         """Return the rule for rows of which some, the `recorded`, came with imported logs.
 
-        Those show to whoever may read an experiment with those logs.
+        Whoever may view an experiment with those logs sees them.
         """
         if user.is_superuser:
             return self.shown_to(user)
@@ -72,7 +76,7 @@ class SharedQuerySet(models.QuerySet[Row]):
 
 
 class Shared(models.Model):
-    """What a person made, and who else may read it."""
+    """A row that a person has made, and its visibility."""
 
     Visibility = Visibility
 
@@ -96,7 +100,7 @@ class Shared(models.Model):
 
 
 class SharedInside(Shared):
-    """The same, for what nobody reads without logging in."""
+    """The same for rows that no link opens."""
 
     visibility = models.CharField(max_length=10, choices=readers_inside, default=Visibility.MEMBERS)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.design import PlannedBlock, Scale, plan
+from experiments.design import PlannedBlock, Scale, plan_blocks
 from experiments.models import Environment, Experiment, Workload
-from experiments.statistics.interim_analyses import level, schedule
+from experiments.statistics.interim_analyses import get_level, schedule
 from runners.payload import payload_hash
 from runners.workloads import WORKLOADS, choose_repeat_seed
 
 
-def environment_spec(environment: Environment) -> dict[str, Any]:
+def freeze_environment(environment: Environment) -> dict[str, Any]:
     """Return the arguments of `runners.jobs.EnvironmentSpec`, as JSON keeps them."""
     runtime, staged = environment.runtime, environment.staged_image
     lines = [runtime.setup_lines if runtime else "", environment.setup_lines]
@@ -32,7 +32,8 @@ def environment_spec(environment: Environment) -> dict[str, Any]:
     }
 
 
-def workload_spec(workload: Workload) -> dict[str, Any]:
+def freeze_workload(workload: Workload) -> dict[str, Any]:
+    """Return the workload with all its parameters, as the frozen plan keeps it."""
     return {
         "name": workload.name,
         "kind": workload.kind,
@@ -41,14 +42,16 @@ def workload_spec(workload: Workload) -> dict[str, Any]:
     }
 
 
-def of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+def make_workload_of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
     """Return the workload of one repeat, from the spec that `workload_spec` returned."""
     return {**workload, "parameters": choose_repeat_seed(workload["parameters"], repeat)}
 
 
-def planned_blocks(experiment: Experiment, seed: int) -> list[PlannedBlock[Workload, Environment]]:
+def list_planned_blocks(
+    experiment: Experiment, seed: int
+) -> list[PlannedBlock[Workload, Environment]]:
     """Return the experiment's blocks in the order that `seed` gives."""
-    return plan(
+    return plan_blocks(
         list(experiment.workloads.order_by("pk")),
         list(
             experiment.environments.select_related("runtime", "staged_image__image").order_by("pk")
@@ -60,16 +63,16 @@ def planned_blocks(experiment: Experiment, seed: int) -> list[PlannedBlock[Workl
     )
 
 
-def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
+def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
     """Return all that defines the experiment, as plain JSON: the plan that is hashed."""
     partition = experiment.partition
     return {
         "question": experiment.question,
         "cluster": {"name": experiment.cluster.name, "host": experiment.cluster.host},
         "partition": partition.name if partition else None,
-        "workloads": {str(row.pk): workload_spec(row) for row in experiment.workloads.all()},
+        "workloads": {str(row.pk): freeze_workload(row) for row in experiment.workloads.all()},
         "environments": {
-            str(row.pk): environment_spec(row)
+            str(row.pk): freeze_environment(row)
             for row in experiment.environments.select_related("runtime", "staged_image__image")
         },
         "baseline": str(experiment.baseline_id),
@@ -77,7 +80,7 @@ def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "repeats": experiment.repeats,
         "looks": {
             "after_repeats": list(schedule(experiment.repeats, experiment.looks)),
-            "level": level(experiment.looks),
+            "level": get_level(experiment.looks),
         },
         "design": experiment.design,
         "margin": experiment.margin,
@@ -93,6 +96,6 @@ def definition(experiment: Experiment, seed: int) -> dict[str, Any]:
                 "repeat": block.repeat,
                 "environments": [str(environment.pk) for environment in block.environments],
             }
-            for block in planned_blocks(experiment, seed)
+            for block in list_planned_blocks(experiment, seed)
         ],
     }

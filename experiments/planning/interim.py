@@ -13,7 +13,7 @@ from datetime import datetime
 
 from experiments.models import Experiment, Run
 from experiments.statistics import numbers
-from experiments.statistics.interim_analyses import level, schedule
+from experiments.statistics.interim_analyses import get_level, schedule
 
 WHY = "Deciding earlier inflates the error rate."
 
@@ -57,7 +57,7 @@ class Stage:
     @property
     def level(self) -> float:
         """Return the two-sided level of each analysis."""
-        return level(len(self.after_repeats))
+        return get_level(len(self.after_repeats))
 
     @property
     def stopped_early(self) -> bool:
@@ -146,7 +146,7 @@ class Stage:
         return numbers.count(self.planned, self.unit)
 
 
-def stage_of(experiment: Experiment) -> Stage:
+def read_stage(experiment: Experiment) -> Stage:
     """Return how far the experiment is; one query."""
     blocks: dict[tuple[object, ...], Block] = {}
     states: Counter[str] = Counter()

@@ -32,7 +32,7 @@ class History:
     of_ratios: Spread | None
 
 
-def history(
+def measure_past_spread(
     kind: str, cluster: Cluster, metric: str, reader: User, *, only: Workload | None = None
 ) -> History:
     """Return how `metric` varied in the runs of this kind of workload that `reader` may see.

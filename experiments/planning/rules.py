@@ -12,7 +12,7 @@ from experiments.models import Cluster, Environment, Partition, StagedImage, Wor
 from experiments.planning import scale_rules
 from experiments.statistics import numbers
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS
-from experiments.statistics.interim_analyses import most_analyses
+from experiments.statistics.interim_analyses import count_most_analyses
 from experiments.statistics.verdicts import FEWEST
 from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS
@@ -34,7 +34,7 @@ class Forecast:
     gpu_hours_at_most: float
 
 
-def job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
+def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
     """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
     return runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds + JOB_OVERHEAD_SECONDS
 
@@ -61,7 +61,7 @@ def forecast(
         runs=blocks * len(environments),
         longest_job_seconds=max(
             (
-                job_seconds(workload, runs=runs_a_job, cooldown_seconds=cooldown_seconds)
+                compute_job_seconds(workload, runs=runs_a_job, cooldown_seconds=cooldown_seconds)
                 for workload in workloads
             ),
             default=0,
@@ -70,7 +70,7 @@ def forecast(
     )
 
 
-def refusals(
+def list_refusals(
     *,
     cluster: Cluster,
     partition: Partition | None,
@@ -93,8 +93,8 @@ def refusals(
     workloads = [row for row in workloads if row.kind in WORKLOADS]
     _check_scales(messages, cluster, partition, workloads, environments, scales)
     _check_metric(messages, workloads, primary_metric)
-    if looks > most_analyses(repeats):
-        most = most_analyses(repeats)
+    if looks > count_most_analyses(repeats):
+        most = count_most_analyses(repeats)
         messages["looks"].append(
             f"{looks} interim analyses need at least {looks * FEWEST} repeats: between one and "
             f"the next come {FEWEST}, the fewest that a verdict needs. "
@@ -171,7 +171,7 @@ def _check_scales(
         except ValueError as error:
             messages["scales"].append(str(error))
             continue
-        messages["scales"] += scale_rules.refusals(
+        messages["scales"] += scale_rules.list_refusals(
             scale, cluster, partition, workloads, environments
         )
     if not messages["scales"]:

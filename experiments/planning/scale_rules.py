@@ -13,7 +13,7 @@ from runners.schedulers import SCHEDULERS
 from runners.workloads import WORKLOADS, ParameterError
 
 
-def processes_on_a_node(scale: Scale, kind: str, parameters: Mapping[str, Any]) -> int:
+def count_processes_on_a_node(scale: Scale, kind: str, parameters: Mapping[str, Any]) -> int:
     """Return how many processes of a run, or of one instance, each node has."""
     each = WORKLOADS[kind].processes_of(parameters)
     return max(1, scale.gpus_per_instance) if each == "gpu" else 1
@@ -24,7 +24,7 @@ def suggest_scale(partition: Partition | None) -> str:
     return str(Scale(1, 1 if partition and partition.gpus_per_node else 0))
 
 
-def refusals(
+def list_refusals(
     scale: Scale,
     cluster: Cluster,
     partition: Partition | None,
@@ -62,7 +62,7 @@ def _check_packing(scale: Scale) -> Iterator[str]:
     gpus, instances = scale.gpus_per_node, scale.instances_per_node
     if scale.launcher:
         yield (
-            f"{scale}: the job script starts packed instances itself. Leave {scale.launcher} away."
+            f"{scale}: the job script starts packed instances itself. Leave {scale.launcher} out."
         )
     if scale.nodes > 1:
         yield f"{scale}: instances are packed on one node. Write {Scale(1, gpus, instances)}."
@@ -122,7 +122,7 @@ def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
     except ParameterError as error:
         yield f"{workload}: {error}."
         return
-    on_a_node = processes_on_a_node(scale, workload.kind, parameters)
+    on_a_node = count_processes_on_a_node(scale, workload.kind, parameters)
     if on_a_node > 1 and not scale.launcher:
         yield f"{scale}: {workload} runs as one process for each GPU. {_for_each_gpu(scale)}"
     if nodes > 1 and kind.processes_of(parameters) == "one":

@@ -46,7 +46,7 @@ def describe_settings(workload: Workload) -> Settings:
         value = workload.parameters.get(name, parameter.default)
         setting = Setting(
             name,
-            label(parameter),
+            make_label(parameter),
             parameter.describe(value) or format_value(value),
             format_value(parameter.default),
             parameter.unit,
@@ -68,7 +68,8 @@ def describe_parameters(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def label(parameter: Parameter) -> str:
+def make_label(parameter: Parameter) -> str:
+    """Return the name of a parameter as forms show it."""
     return parameter.label or parameter.name.replace("_", " ").capitalize()
 
 
@@ -131,7 +132,7 @@ def why_not_delete(workload: Workload) -> str:
     return f"{workload} stays: {holders} it, drafts included."
 
 
-def free_name(preferred: str, taken: Iterable[str] = ()) -> str:
+def find_free_name(preferred: str, taken: Iterable[str] = ()) -> str:
     """Return `preferred`, with a number after it if another workload has that name already."""
     number, name = 1, preferred[:LONGEST_NAME]
     while name in taken or Workload.objects.filter(name=name).exists():

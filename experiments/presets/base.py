@@ -65,12 +65,12 @@ class Preset:
     warm_up: str = "fixed"
 
 
-def timed(name: str, minutes: float, **parameters: Any) -> Piece:
+def make_timed(name: str, minutes: float, **parameters: Any) -> Piece:
     """Return a training of which only the speed counts: an accuracy would take longer."""
-    return cnn(name, minutes, evaluate=False, **parameters)
+    return make_cnn(name, minutes, evaluate=False, **parameters)
 
 
-def cnn(name: str, minutes: float, **parameters: Any) -> Piece:
+def make_cnn(name: str, minutes: float, **parameters: Any) -> Piece:
     """Return a training of one network, on synthetic images unless `parameters` say otherwise."""
     return Piece(
         name=name, kind="cnn", parameters=parameters, time_limit_seconds=round(60 * minutes)

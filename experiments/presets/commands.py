@@ -47,7 +47,7 @@ class Ready:
     note: str
 
 
-def tf_cnn(name: str, minutes: float, *options: str, processes: str = "one") -> Piece:
+def make_tf_cnn(name: str, minutes: float, *options: str, processes: str = "one") -> Piece:
     """Return tf_cnn_benchmarks with these options; its metric is throughput by the wall clock."""
     return Piece(
         name=name,
@@ -70,7 +70,7 @@ WHERE = (
 )
 COMMANDS: Mapping[str, Ready] = {
     "tf-cnn-benchmarks": Ready(
-        tf_cnn(
+        make_tf_cnn(
             "tf_cnn_benchmarks, ResNet50, batch 64 per GPU",
             30,
             *USUAL,
@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, Ready] = {
         f"Synthetic images; --data_dir reads ImageNet. {WHERE}",
     ),
     "tf-cnn-benchmarks-horovod": Ready(
-        tf_cnn(
+        make_tf_cnn(
             "tf_cnn_benchmarks, Horovod, ResNet50, batch 64 per GPU",
             30,
             *USUAL,
@@ -94,7 +94,7 @@ COMMANDS: Mapping[str, Ready] = {
         f"A process for each GPU, at scales such as 2x4 mpirun. {WHERE}",
     ),
     "tf-cnn-benchmarks-on-cpu": Ready(
-        tf_cnn(
+        make_tf_cnn(
             "tf_cnn_benchmarks, trivial network on the CPU",
             5,
             "--device=cpu",

@@ -19,7 +19,7 @@ from experiments.models import (
     Workload,
 )
 from experiments.planning import rules
-from experiments.planning.workloads import free_name
+from experiments.planning.workloads import find_free_name
 from experiments.presets.base import Preset, Size
 from experiments.software import inspections, parity
 from runners.workloads import WORKLOADS
@@ -40,11 +40,11 @@ class Candidate:
     why_not: str = ""
 
 
-def candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate]:
+def list_candidates(preset: Preset, cluster: Cluster, person: User) -> list[Candidate]:
     """Return the cluster's environments in their order; four queries."""
     rows = Environment.objects.visible_to(person).filter(cluster=cluster, recorded_tool="")
     environments = list(rows.select_related("runtime", "staged_image__image", "cluster"))
-    software_by_pk = inspections.known_software(environments)
+    software_by_pk = inspections.find_known_software(environments)
     return [
         Candidate(row, _why_not(row, preset.needs, _packages(row, software_by_pk[row.pk])))
         for row in environments
@@ -55,7 +55,7 @@ def _packages(environment: Environment, software: inspections.KnownSoftware) -> 
     """Return the names of the Python packages in an environment; empty if it was not inspected."""
     packages: set[str] = set()
     if software.inspection:
-        packages |= parity.packages(software.inspection.facts).keys()
+        packages |= parity.list_packages(software.inspection.facts).keys()
     if environment.staged_image:
         packages |= environment.staged_image.image.packages.keys()
     return packages
@@ -86,7 +86,7 @@ def select_ready(candidates: Sequence[Candidate]) -> tuple[list[Environment], En
     return [row for row in ready if row == baseline or not row.is_bare_metal], baseline
 
 
-def partition_for(size: Size, cluster: Cluster) -> Partition | None:
+def choose_partition(size: Size, cluster: Cluster) -> Partition | None:
     """Return the smallest partition that has the nodes and GPUs of the scales, else the largest."""
     scales = [Scale.parse(text) for text in size.scales]
     nodes = max(scale.nodes for scale in scales)
@@ -98,7 +98,7 @@ def partition_for(size: Size, cluster: Cluster) -> Partition | None:
     return max(partitions, key=lambda row: (row.gpus_per_node, row.nodes), default=None)
 
 
-def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]:
+def make_workloads(size: Size, owner: User, *, folder: str = "") -> list[Workload]:
     """Return the workloads of a size: those that `owner` has already, else new ones, not saved.
 
     `folder` is where the data set lies on the cluster. Raises ParameterError where a kind refuses
@@ -118,11 +118,11 @@ def workloads_of(size: Size, owner: User, *, folder: str = "") -> list[Workload]
         }
         known = Workload.objects.filter(**same).order_by("pk").first()
         taken = {row.name for row in workloads}
-        workloads.append(known or Workload(name=free_name(piece.name, taken), **same))
+        workloads.append(known or Workload(name=find_free_name(piece.name, taken), **same))
     return workloads
 
 
-def refusals(
+def list_refusals(
     preset: Preset,
     size: Size,
     cluster: Cluster,
@@ -131,9 +131,9 @@ def refusals(
     workloads: Sequence[Workload],
 ) -> list[str]:
     """Return the reasons why the preset cannot run there, each with what to change."""
-    problems = rules.refusals(
+    problems = rules.list_refusals(
         cluster=cluster,
-        partition=partition_for(size, cluster),
+        partition=choose_partition(size, cluster),
         workloads=workloads,
         environments=environments,
         baseline=baseline,
@@ -166,7 +166,7 @@ def make_draft(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with transaction.atomic():
-                workloads = workloads_of(size, owner, folder=folder)
+                workloads = make_workloads(size, owner, folder=folder)
                 for row in workloads:
                     if row.pk is None:
                         with audit.log_change(owner, row, why=f"preset {preset.title}"):
@@ -174,7 +174,7 @@ def make_draft(
                 draft = Experiment.objects.create(
                     question=preset.question,
                     cluster=cluster,
-                    partition=partition_for(size, cluster),
+                    partition=choose_partition(size, cluster),
                     baseline=baseline,
                     scales=list(size.scales),
                     repeats=size.repeats,

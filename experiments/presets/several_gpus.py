@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, cnn, timed
-from experiments.presets.commands import tf_cnn
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_cnn, make_timed
+from experiments.presets.commands import make_tf_cnn
 from experiments.presets.papers import BENCHMARKING
 
 MULTI_GPU = Preset(
@@ -29,7 +29,7 @@ MULTI_GPU = Preset(
     sizes={
         FULL: Size(
             workloads=(
-                timed(
+                make_timed(
                     "ResNet50, batch 64 per GPU",
                     30,
                     network="resnet50",
@@ -40,7 +40,7 @@ MULTI_GPU = Preset(
                     burn_in=10,
                     deterministic=False,
                 ),
-                timed(
+                make_timed(
                     "AlexNet, batch 512 per GPU",
                     30,
                     network="alexnet",
@@ -56,7 +56,7 @@ MULTI_GPU = Preset(
         ),
         LAPTOP: Size(
             workloads=(
-                timed(
+                make_timed(
                     "ResNet50, 32 pixels, batch 2 per GPU",
                     5,
                     network="resnet50",
@@ -67,7 +67,7 @@ MULTI_GPU = Preset(
                     steps=10,
                     burn_in=2,
                 ),
-                timed(
+                make_timed(
                     "AlexNet, 64 pixels, batch 4 per GPU",
                     5,
                     network="alexnet",
@@ -102,7 +102,7 @@ LONG_TRAINING = Preset(
     sizes={
         FULL: Size(
             workloads=(
-                cnn(
+                make_cnn(
                     "ResNet50 on ImageNet, 5 epochs, batch 64 per GPU",
                     48 * 60,
                     network="resnet50",
@@ -120,7 +120,7 @@ LONG_TRAINING = Preset(
         ),
         LAPTOP: Size(
             workloads=(
-                cnn(
+                make_cnn(
                     "Small network, 120 steps, evaluated every 40",
                     4,
                     network="small",
@@ -141,7 +141,7 @@ LONG_TRAINING = Preset(
 def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
     """Return ResNet50 over several nodes, as in 002; `parallel` names the library."""
     if laptop:
-        return timed(
+        return make_timed(
             f"ResNet50 by {name}, 32 pixels, batch 2 per GPU",
             5,
             network="resnet50",
@@ -153,7 +153,7 @@ def _distributed(name: str, parallel: str, *, laptop: bool) -> Piece:
             steps=8,
             burn_in=2,
         )
-    return timed(
+    return make_timed(
         f"ResNet50 by {name}, batch 64 per GPU",
         30,
         network="resnet50",
@@ -236,7 +236,7 @@ def _tf_cnn(model: str, batch: int, *, batches: int, minutes: float, cpu: bool =
         **({"device": "cpu", "data_format": "NHWC"} if cpu else {}),
     }
     name = f"tf_cnn_benchmarks, {model}, batch {batch} per GPU{', on the CPU' if cpu else ''}"
-    return tf_cnn(name, minutes, *(f"--{option}={value}" for option, value in options.items()))
+    return make_tf_cnn(name, minutes, *(f"--{option}={value}" for option, value in options.items()))
 
 
 TF_CNN = Preset(

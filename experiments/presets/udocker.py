@@ -6,7 +6,7 @@ something out (a batch size, the length of a warm-up), `now` names the value tha
 
 from __future__ import annotations
 
-from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, timed
+from experiments.presets.base import FULL, LAPTOP, Piece, Preset, Size, make_timed
 from experiments.presets.papers import REMOTE_SENSING, UDOCKER_GPU
 
 TABLE_3 = Preset(
@@ -87,7 +87,7 @@ FIGURE_1 = Preset(
         FULL: Size(
             workloads=(
                 *(
-                    timed(
+                    make_timed(
                         f"{title}, batch {batch}, 1000 batches",
                         30,
                         network=network,
@@ -103,7 +103,7 @@ FIGURE_1 = Preset(
                         ("VGG-11", "vgg11", 64),
                     )
                 ),
-                timed(
+                make_timed(
                     "MNIST network, batch 50, 20,000 steps",
                     30,
                     network="mnist",
@@ -118,7 +118,7 @@ FIGURE_1 = Preset(
         LAPTOP: Size(
             workloads=(
                 *(
-                    timed(
+                    make_timed(
                         f"{title}, {pixels} pixels, 12 batches",
                         4,
                         network=network,
@@ -134,7 +134,7 @@ FIGURE_1 = Preset(
                         ("VGG-11", "vgg11", 32),
                     )
                 ),
-                timed(
+                make_timed(
                     "MNIST network, batch 50, 60 steps",
                     4,
                     network="mnist",
@@ -166,7 +166,7 @@ PACKED = Preset(
     sizes={
         FULL: Size(
             workloads=(
-                timed(
+                make_timed(
                     "AlexNet, batch 128, 1000 batches",
                     30,
                     network="alexnet",
@@ -175,7 +175,7 @@ PACKED = Preset(
                     burn_in=10,
                     deterministic=False,
                 ),
-                timed(
+                make_timed(
                     "MNIST network, batch 50, 20,000 steps",
                     30,
                     network="mnist",
@@ -189,7 +189,7 @@ PACKED = Preset(
         ),
         LAPTOP: Size(
             workloads=(
-                timed(
+                make_timed(
                     "MNIST network, batch 50, 60 steps",
                     4,
                     network="mnist",

@@ -21,7 +21,7 @@ from experiments.models import (
 )
 from experiments.notify import enqueue_send, enqueue_tick
 from experiments.software.lock_files import LockError, read_lock
-from experiments.software.recipes import find_starter, lock_of, twin_on
+from experiments.software.recipes import find_starter, find_twin, lock_of
 
 WITHOUT_STARTER = (
     "{cluster} has nothing that starts a folder as an ordinary user: to build there it needs "
@@ -63,7 +63,7 @@ def request_build(
     if find_starter(cluster) is None:
         raise NotDone(WITHOUT_STARTER.format(cluster=cluster))
     with transaction.atomic():
-        archive = staging.archive_for(base, cluster)
+        archive = staging.get_or_request_archive(base, cluster)
         row = ImageImport.objects.create(
             kind=ImageImport.Kind.RECIPE,
             reference=f"{base} and a lock of {len(lock.splitlines())} lines",
@@ -100,7 +100,7 @@ def request_match(image: Image, cluster: Cluster, by: User) -> Operation:
         raise NotDone(f"{image} was not built from a lock that Tare knows.")
     if not image.python_version:
         raise NotDone(f"Nobody knows which Python {image} has.")
-    if twin := twin_on(image, cluster):
+    if twin := find_twin(image, cluster):
         raise NotDone(f"{twin} is there already.")
     with transaction.atomic():
         Image.objects.select_for_update().get(pk=image.pk)
@@ -138,6 +138,6 @@ def list_twins(image: Image, reader: User) -> list[Twin]:
     operations = image.operations.filter(kind=Operation.Kind.MATCH).order_by("cluster_id", "-pk")
     last = {operation.cluster_id: operation for operation in operations.distinct("cluster_id")}
     return [
-        Twin(cluster, twin_on(image, cluster), last.get(cluster.pk))
+        Twin(cluster, find_twin(image, cluster), last.get(cluster.pk))
         for cluster in Cluster.objects.usable_by(reader)
     ]

@@ -17,7 +17,7 @@ from experiments.models import (
 from runners.runtimes import RUNTIMES
 
 
-def refusals(
+def list_refusals(
     *,
     cluster: Cluster | None,
     runtime: Runtime | None,

@@ -13,9 +13,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments.access.permissions import why_not_use
-from experiments.design import content_hash
+from experiments.design import compute_hash
 from experiments.models import Environment, EnvironmentInspection, Operation, Partition, User
-from experiments.planning.freeze import environment_spec
+from experiments.planning.freeze import freeze_environment
 
 
 class NotRequested(Exception):
@@ -43,12 +43,12 @@ class KnownSoftware:
         return self.operation is not None and not self.operation.is_final
 
 
-def fingerprint(environment: Environment) -> str:
+def compute_fingerprint(environment: Environment) -> str:
     """Return a hash of all settings that decide which software a program finds there."""
     staged = environment.staged_image
-    spec = environment_spec(environment)
+    spec = freeze_environment(environment)
     del spec["label"]
-    return content_hash(
+    return compute_hash(
         {
             **spec,
             "cluster_setup_lines": environment.cluster.setup_lines,
@@ -57,7 +57,7 @@ def fingerprint(environment: Environment) -> str:
     )
 
 
-def known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftware]:
+def find_known_software(environments: Iterable[Environment]) -> dict[int, KnownSoftware]:
     """Return the known software of each environment, by key, in a fixed number of queries."""
     rows = {environment.pk: environment for environment in environments}
     all_inspections = EnvironmentInspection.objects.filter(environment__in=rows).select_related(
@@ -100,7 +100,7 @@ def _known_software(
         why_not = "not inspected yet"
     else:
         day = f"{inspection.inspected_at:%Y-%m-%d %H:%M} UTC"
-        if inspection.definition != fingerprint(environment):
+        if inspection.definition != compute_fingerprint(environment):
             why_not = f"inspected on {day}, and edited since"
         elif staging and staging.ended_at and staging.ended_at > inspection.inspected_at:
             why_not = f"inspected on {day}, and its image was staged anew since"

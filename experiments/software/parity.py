@@ -83,7 +83,7 @@ class Difference:
         return f"{self.what}: {self.on_baseline} on the baseline, {self.in_environment} here"
 
 
-def differences(baseline: Facts, environment: Facts) -> list[Difference]:
+def list_differences(baseline: Facts, environment: Facts) -> list[Difference]:
     """Return the differences between two environments' software, the gravest first."""
     return sorted(
         (
@@ -96,19 +96,19 @@ def differences(baseline: Facts, environment: Facts) -> list[Difference]:
     )
 
 
-def counts(rows: Iterable[Difference]) -> dict[Grade, int]:
+def count_by_grade(rows: Iterable[Difference]) -> dict[Grade, int]:
     """Return the number of differences by grade, without grades that do not occur."""
     grades = [row.grade for row in rows]
     return {grade: grades.count(grade) for grade in Grade if grade in grades}
 
 
-def packages(facts: Facts) -> dict[str, str]:
+def list_packages(facts: Facts) -> dict[str, str]:
     """Return the version of each Python package by its name as PEP 503 spells it."""
     listed = facts.get("packages") or {}
     return {re.sub(r"[-_.]+", "-", name).lower(): str(version) for name, version in listed.items()}
 
 
-def libraries(facts: Facts) -> Iterator[tuple[str, str]]:
+def list_libraries(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of each library, and of what each framework was built with."""
     for library in LIBRARIES:
         yield library, _text(facts.get(library.lower()))
@@ -116,7 +116,8 @@ def libraries(facts: Facts) -> Iterator[tuple[str, str]]:
         yield f"{name}’s build", _text(build)
 
 
-def grade_of_package(name: str) -> Grade:
+def grade_package(name: str) -> Grade:
+    """Return how grave a difference in this package is."""
     if FRAMEWORKS.fullmatch(name):
         return Grade.BLOCKING
     return Grade.COSMETIC if TOOLS.fullmatch(name) else Grade.LIKELY
@@ -153,18 +154,18 @@ def _compare_python(baseline: Facts, environment: Facts) -> Iterator[Difference]
 
 
 def _compare_packages(baseline: Facts, environment: Facts) -> Iterator[Difference]:
-    baseline_versions, environment_versions = packages(baseline), packages(environment)
+    baseline_versions, environment_versions = list_packages(baseline), list_packages(environment)
     for name in baseline_versions.keys() | environment_versions.keys():
         yield from _compare_value(
             name,
             baseline_versions.get(name),
             environment_versions.get(name),
-            grade_of_package(name),
+            grade_package(name),
         )
 
 
 def _compare_libraries(baseline: Facts, environment: Facts) -> Iterator[Difference]:
-    installed = packages(baseline).keys() | packages(environment).keys()
+    installed = list_packages(baseline).keys() | list_packages(environment).keys()
     for library, kind in LIBRARIES.items():
         if any(USED_BY[kind].fullmatch(name) for name in installed):
             key = library.lower()

@@ -12,8 +12,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from experiments.models import Environment, Event, Experiment, User, Waiver
-from experiments.software.inspections import KnownSoftware, known_software
-from experiments.software.parity import Difference, Grade, counts, differences
+from experiments.software.inspections import KnownSoftware, find_known_software
+from experiments.software.parity import Difference, Grade, count_by_grade, list_differences
 from runners.workloads import KNOWN_WORKLOADS
 
 NAMED = 5
@@ -59,7 +59,7 @@ class ParityReport:
 
     @property
     def counts(self) -> dict[Grade, int]:
-        return counts(self.differences)
+        return count_by_grade(self.differences)
 
     @property
     def answer(self) -> str:
@@ -77,7 +77,7 @@ def make_reports(experiment: Experiment) -> list[ParityReport]:
             "cluster", "runtime", "staged_image__image"
         ).order_by("name")
     )
-    software_by_pk = known_software(rows)
+    software_by_pk = find_known_software(rows)
     baseline = software_by_pk.get(experiment.baseline_id)
     if baseline is None:  # an incomplete draft
         return []
@@ -97,7 +97,7 @@ def _make_report(
     found_differences: list[Difference] = []
     baseline_inspection, inspection = baseline.inspection, software.inspection
     if baseline.is_known and software.is_known and baseline_inspection and inspection:
-        found_differences = differences(baseline_inspection.facts, inspection.facts)
+        found_differences = list_differences(baseline_inspection.facts, inspection.facts)
     return ParityReport(baseline, software, found_differences, waivers)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.access import audit
 from experiments.images.image_imports import end_image_import
-from experiments.images.inventory import columns, interpreter
+from experiments.images.inventory import find_interpreter, make_columns
 from experiments.models import Cluster, Environment, Image, Operation, Runtime, StagedImage
 from experiments.models.images import ARCHIVE
 from runners.recipes import LOCK_LINE, STARTERS
@@ -28,7 +28,7 @@ def write_recipe(base: Image, lock: str) -> str:
     return (
         f"base: {base} {base.digest}\n"
         "then: a virtual environment at /opt/tare by pip install --require-hashes, wheels only\n"
-        f"sha256 of the lock: {sha256(lock)}\n{LOCK_LINE}\n{lock}"
+        f"sha256 of the lock: {compute_sha256(lock)}\n{LOCK_LINE}\n{lock}"
     )
 
 
@@ -37,7 +37,8 @@ def lock_of(image: Image) -> str:
     return image.recipe.partition(f"\n{LOCK_LINE}\n")[2]
 
 
-def sha256(text: str) -> str:
+def compute_sha256(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -46,7 +47,7 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
     row = operation.image_import
     if row is None or row.base is None:
         raise ValueError("a build without an image import")
-    inventory = columns(build["survey"])
+    inventory = make_columns(build["survey"])
     image, is_new = Image.objects.get_or_create(
         digest=build["digest"],
         defaults={
@@ -54,7 +55,7 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
             "reference": row.title,
             "kind": Image.Kind.OCI,
             "recipe": write_recipe(row.base, row.lock),
-            "labels": {"base": row.base.digest, "sha256 of the lock": sha256(row.lock)},
+            "labels": {"base": row.base.digest, "sha256 of the lock": compute_sha256(row.lock)},
             "size_bytes": build["bytes"],
             "owner": row.owner,
         },
@@ -79,23 +80,23 @@ def keep_image(operation: Operation, build: Mapping[str, Any]) -> Image:
     return image
 
 
-def twin_folder(image: Image, cluster: Cluster) -> str:
+def name_twin_folder(image: Image, cluster: Cluster) -> str:
     """Return the folder of an image's bare-metal twin: one for each lock file and Python."""
-    name = sha256(f"{image.python_version}\n{lock_of(image)}")[:16]
+    name = compute_sha256(f"{image.python_version}\n{lock_of(image)}")[:16]
     return f"{cluster.work_directory.rstrip('/')}/environments/{name}"
 
 
-def twin_on(image: Image, cluster: Cluster) -> Environment | None:
+def find_twin(image: Image, cluster: Cluster) -> Environment | None:
     """Return the bare-metal environment that was made from the image's lock file, if any."""
     if not lock_of(image):
         return None
-    python = f"{twin_folder(image, cluster)}/bin/python"
+    python = f"{name_twin_folder(image, cluster)}/bin/python"
     return Environment.objects.filter(cluster=cluster, python=python).first()
 
 
 def keep_twin(image: Image, operation: Operation) -> Environment:
     """Store the bare-metal environment that a match operation has made, and return it."""
-    twin = twin_on(image, operation.cluster)
+    twin = find_twin(image, operation.cluster)
     if twin:
         return twin
     names = set(
@@ -104,7 +105,7 @@ def keep_twin(image: Image, operation: Operation) -> Environment:
     name = f"bare metal ({image})"[:90]
     if name in names:
         name = f"{name[:70]}, {image.short_digest}"
-    python = f"{twin_folder(image, operation.cluster)}/bin/python"
+    python = f"{name_twin_folder(image, operation.cluster)}/bin/python"
     twin = Environment.objects.create(
         name=name, cluster=operation.cluster, python=python, owner=operation.owner
     )
@@ -112,6 +113,6 @@ def keep_twin(image: Image, operation: Operation) -> Environment:
     return twin
 
 
-def python_of(base: Image) -> str:
+def find_python(base: Image) -> str:
     """Return the interpreter with which packages are installed into a base."""
-    return interpreter(base.facts)
+    return find_interpreter(base.facts)

@@ -1,7 +1,7 @@
 """The statistics of comparing environments: pure functions of numbers, without Django."""
 
-from experiments.statistics.compare_samples import compare, holm
-from experiments.statistics.curves import equivalence_curve
+from experiments.statistics.compare_samples import compare, correct_by_holm
+from experiments.statistics.curves import compute_equivalence_curve
 from experiments.statistics.points import PointsPair, compare_points
 from experiments.statistics.values import Better, Measured, Pair, Sample, Stamp, Verdict
 
@@ -15,6 +15,6 @@ __all__ = [
     "Verdict",
     "compare",
     "compare_points",
-    "equivalence_curve",
-    "holm",
+    "compute_equivalence_curve",
+    "correct_by_holm",
 ]

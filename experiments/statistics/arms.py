@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from experiments.statistics.estimates import (
     Estimate,
-    paired,
-    paired_without_each,
-    unpaired,
-    unpaired_without_each,
+    estimate_paired,
+    estimate_paired_without_each,
+    estimate_unpaired,
+    estimate_unpaired_without_each,
 )
 from experiments.statistics.values import Sample
 
@@ -57,7 +57,7 @@ class Arms:
         """Return the estimate on a scale, by default of logs; None where an arm is empty."""
         if not self.baseline or not self.environment:
             return None
-        return (paired if self.paired else unpaired)(*self.values(scale))
+        return (estimate_paired if self.paired else estimate_unpaired)(*self.values(scale))
 
     def leave_one_out(self) -> Iterator[tuple[str, Estimate]]:
         """Yield each block (paired) or run (unpaired) by name, with the estimate without it.
@@ -67,10 +67,10 @@ class Arms:
         baseline, environment = self.values()
         if self.paired:
             names = [f"block {block}" for block in self.blocks]
-            estimates = paired_without_each(baseline, environment)
+            estimates = estimate_paired_without_each(baseline, environment)
         else:
             names = [f"run {run.run}" for arm in (self.baseline, self.environment) for run in arm]
-            estimates = unpaired_without_each(baseline, environment)
+            estimates = estimate_unpaired_without_each(baseline, environment)
         if min(len(baseline), len(environment)) < 2:
             return
         for name, estimate in zip(names, estimates, strict=True):
@@ -79,10 +79,11 @@ class Arms:
                 yield name, estimate
 
 
-LARGEST = 1e100  # whose squares can still be summed; what is measured comes nowhere near
+LARGEST = 1e100  # its squares can still be summed; measurements are far below
 
 
-def logs(samples: Sequence[Sample]) -> list[float]:
+def take_logs(samples: Sequence[Sample]) -> list[float]:
+    """Return the natural logarithm of each sample's value."""
     return [math.log(sample.value) for sample in samples]
 
 

@@ -125,14 +125,18 @@ def find(values: Sequence[float], ends: Sequence[int] | None = None) -> SteadySt
     starts, levels = _segments(blocks)
     shape, cut, steady = _shape(starts, levels, count)
     if shape is Shape.NONE:
-        return SteadyState(shape, block_steps, None, None, *kendall(blocks))
+        return SteadyState(shape, block_steps, None, None, *compute_kendall(blocks))
     # A first step that compiles a program hides in the median of the first block.
     cut = max(cut, 1)
     before = [0, *last[size - 1 :: size].tolist()]
-    return SteadyState(shape, block_steps, before[cut], before[steady], *kendall(blocks[cut:]))
+    return SteadyState(
+        shape, block_steps, before[cut], before[steady], *compute_kendall(blocks[cut:])
+    )
 
 
-def tails(values: Sequence[float], ends: Sequence[int] | None = None) -> dict[int, float]:
+def compute_tail_means(
+    values: Sequence[float], ends: Sequence[int] | None = None
+) -> dict[int, float]:
     """Return the mean over the remaining steps for each cut after a full block."""
     import numpy as np
 
@@ -169,7 +173,7 @@ def _segments(blocks: Array) -> tuple[list[int], list[float]]:
     if deviation <= 1e-12 * np.abs(blocks).max():
         return [0], [0.0]
     heights = (blocks - blocks.mean()) / deviation
-    ends = change_points(heights, PENALTY * math.log(len(blocks)))
+    ends = find_change_points(heights, PENALTY * math.log(len(blocks)))
     starts = [0, *ends[:-1]]
     levels = [float(heights[a:b].mean()) for a, b in zip(starts, ends, strict=True)]
     return starts, levels
@@ -187,8 +191,8 @@ def _block_deviation(blocks: Array) -> float:
     return float(robust or differences.std()) / math.sqrt(2)
 
 
-def change_points(heights: Array, penalty: float) -> list[int]:
-    """The ends of the segments with the smallest sum of squares plus `penalty` for each segment.
+def find_change_points(heights: Array, penalty: float) -> list[int]:
+    """Return the ends of the segments with the least sum of squares plus `penalty` for each.
 
     The optimum of `ruptures.Pelt(model="l2", min_size=3, jump=1)`, by the dynamic programme that
     PELT prunes (Jackson et al. 2005; Killick et al. 2012).
@@ -239,7 +243,7 @@ def _shape(starts: list[int], levels: list[float], count: int) -> tuple[Shape, i
     return (Shape.WARM_UP if cut else Shape.FLAT), starts[cut], starts[steady]
 
 
-def kendall(values: Array) -> tuple[float | None, float | None]:
+def compute_kendall(values: Array) -> tuple[float | None, float | None]:
     """Return Kendall's tau-b with time and its two-sided p (normal, corrected for ties).
 
     As `scipy.stats.kendalltau(range(n), values, method="asymptotic")`. None where all are equal.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from experiments.statistics.arms import Arms, check
 from experiments.statistics.estimates import Estimate
-from experiments.statistics.stamps import stamps
+from experiments.statistics.stamps import list_stamps
 from experiments.statistics.values import Better, InterimAnalysis, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdict_sentences import claim_and_evidence
 from experiments.statistics.verdicts import decide
@@ -58,7 +58,7 @@ def compare(
     ]
 
 
-def holm(pairs: Sequence[Pair]) -> list[Pair]:
+def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the pairs with Holm's (1979) adjusted p values, for each question on its own.
 
     The family is all pairs of an experiment; those without inference do not count. A verdict that
@@ -109,7 +109,7 @@ def _pair(arms: Arms, pair: Pair, differences: Sequence[str]) -> Pair:
         pair = replace(pair, ratio=estimate.ratio, verdict=verdict, detail=detail)
         if not estimate.flaw:
             reserved = list(
-                stamps(
+                list_stamps(
                     arms,
                     estimate,
                     verdict,

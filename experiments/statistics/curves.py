@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from experiments.statistics.values import Pair
 
 
-def equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
+def compute_equivalence_curve(pair: Pair, margins: Sequence[float]) -> list[float]:
     """Return p of equivalence (TOST) at each margin, a fraction; empty without inference.
 
     At `pair.margin` it is `pair.p_equivalence`; at `pair.smallest_margin` it is `pair.alpha`.

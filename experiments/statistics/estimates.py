@@ -89,7 +89,7 @@ class Estimate:
 
     @property
     def smallest_margin(self) -> float:
-        """The smallest margin that these data prove at 5 %: max(1/low, high) - 1 of the 90 % CI."""
+        """Return the smallest margin that is proved at 5 %: max(1/low, high) - 1 of the 90 % CI."""
         return self.provable_margin(ALPHA)
 
     def provable_margin(self, alpha: float) -> float:
@@ -107,30 +107,30 @@ class Estimate:
         return float(stdtr(self.df, -distance / self.se))
 
 
-def paired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
+def estimate_paired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
     """Return the estimate from logs of one value per block and arm, blocks in the same order."""
     mean, arm = _arm([e - b for b, e in zip(baseline, environment, strict=True)])
     return Estimate(mean, (arm,))
 
 
-def unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
+def estimate_unpaired(baseline: Sequence[float], environment: Sequence[float]) -> Estimate:
     """Return the estimate from logs of independent runs; n and variances may differ."""
     (mean_b, arm_b), (mean_e, arm_e) = _arm(baseline), _arm(environment)
     return Estimate(mean_e - mean_b, (arm_b, arm_e))
 
 
-def paired_without_each(
+def estimate_paired_without_each(
     baseline: Sequence[float], environment: Sequence[float]
 ) -> Iterator[Estimate]:
-    """Yield `paired` without each block in turn, in their order; at least 2 blocks."""
+    """Yield `estimate_paired` without each block in turn, in their order; at least 2 blocks."""
     for mean, arm in _without_each([e - b for b, e in zip(baseline, environment, strict=True)]):
         yield Estimate(mean, (arm,))
 
 
-def unpaired_without_each(
+def estimate_unpaired_without_each(
     baseline: Sequence[float], environment: Sequence[float]
 ) -> Iterator[Estimate]:
-    """`unpaired` without each run of the baseline in turn, then of the environment.
+    """Yield `estimate_unpaired` without each run of the baseline in turn, then of the environment.
 
     An arm of a single run is left as it is.
     """
@@ -150,7 +150,7 @@ class Summary:
     n: int
 
 
-def from_summary(baseline: Summary, environment: Summary) -> Estimate:
+def estimate_from_summary(baseline: Summary, environment: Summary) -> Estimate:
     """Return the estimate by the delta method: the variance of ln(mean) is (SE / mean)²."""
     for summary in (baseline, environment):
         if not (0 < summary.mean < math.inf and 0 <= summary.se < math.inf and summary.n >= 1):

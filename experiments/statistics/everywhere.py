@@ -123,7 +123,7 @@ def _summaries(pairs: Sequence[Pair]) -> Iterator[Everywhere]:
         ratios = [
             math.exp(s * estimate.log_ratio) for s, estimate in zip(signs, estimates, strict=True)
         ]
-        p_same = p_same_ratio(estimates, signs)
+        p_same = compute_p_same_ratio(estimates, signs)
         differ = p_same < ALPHA and max(ratios) / min(ratios) > 1 + margin
         summary = Everywhere(
             baseline=own_pairs[0].baseline,
@@ -161,7 +161,7 @@ def _with_mean(summary: Everywhere, mean: Estimate) -> Everywhere:
     )
 
 
-def p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
+def compute_p_same_ratio(estimates: Sequence[Estimate], signs: Sequence[int]) -> float:
     """Return p of "all ratios are the same": Welch's F for means with unequal variances (1951).
 
     Cochran's Q would take the standard errors for known, which those of a few runs are not. With

@@ -17,7 +17,7 @@ EXPERIMENTS = 4000
 SEED = 19770201
 
 
-def level(analyses: int) -> float:
+def get_level(analyses: int) -> float:
     """Return the two-sided level of each of 1 to 5 `analyses`: all together err in 5 %."""
     return POCOCK[analyses - 1]
 
@@ -27,7 +27,7 @@ def schedule(repeats: int, analyses: int) -> tuple[int, ...]:
     return tuple(repeats * number // analyses for number in range(1, analyses + 1))
 
 
-def most_analyses(repeats: int) -> int:
+def count_most_analyses(repeats: int) -> int:
     """Return how many analyses so many repeats allow: the first one needs enough for a verdict."""
     return min(max(repeats // FEWEST, 1), MOST_ANALYSES)
 
@@ -40,7 +40,7 @@ class Course:
     equivalent: float
 
 
-def course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Course:
+def simulate_course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Course:
     """Simulate experiments that stop at the first analysis with a verdict.
 
     `truth` is what all `repeats` are expected to give (`planner.planned`). The same numbers each
@@ -50,7 +50,7 @@ def course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Co
 
     from experiments.statistics import vectorised
 
-    rng, alpha = np.random.default_rng(SEED), level(analyses)
+    rng, alpha = np.random.default_rng(SEED), get_level(analyses)
     arms = [Gathered(rng, arm.variance) for arm in truth.arms]
     ended: Any = np.zeros(EXPERIMENTS)
     equivalent: Any = np.zeros(EXPERIMENTS, dtype=bool)
@@ -58,7 +58,7 @@ def course(truth: Estimate, margin: float, *, repeats: int, analyses: int) -> Co
     for after in schedule(repeats, analyses):
         for arm in arms:
             arm.gather(after)
-        seen = vectorised.from_moments(
+        seen = vectorised.estimate_from_moments(
             truth.log_ratio + arms[-1].mean - (arms[0].mean if arms[1:] else 0),
             [(arm.squares / (after - 1), after) for arm in arms],
         )

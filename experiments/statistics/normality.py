@@ -24,7 +24,7 @@ class Normality:
     points: tuple[tuple[float, float], ...]
 
 
-def normality(of: str, values: Sequence[float]) -> Normality | None:
+def check_normality(of: str, values: Sequence[float]) -> Normality | None:
     """Return the diagnostic; None where there are too few values, too many, or no spread.
 
     By Royston, Applied Statistics 44 (1995), algorithm AS R94, as in scipy.stats.shapiro.

@@ -10,13 +10,18 @@ import math
 
 from experiments.statistics.estimates import LARGEST_LOG, Arm, Estimate
 from experiments.statistics.values import ALPHA
-from experiments.statistics.verdicts import POWER, chance_between, fewest, reach
+from experiments.statistics.verdicts import (
+    POWER,
+    compute_chance_between,
+    compute_quantiles,
+    find_fewest,
+)
 
 FEWEST_TO_INFER = 2
 QUANTILES = 2000
 
 
-def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Estimate:
+def expect_estimate(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Estimate:
     """Return the estimate expected of `repeats` blocks, or runs of each of two environments."""
     if not 0 < sd < math.inf:
         raise ValueError(f"A plan needs a positive standard deviation, not {sd}.")
@@ -25,58 +30,66 @@ def planned(sd: float, repeats: int, *, paired: bool, ratio: float = 1.0) -> Est
     return Estimate(math.log(ratio), (Arm(sd**2, repeats),) * (1 if paired else 2))
 
 
-def equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
+def compute_equivalence_power(truth: Estimate, margin: float, *, alpha: float = ALPHA) -> float:
     """Return the chance that TOST proves equivalence within `margin` (1 - alpha, one-sided)."""
     return _chance_within(truth, math.log1p(margin), alpha)
 
 
-def difference_power(truth: Estimate) -> float:
+def compute_difference_power(truth: Estimate) -> float:
     """Return the chance that a two-sided test at 5 % sees the difference that is there.
 
     Paired that is the noncentral t distribution, whose own function in scipy.special gives nan far
     out; unpaired it is the power of Welch's test.
     """
-    return 1 - chance_between(
+    return 1 - compute_chance_between(
         truth,
         lambda seen, _: 0 * seen,
-        lambda seen, df: reach(df, 1 - ALPHA / 2) * seen,
+        lambda seen, df: compute_quantiles(df, 1 - ALPHA / 2) * seen,
         QUANTILES,
     )
 
 
 def _chance_within(truth: Estimate, limit: float, alpha: float) -> float:
     """Return the chance that the 1 - 2 alpha interval is within `limit` on both sides of 0."""
-    return chance_between(
+    return compute_chance_between(
         truth,
         lambda seen, _: 0 * seen,
-        lambda seen, df: limit - reach(df, 1 - alpha) * seen,
+        lambda seen, df: limit - compute_quantiles(df, 1 - alpha) * seen,
         QUANTILES,
     )
 
 
-def repeats_needed(sd: float, margin: float, *, paired: bool, alpha: float = ALPHA) -> int | None:
+def count_repeats_needed(
+    sd: float, margin: float, *, paired: bool, alpha: float = ALPHA
+) -> int | None:
     """Return the fewest repeats that prove equivalence within `margin` if the ratio is 1.
 
     With probability `POWER`; None if a thousand are too few. This is arithmetic: fewer than
     `verdicts.FEWEST` leave a verdict provisional, whatever they prove.
     """
-    return fewest(
-        lambda n: equivalence_power(planned(sd, n, paired=paired), margin, alpha=alpha) >= POWER,
+    return find_fewest(
+        lambda n: (
+            compute_equivalence_power(expect_estimate(sd, n, paired=paired), margin, alpha=alpha)
+            >= POWER
+        ),
         first=FEWEST_TO_INFER,
     )
 
 
-def repeats_to_detect(sd: float, difference: float, *, paired: bool) -> int | None:
-    """The fewest repeats that find a true ratio of 1 + `difference`; None if over a thousand."""
-    return fewest(
-        lambda n: difference_power(planned(sd, n, paired=paired, ratio=1 + difference)) >= POWER,
+def count_repeats_to_detect(sd: float, difference: float, *, paired: bool) -> int | None:
+    """Return the fewest repeats that find a ratio of 1 + `difference`; None if over a thousand."""
+    return find_fewest(
+        lambda n: (
+            compute_difference_power(expect_estimate(sd, n, paired=paired, ratio=1 + difference))
+            >= POWER
+        ),
         first=FEWEST_TO_INFER,
     )
 
 
-def provable_margin(sd: float, repeats: int, *, paired: bool) -> float:
-    """The smallest margin within which `repeats` prove equivalence if the ratio is truly 1."""
-    truth = planned(sd, repeats, paired=paired)
+def compute_smallest_margin(sd: float, repeats: int, *, paired: bool) -> float:
+    """Return the smallest margin that `repeats` prove if the ratio is truly 1."""
+    truth = expect_estimate(sd, repeats, paired=paired)
 
     def enough(limit: float) -> bool:
         return _chance_within(truth, limit, ALPHA) >= POWER
@@ -90,7 +103,7 @@ def provable_margin(sd: float, repeats: int, *, paired: bool) -> float:
     return math.expm1(min(high, LARGEST_LOG))
 
 
-def upper_bound_factor(df: float) -> float:
+def compute_upper_bound_factor(df: float) -> float:
     """Return the factor from an SD to its 80 % upper bound: 2.12 after 3 runs."""
     from scipy.special import chdtri
 

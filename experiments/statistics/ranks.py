@@ -25,7 +25,7 @@ P = tuple[float, str]
 """A p value, and how it was computed."""
 
 
-def mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
+def compute_mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
     """Return p of the Mann-Whitney test: is the larger of two runs more often of one environment?
 
     Equal values share their middle rank, and then the ranks are rearranged, because the exact
@@ -39,12 +39,12 @@ def mann_whitney(baseline: Sequence[float], environment: Sequence[float]) -> P:
     return _two_sided(_rank_sums(n_b, n_e), smaller), EXACT
 
 
-def permutation(baseline: Sequence[float], environment: Sequence[float]) -> P:
+def permute_labels(baseline: Sequence[float], environment: Sequence[float]) -> P:
     """Return the share of random labels that give means at least as far apart as these."""
     return _rearranged([*baseline, *environment], len(baseline))
 
 
-def signed_rank(differences: Sequence[float]) -> P:
+def compute_signed_rank(differences: Sequence[float]) -> P:
     """Return p of Wilcoxon's test of "symmetric about 0"; differences of 0 are left out."""
     nonzero = [value for value in differences if value]
     if not nonzero:
@@ -70,7 +70,7 @@ def sign_flips(differences: Sequence[float]) -> P:
     rng = np.random.default_rng(SEED)
     drawn = [
         (1 - 2 * rng.integers(0, 2, (size, n), dtype=np.int8)) @ values
-        for size in chunks(ARRANGEMENTS)
+        for size in split_into_chunks(ARRANGEMENTS)
     ]
     return _share(np.abs(np.concatenate(drawn)), seen, drawn=True), RANDOM
 
@@ -89,12 +89,12 @@ def _rearranged(values: Sequence[float], n_b: int) -> P:
     rng = np.random.default_rng(SEED)
     sums = [
         rng.permuted(np.tile(pooled, (size, 1)), axis=1)[:, :n_b].sum(axis=1)
-        for size in chunks(ARRANGEMENTS)
+        for size in split_into_chunks(ARRANGEMENTS)
     ]
     return _share(np.abs(np.concatenate(sums)), seen, drawn=True), RANDOM
 
 
-def chunks(total: int) -> list[int]:
+def split_into_chunks(total: int) -> list[int]:
     """Split `total` into sizes of at most CHUNK, so that not all values are in memory at once."""
     whole, rest = divmod(total, CHUNK)
     return [CHUNK] * whole + [rest] * (rest > 0)

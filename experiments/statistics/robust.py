@@ -13,7 +13,7 @@ from typing import Any
 from experiments.statistics import numbers, ranks
 from experiments.statistics.arms import Arms
 from experiments.statistics.estimates import Arm, Estimate
-from experiments.statistics.normality import FEWEST, Normality, normality
+from experiments.statistics.normality import FEWEST, Normality, check_normality
 from experiments.statistics.values import Interval, Pair, Sample
 
 TRIMMED = 0.2
@@ -90,7 +90,7 @@ class Robustness:
         return self.p_difference is not None and self.p_difference < self.alpha
 
 
-def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
+def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
     """Return the other tests of a pair, from the samples that its verdict rests on."""
     arms = Arms.of(
         [sample for sample in samples if sample.environment == pair.baseline],
@@ -116,14 +116,14 @@ def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         differences = [e - b for b, e in zip(baseline, environment, strict=True)]
         groups, whose = [differences], [f"{pair.environment} / {pair.baseline}"]
         tests = [
-            ("Wilcoxon’s signed ranks", ranks.signed_rank(differences)),
+            ("Wilcoxon’s signed ranks", ranks.compute_signed_rank(differences)),
             ("a permutation of signs", ranks.sign_flips(differences)),
         ]
     else:
         groups, whose = [baseline, environment], [pair.baseline, pair.environment]
         tests = [
-            ("Mann-Whitney", ranks.mann_whitney(baseline, environment)),
-            ("a permutation of labels", ranks.permutation(baseline, environment)),
+            ("Mann-Whitney", ranks.compute_mann_whitney(baseline, environment)),
+            ("a permutation of labels", ranks.permute_labels(baseline, environment)),
         ]
     companions = [
         Companion(name=name, p=p, how=how, sees_a_difference=p < pair.alpha)
@@ -132,13 +132,13 @@ def robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
     companions.append(_trimmed(groups, pair.alpha))
     if fewest >= FEWEST_FOR_BCA:
         companions.append(_bca(groups, pair.alpha))
-    checked = (normality(name, values) for name, values in zip(whose, groups, strict=True))
+    checked = (check_normality(name, values) for name, values in zip(whose, groups, strict=True))
     return Robustness(
         **shared_fields, companions=tuple(companions), normality=tuple(filter(None, checked))
     )
 
 
-def trimmed(groups: Sequence[Sequence[float]]) -> Estimate:
+def compare_trimmed_means(groups: Sequence[Sequence[float]]) -> Estimate:
     """Return the mean (one group) or difference of means (two) without 20 % at either end.
 
     Winsorised variances, degrees of freedom of what is left: Tukey and McLaughlin, Sankhya 25
@@ -164,7 +164,7 @@ def _trimmed_arm(values: Sequence[float], *, alone: bool) -> tuple[float, Arm]:
 
 
 def _trimmed(groups: Sequence[Sequence[float]], alpha: float) -> Companion:
-    estimate, name = trimmed(groups), "the 20 % trimmed mean"
+    estimate, name = compare_trimmed_means(groups), "the 20 % trimmed mean"
     if estimate.flaw:  # all that varied was cut off
         return Companion(
             name=name,
@@ -183,7 +183,7 @@ def _trimmed(groups: Sequence[Sequence[float]], alpha: float) -> Companion:
 
 
 def _bca(groups: Sequence[Sequence[float]], alpha: float) -> Companion:
-    interval, error = bca(groups, 1 - alpha)
+    interval, error = compute_bca(groups, 1 - alpha)
     low, high = (math.exp(end) for end in interval)
     # Twice this is the unit of the last digit that another seed would leave alone.
     unit = 2 * STABLE * error * high
@@ -202,7 +202,7 @@ def _resamples(groups: Sequence[Sequence[float]]) -> int:
     return min(max(affordable, FEWEST_RESAMPLES), MOST_RESAMPLES)
 
 
-def bca(
+def compute_bca(
     groups: Sequence[Sequence[float]],
     level: float,
     *,
@@ -228,7 +228,7 @@ def bca(
                 sign * arm[rng.integers(0, len(arm), (size, len(arm)))].mean(axis=1)
                 for sign, arm in zip(signs, arms, strict=True)
             )
-            for size in ranks.chunks(resamples)
+            for size in ranks.split_into_chunks(resamples)
         ]
     )
     bias = ndtri(((drawn < seen).mean() + (drawn <= seen).mean()) / 2)

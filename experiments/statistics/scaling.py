@@ -63,7 +63,7 @@ class Gain:
     """Why there is no speed-up or no interval."""
 
 
-def from_runs(
+def make_level_from_runs(
     environment: str,
     gpus: int,
     values: Sequence[float],
@@ -86,7 +86,9 @@ def from_runs(
     )
 
 
-def from_moments(environment: str, gpus: int, mean: float, sd: float | None, n: int) -> Level:
+def make_level_from_moments(
+    environment: str, gpus: int, mean: float, sd: float | None, n: int
+) -> Level:
     """Return the level of a printed mean; by the delta method ln has the variance (SD / mean)²."""
     known = sd is not None and n > 1
     return Level(
@@ -98,7 +100,7 @@ def from_moments(environment: str, gpus: int, mean: float, sd: float | None, n: 
     )
 
 
-def gains(levels: Sequence[Level], *, better: Better, batch: Batch) -> list[Gain]:
+def compute_gains(levels: Sequence[Level], *, better: Better, batch: Batch) -> list[Gain]:
     """Return the gain of every level over the smallest one of its environment, the base.
 
     The base itself is left out. The ratio is of geometric means; its interval is Welch's with
@@ -114,7 +116,7 @@ def gains(levels: Sequence[Level], *, better: Better, batch: Batch) -> list[Gain
     ]
 
 
-def ideal(base: Level, gpus: float, *, better: Better, batch: Batch) -> float | None:
+def compute_ideal(base: Level, gpus: float, *, better: Better, batch: Batch) -> float | None:
     """Return the value with so many GPUs at perfect scaling; None if it needs an unknown batch.
 
     >>> ideal(Level(environment="", gpus=1, mean=8.0), 4, better="lower", batch="total")

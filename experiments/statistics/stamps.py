@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from experiments.statistics.arms import Arms, logs
+from experiments.statistics.arms import Arms, take_logs
 from experiments.statistics.estimates import Estimate
 from experiments.statistics.values import ALPHA, Better, Sample, Stamp, Verdict
 from experiments.statistics.verdicts import FEWEST, decide
@@ -15,7 +15,7 @@ NAMED = 8
 """More runs than this are counted, not named."""
 
 
-def stamps(
+def list_stamps(
     arms: Arms,
     estimate: Estimate,
     verdict: Verdict,
@@ -101,7 +101,7 @@ def _tail(samples: Sequence[Sample], margin: float, better: Better | None) -> It
     """
     if len(samples) < FEWEST:
         return
-    costs = [-log for log in logs(samples)] if better == "higher" else logs(samples)
+    costs = [-log for log in take_logs(samples)] if better == "higher" else take_logs(samples)
     centre = median(costs)
     robust_sd = MAD_TO_SD * median(abs(cost - centre) for cost in costs)
     limit = max(math.log1p(margin), ROBUST_SDS * robust_sd)

@@ -87,7 +87,7 @@ class Steady:
 
     @property
     def relative(self) -> float:
-        """The standard deviation of the steps as a share of their mean."""
+        """Return the standard deviation of the steps as a share of their mean."""
         return self.sd / self.mean
 
 

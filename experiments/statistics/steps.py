@@ -119,6 +119,8 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Losses:
+    """The loss curves of a group, their medians, and which runs of one seed agree."""
+
     curves: list[Curve] = field(default_factory=list)
     medians: list[Curve] = field(default_factory=list)
     agreements: list[Agreement] = field(default_factory=list)

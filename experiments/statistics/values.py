@@ -44,7 +44,7 @@ class Stamp(StrEnum):
 
     @property
     def label(self) -> str:
-        """What pages and papers print; data files keep the value, which others have stored."""
+        """Return what pages and papers print; data files keep the value."""
         if self is Stamp.NOT_AFTER_HOLM:
             return "NOT SIGNIFICANT AFTER HOLM CORRECTION"
         return self.value
@@ -248,19 +248,19 @@ class Pair:
     @property
     def cost_ci95(self) -> Interval | None:
         """Return the 95 % interval of `cost`."""
-        return cost_interval(self.ci95, self.better)
+        return convert_to_cost(self.ci95, self.better)
 
     @property
     def cost_ci90(self) -> Interval | None:
         """Return the 90 % interval of `cost`."""
-        return cost_interval(self.ci90, self.better)
+        return convert_to_cost(self.ci90, self.better)
 
 
 def _cost(ratio: float, better: Better) -> float:
     return (ratio if better == "lower" else 1 / ratio) - 1
 
 
-def cost_interval(interval: Interval | None, better: Better | None) -> Interval | None:
+def convert_to_cost(interval: Interval | None, better: Better | None) -> Interval | None:
     """Return an interval of the ratio as one of the cost."""
     if interval is None or better is None:
         return None

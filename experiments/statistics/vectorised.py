@@ -1,7 +1,7 @@
 """The rules of `estimates` and `verdicts` for many data sets at once, one data set a row.
 
-For calibration only: forty thousand simulated experiments cannot be decided one by one. The tests
-hold it to `compare`, verdict by verdict.
+For calibration only, which decides forty thousand simulated experiments. Tests compare its verdicts
+with those of `compare`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from scipy.special import stdtr, stdtrit
 from experiments.statistics.estimates import IDENTICAL
 from experiments.statistics.values import Better, Verdict
 
-Array = Any  # numpy's own types are not followed by our mypy
+Array = Any  # mypy does not follow numpy's types here
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,21 @@ class Estimates:
         )
 
     def _p(self, distance: Array, *, sides: int) -> Array:
-        """1 where nothing is inferred."""
+        """Return the p values; 1 where nothing is inferred."""
         return np.where(self.flawed, 1.0, sides * stdtr(self.df, -distance / self.se))
 
 
-def paired(baseline: Array, environment: Array) -> Estimates:
+def estimate_paired(baseline: Array, environment: Array) -> Estimates:
     """Return estimates from logs, one row a data set and one column a block."""
     return _estimates((environment - baseline).mean(axis=1), environment - baseline)
 
 
-def unpaired(baseline: Array, environment: Array) -> Estimates:
+def estimate_unpaired(baseline: Array, environment: Array) -> Estimates:
     """Return estimates from logs of independent runs, one row a data set; n may differ."""
     return _estimates(environment.mean(axis=1) - baseline.mean(axis=1), baseline, environment)
 
 
-def from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimates:
+def estimate_from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimates:
     """Return estimates from each arm's sample variances and its n, at least 2."""
     shares = [variance / n for variance, n in arms]
     flawed = np.logical_and.reduce([variance <= IDENTICAL**2 for variance, _ in arms])
@@ -91,4 +91,6 @@ def from_moments(log_ratio: Array, arms: Sequence[tuple[Array, int]]) -> Estimat
 
 
 def _estimates(log_ratio: Array, *arms: Array) -> Estimates:
-    return from_moments(log_ratio, [(arm.var(axis=1, ddof=1), arm.shape[1]) for arm in arms])
+    return estimate_from_moments(
+        log_ratio, [(arm.var(axis=1, ddof=1), arm.shape[1]) for arm in arms]
+    )

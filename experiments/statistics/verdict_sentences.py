@@ -8,7 +8,7 @@ from experiments.statistics.verdicts import (
     DETECTABLE,
     FEWEST,
     MOST,
-    more_needed,
+    count_more_needed,
 )
 
 
@@ -95,7 +95,7 @@ def _what_is_open(pair: Pair, estimate: Estimate) -> str:
 
 
 def _next_step(pair: Pair, estimate: Estimate) -> str:
-    more = more_needed(estimate, pair.margin, pair.alpha)
+    more = count_more_needed(estimate, pair.margin, pair.alpha)
     if more is None:
         return f"even {MOST:,} more {_units(pair, MOST)} would hardly decide"
     if more > 100:

@@ -11,10 +11,10 @@ POWER = 0.8
 FEWEST = 5
 """Below this many values per arm every verdict is provisional."""
 MOST = 1000
-"""More repeats than this are not worth a number."""
+"""The most repeats that are suggested."""
 QUANTILES = 400
 NODES = 48
-"""Of the grid for two arms, in either direction."""
+"""Points of the grid for two arms, in each direction."""
 TABLE = 160
 
 DETECTABLE = "difference detectable"
@@ -26,8 +26,10 @@ NOT_SLOWER = "not slower than the margin"
 def decide(
     estimate: Estimate, margin: float, better: Better | None, alpha: float = ALPHA
 ) -> tuple[Verdict, str]:
-    """The verdict and its sub-type: the interval of 1 - alpha for a difference, of 1 - 2 alpha for
-    equivalence (95 % and 90 %, unless several analyses were planned).
+    """Return the verdict and its sub-type.
+
+    The interval of 1 - alpha decides about a difference, that of 1 - 2 alpha about equivalence
+    (95 % and 90 %, unless several analyses were planned).
 
     Symmetric on the log scale, so that swapping the arms mirrors the verdict.
     """
@@ -51,12 +53,12 @@ Bound = Callable[[Any, Any], Any]
 """A distance from 0 for each standard error and number of degrees of freedom that may be seen."""
 
 
-def chance_between(truth: Estimate, lower: Bound, upper: Bound, quantiles: int) -> float:
+def compute_chance_between(truth: Estimate, lower: Bound, upper: Bound, quantiles: int) -> float:
     """Return P(lower <= |log-ratio seen| < upper); standard error and df are those seen.
 
     Given those the estimate is normal. They are integrated out: with one arm over so many
     `quantiles` of a chi-square distribution, with two over a grid of two (Welch's test takes its
-    degrees of freedom from the spreads that it sees). Held to simulations within 0.002.
+    degrees of freedom from the spreads that it sees). It agrees with simulations within 0.002.
     """
     import numpy as np
     from scipy.special import ndtr  # lazily, as in estimates
@@ -83,7 +85,7 @@ def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
         seen = truth.se * np.sqrt(chdtri(truth.df, shares) / truth.df)
         return seen, np.full(quantiles, truth.df), np.full(quantiles, 1 / quantiles)
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    # Denser towards both ends, where few runs see next to no spread, or much too much.
+    # Denser towards both ends: the spread of a few runs may be far too small or too large.
     shares = (1 - np.cos(np.pi * (nodes + 1) / 2)) / 2
     weights = weights * np.sin(np.pi * (nodes + 1) / 2) * np.pi / 4
     first, second = (arm.variance / arm.n * chdtri(arm.n - 1, shares) / (arm.n - 1) for arm in arms)
@@ -92,24 +94,24 @@ def _seen(truth: Estimate, quantiles: int) -> tuple[Any, Any, Any]:
     return np.sqrt(total), total**2 / squares, np.outer(weights, weights)
 
 
-def chance_of_decision(estimate: Estimate, margin: float, alpha: float = ALPHA) -> float:
-    """How likely an experiment like this one is to end with any verdict but INCONCLUSIVE.
+def compute_chance_of_decision(estimate: Estimate, margin: float, alpha: float = ALPHA) -> float:
+    """Return the chance that an experiment like this one ends with any verdict but INCONCLUSIVE.
 
-    Taken as true: the estimated ratio and spread.
+    The estimated ratio and spread are taken as true.
     """
     limit = math.log1p(margin)
-    return 1 - chance_between(
+    return 1 - compute_chance_between(
         estimate,
-        lambda seen, df: limit - reach(df, 1 - alpha) * seen,
-        lambda seen, df: reach(df, 1 - alpha / 2) * seen,
+        lambda seen, df: limit - compute_quantiles(df, 1 - alpha) * seen,
+        lambda seen, df: compute_quantiles(df, 1 - alpha / 2) * seen,
         QUANTILES,
     )
 
 
-def reach(df: Any, share: float) -> Any:
+def compute_quantiles(df: Any, share: float) -> Any:
     """Return the quantile of Student's t for each of many degrees of freedom.
 
-    Of a grid it is interpolated in 1 / df, to four digits: computing it takes longer than the rest.
+    For a grid it is interpolated in 1 / df, to four digits, because computing it takes too long.
     """
     import numpy as np
     from scipy.special import stdtrit
@@ -120,21 +122,21 @@ def reach(df: Any, share: float) -> Any:
     return np.interp(1 / df, inverse, stdtrit(1 / inverse, share))
 
 
-def more_needed(estimate: Estimate, margin: float, alpha: float = ALPHA) -> int | None:
-    """How many more values per arm give an 80 % chance of a decision; None if over a thousand.
+def count_more_needed(estimate: Estimate, margin: float, alpha: float = ALPHA) -> int | None:
+    """Return how many more values per arm give a decision in 80 %; None if over a thousand.
 
-    Rests on the ratio and spread seen so far, which few runs know badly: an "about".
+    A rough number: it rests on the ratio and spread so far, which few runs estimate badly.
     """
-    return fewest(
-        lambda extra: chance_of_decision(estimate.more(extra), margin, alpha) >= POWER,
+    return find_fewest(
+        lambda extra: compute_chance_of_decision(estimate.more(extra), margin, alpha) >= POWER,
         first=max(1, math.ceil(FEWEST - min(arm.n for arm in estimate.arms))),
     )
 
 
-def fewest(enough: Callable[[int], bool], *, first: int) -> int | None:
+def find_fewest(enough: Callable[[int], bool], *, first: int) -> int | None:
     """Return the smallest sufficient number from `first` on; None if `MOST` is not sufficient.
 
-    Whatever is more than enough is enough too.
+    `enough` has to hold for all larger numbers, too.
     """
     low, high = first - 1, first
     while not enough(high):

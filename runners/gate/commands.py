@@ -102,7 +102,7 @@ DIRECT = (
     Command("looking for a job", ("sh", "-c", direct.FIND, "find", "<path>"), "direct"),
     Command("status", ("sh", "-c", direct.STATUS, "status", "...", "<id>"), "direct"),
     Command("cancelling", ("sh", "-c", direct.CANCEL, "cancel", "...", "<id>"), "direct"),
-    # Jobs run on this very machine, so what a check starts here is no more than a job may.
+    # Without a scheduler jobs run on this machine, so a check may start what a job may.
     Command(
         "a check on this machine",
         ("bash", "-lc", PROBES, "probes", "...", "<text>"),

@@ -2,7 +2,8 @@
 
 NumPy knows the library that it was built with; only the process knows which one the loader has
 taken in this environment. `/proc/self/maps` names the files, and each library is asked for its
-version and the threads that it will use. Without such functions, its file's name has to do.
+version and the threads that it will use. Of a library without such functions the file's name is
+used.
 """
 
 from __future__ import annotations

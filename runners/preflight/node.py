@@ -67,7 +67,7 @@ def check_shared_directory(answer: Answer, directory: str, *, area: str) -> Chec
     message = {
         66: f"A file written to {directory} on the login node is not there on the node.",
         73: f"{directory} cannot be written on the node.",
-    }.get(answer.code, f"{directory} could not be looked at on the node.")
+    }.get(answer.code, f"{directory} could not be read on the node.")
     return Check(
         area,
         "Work directory",

@@ -190,7 +190,7 @@ class Cnn(Workload):
             group=MACHINE,
             type="flag",
             default=True,
-            help="Same seed, same losses to the last bit: what proves that environments compute "
+            help="Same seed, bitwise the same losses: this proves that environments compute "
             "the same. It costs GPUs speed (no XLA on TensorFlow, fewer kernels to choose from); "
             "choose no for throughput as users see it.",
         ),

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.scales import scalings
+from experiments.comparisons.scales import compute_scalings
 from experiments.models import Experiment, Run, Snapshot
 from tests.dashboard.comparisons.test_steps import LOSSES, trained
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
@@ -171,7 +171,7 @@ def test_steps_scaling_and_bars_are_drawn_in_both_themes_with_their_numbers(
         expect(page.locator("p[hx-get]")).to_have_count(number)
     drawn(page)
 
-    (scaling,) = scalings(compare_experiment(made))
+    (scaling,) = compute_scalings(compare_experiment(made))
     heading, *rows = saved(page, "scaling-0")
     assert heading == ["series", "GPUs", "time per step (ms), log scale", "run"]
     points = {(name, gpus): float(value) for name, gpus, value, _ in rows if "," not in name}

@@ -17,9 +17,9 @@ from django.db import connection, models
 from pytest_django.fixtures import Settings
 
 from experiments import execution
-from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, secret_fields
+from experiments.encryption import SEALED, KeyRing, Secret, WrongKey, list_secret_fields
 from experiments.models import AuditEntry, Credential, ImageImport, ShareLink
-from experiments.settings_checks import credential_keys_work
+from experiments.settings_checks import check_credential_keys
 from tests.factories import ClusterFactory, CredentialFactory, ExperimentFactory, UserFactory
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY----- very secret"
@@ -88,14 +88,14 @@ def test_dumped_credentials_can_be_loaded_again() -> None:
 
 
 def test_every_model_with_a_secret_is_tried_here() -> None:
-    assert set(MAKERS) == {model for model in apps.get_models() if secret_fields(model)}
+    assert set(MAKERS) == {model for model in apps.get_models() if list_secret_fields(model)}
 
 
 @pytest.mark.parametrize("model", MAKERS)
 def test_rotation_moves_every_secret_to_the_first_key(
     model: type[models.Model], settings: Settings
 ) -> None:
-    names = secret_fields(model)
+    names = list_secret_fields(model)
     row, empty = MAKERS[model](**dict.fromkeys(names, KEY)), MAKERS[model]()
     before, old = [stored(row, name) for name in names], settings.CREDENTIAL_KEYS
     settings.CREDENTIAL_KEYS = [Fernet.generate_key().decode(), *old]
@@ -197,7 +197,7 @@ def test_ciphertext_that_somebody_types_is_not_opened(settings: Settings) -> Non
 @pytest.mark.parametrize("keys", [[], ["not a key"]])
 def test_tare_does_not_start_without_a_usable_key(settings: Settings, keys: list[str]) -> None:
     settings.CREDENTIAL_KEYS = keys
-    (error,) = credential_keys_work()
+    (error,) = check_credential_keys()
     assert error.id == "tare.E001"
     assert "not a key" not in str(error)
 

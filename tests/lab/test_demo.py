@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from standalone.children import free_port
+from standalone.children import find_free_port
 
 pytestmark = pytest.mark.lab
 
@@ -33,7 +33,7 @@ class Demo:
     """A running demo with a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port = folder, find_free_port()
         self.output = folder.with_suffix(".log")
         environment = {
             name: value

@@ -13,7 +13,7 @@ from django.utils import timezone
 from experiments import execution
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle, repairs
-from experiments.execution.further_attempts import further_attempts
+from experiments.execution.further_attempts import find_further_attempts
 from experiments.models import Cluster, Environment, Experiment, Job, Pause, Run
 from experiments.statistics import Stamp
 from lab.client import Lab
@@ -115,7 +115,7 @@ def test_sbatchs_refusal_is_shown_in_its_own_words(registered: Cluster, experime
     assert "Invalid feature specification" in job.message
     assert set(made.runs.values_list("reason", flat=True)) == {"not submitted"}
     registered.partitions.filter(name="gpu").update(directives=[])
-    assert further_attempts(job).can_retry
+    assert find_further_attempts(job).can_retry
 
 
 def test_a_run_that_takes_too_long_ends_and_the_next_one_follows(

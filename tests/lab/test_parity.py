@@ -92,7 +92,7 @@ def test_from_one_lock_to_an_empty_parity_report_and_from_another_to_a_waiver(
     finish(cluster, "stage", "match")
     sandbox.refresh_from_db()
     assert sandbox.tree == image.tree, "what was packed is what was surveyed"
-    twin = recipes.twin_on(image, cluster)
+    twin = recipes.find_twin(image, cluster)
     assert twin
     container = Environment.objects.create(
         name="matched",
@@ -121,11 +121,11 @@ def test_from_one_lock_to_an_empty_parity_report_and_from_another_to_a_waiver(
     finish(cluster)
     operation.refresh_from_db()
     assert "has another hash than the lock says" in operation.message
-    assert recipes.twin_on(broken, cluster) is None
+    assert recipes.find_twin(broken, cluster) is None
     with execution.connect(cluster) as runner:
         folders = [f"{cluster.work_directory}/{name}" for name in ("images", "environments")]
         left = runner.transport.run(["ls", *folders]).stdout.decode()
-    made = [recipes.twin_folder(row, cluster).rpartition("/")[2] for row in (image, older)]
+    made = [recipes.name_twin_folder(row, cluster).rpartition("/")[2] for row in (image, older)]
     name = image.digest.removeprefix("sha256:")
     assert sorted(re.findall("^[0-9a-f].*", left, re.M)) == sorted(
         [*made, f"{name}.archive", f"{name}.sandbox"]
@@ -145,7 +145,7 @@ def test_from_one_lock_to_an_empty_parity_report_and_from_another_to_a_waiver(
     lifecycle.launch(draft, owner)
     lifecycle.cancel(draft, owner)
 
-    older_twin = recipes.twin_on(older, cluster)
+    older_twin = recipes.find_twin(older, cluster)
     assert older_twin
     second = ExperimentFactory(
         cluster=cluster,

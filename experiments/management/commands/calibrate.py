@@ -27,9 +27,9 @@ class Command(BaseCommand):
         began = time.monotonic()
         bands = calibrate(effort, seed)
         if options["json"]:
-            self.stdout.write(json.dumps([as_dict(band) for band in bands], indent=2))
+            self.stdout.write(json.dumps([make_dictionary(band) for band in bands], indent=2))
         else:
-            for line in table(bands):
+            for line in format_table(bands):
                 self.stdout.write(line)
             widened = (
                 f"limits widened by {effort.standard_errors:g} Monte-Carlo standard errors"
@@ -46,7 +46,7 @@ class Command(BaseCommand):
             raise CommandError(f"{violated} of {len(bands)} bands violated.")
 
 
-def table(bands: list[Band]) -> list[str]:
+def format_table(bands: list[Band]) -> list[str]:
     """Markdown, the columns aligned."""
     rows = [
         ["promise", "shares", "the worst", "value", "limit", "result"],
@@ -57,7 +57,7 @@ def table(bands: list[Band]) -> list[str]:
                 band.worst,
                 f"{band.value:.4f}",
                 limit(band),
-                result(band),
+                describe_result(band),
             ]
             for band in bands
         ),
@@ -71,7 +71,7 @@ def table(bands: list[Band]) -> list[str]:
 
 
 def limit(band: Band) -> str:
-    """Where the shares must lie: "≤ 0.055", and of a control, which must not, "> 0.2"."""
+    """Return where the shares must lie: "≤ 0.055", and of a control, which must not, "> 0.2"."""
     over, under = (">", "<") if band.control else ("≤", "≥")
     if band.low is None:
         text = f"{over} {band.high:g}"
@@ -82,19 +82,21 @@ def limit(band: Band) -> str:
     return f"{text} ± {band.slack:.4f}" if band.slack else text
 
 
-def result(band: Band) -> str:
+def describe_result(band: Band) -> str:
+    """Return whether the band holds, in a word or a few."""
     if band.control:
         return "fails, as it must" if band.ok else "VIOLATED: passes, but must fail"
     return "ok" if band.ok else "VIOLATED"
 
 
-def as_dict(band: Band) -> dict[str, Any]:
+def make_dictionary(band: Band) -> dict[str, Any]:
+    """Return the band as plain JSON."""
     return {
         "promise": band.promise,
         "control": band.control,
         "low": band.low,
         "high": band.high,
         "slack": band.slack,
-        "result": result(band),
+        "result": describe_result(band),
         "shares": dict(band.shares),
     }

@@ -28,12 +28,12 @@ from experiments.models import (
 from experiments.models.cluster import IDLE_SECONDS
 from experiments.models.images import SILENCE
 from experiments.notify import (
-    bulk_is_free,
     enqueue_copy,
     enqueue_receive,
     enqueue_send,
     enqueue_tick,
     enqueue_visit,
+    is_bulk_free,
 )
 
 # How long a requested check or host key may wait before the clock enqueues it again.
@@ -101,7 +101,7 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
     for model in (CheckReport, HostKey, ConnectionTest):
         for row in model._default_manager.filter(requested_at__lt=late, **asked):
             enqueue_visit(row)
-    if not bulk_is_free():
+    if not is_bulk_free():
         return  # what waits in the queue has its tasks already
     silent = clock - SILENCE
     for archive in StagedImage.objects.to_be_sent().filter(

@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.statistics.published.columns import ROLES, Reading
-from experiments.statistics.published.compare import compare_table, left_out
-from experiments.statistics.published.report import as_json, as_text
+from experiments.statistics.published.compare import compare_table, describe_left_out
+from experiments.statistics.published.report import format_text, make_json
 from experiments.statistics.published.sheets import MOST_BYTES
 from experiments.statistics.published.tables import read_table
 
@@ -45,11 +45,11 @@ class Command(BaseCommand):
         except (OSError, ValueError) as error:
             others = getattr(error, "others", [])
             raise CommandError("\n".join([str(error), *others])) from None
-        rest = left_out(table, baseline=options["baseline"])
+        rest = describe_left_out(table, baseline=options["baseline"])
         if options["json"]:
-            self.stdout.write(json.dumps(as_json(compared, rest), indent=2, ensure_ascii=False))
+            self.stdout.write(json.dumps(make_json(compared, rest), indent=2, ensure_ascii=False))
         else:
-            self.stdout.write(as_text(compared, rest))
+            self.stdout.write(format_text(compared, rest))
 
 
 def _reading(options: dict[str, Any]) -> Reading:

@@ -88,7 +88,9 @@ class Command(BaseCommand):
         """Have the software of each read before the launch; without an answer it is launched so."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
         unknown = [
-            pk for pk, software in inspections.known_software(rows).items() if not software.is_known
+            pk
+            for pk, software in inspections.find_known_software(rows).items()
+            if not software.is_known
         ]
         tell(cluster, "Looking into the environments", None)
         operations = [
@@ -107,7 +109,7 @@ class Command(BaseCommand):
             [settings.BASE_DIR / "lab" / "lab", "build", IMAGE, "--dir", folder]
         )
         while child.poll() is None:
-            tell(cluster, *progress(folder / "build.json"))
+            tell(cluster, *read_progress(folder / "build.json"))
             time.sleep(1)
         if child.returncode:
             tell(cluster, "The image could not be built; see var/log/demo.", None)
@@ -126,7 +128,7 @@ def wait_for_lab(folder: Path) -> dict[str, Any]:
             return facts
 
 
-def progress(path: Path) -> tuple[str, int | None]:
+def read_progress(path: Path) -> tuple[str, int | None]:
     """Return what `build.json` says is being done, and how far it is in percent."""
     try:
         build = json.loads(path.read_text())
@@ -137,4 +139,5 @@ def progress(path: Path) -> tuple[str, int | None]:
 
 
 def tell(cluster: Cluster, what: str, percent: int | None) -> None:
+    """Show on the cluster's page what is being prepared."""
     Cluster.objects.filter(pk=cluster.pk).update(preparing=what, preparing_percent=percent)

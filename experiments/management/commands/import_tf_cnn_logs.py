@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from experiments.access.permissions import may_add
-from experiments.imports import LIMITS, ImportProblem, files, read_logs
+from experiments.imports import LIMITS, ImportProblem, list_files, read_logs
 from experiments.imports.imported_runs import KIND, AlreadyImported, store
-from experiments.imports.layout import Position, positions, suggested
+from experiments.imports.layout import Position, list_positions, suggest_position
 from experiments.models import Experiment, User
 from experiments.statistics import numbers
 
@@ -50,8 +50,8 @@ class Command(BaseCommand):
         if not 0.0001 <= options["margin"] <= 1:
             raise CommandError("A margin is from 0.0001 to 1; 0.02 is 2 %.")
         try:
-            logs = read_logs(files(source))
-            positions_in_paths = positions(logs.runs)
+            logs = read_logs(list_files(source))
+            positions_in_paths = list_positions(logs.runs)
             environment_position = _choose_position(positions_in_paths, options["environment"])
             experiment = store(
                 logs,
@@ -84,7 +84,7 @@ class Command(BaseCommand):
 
 def _choose_position(paths_positions: list[Position], index: int | None) -> Position:
     if index is None:
-        position = suggested(paths_positions)
+        position = suggest_position(paths_positions)
         if position is None:
             raise ImportProblem("No part of the paths tells environments apart.")
         return position

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from experiments.access import audit
-from experiments.demo import HERE, LAB
+from experiments.demo import LAB, THIS_MACHINE
 from experiments.models import Cluster, Role, User
 
 WHY = "manage.py prepare_demo"
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         user = audit.keep(None, User, why=WHY, defaults={}, first=first, username="demo")
         if not user.check_password(password):
             self.stdout.write(PASSWORD_CHANGED)
-        Cluster.objects.filter(owner=user, name__in=(LAB, HERE)).update(
+        Cluster.objects.filter(owner=user, name__in=(LAB, THIS_MACHINE)).update(
             retry_at=timezone.now() + LONGEST_START,
             preparing="Starting the cluster of this machine",
             preparing_percent=None,

@@ -10,7 +10,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import models, transaction
 
 from experiments.access import audit
-from experiments.encryption import Secret, models_with_secrets, secret_fields, unopened
+from experiments.encryption import (
+    Secret,
+    list_models_with_secrets,
+    list_secret_fields,
+    list_unopened_secrets,
+)
 
 
 class Command(BaseCommand):
@@ -18,11 +23,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         lost: list[str] = []
-        for model in models_with_secrets():
+        for model in list_models_with_secrets():
             count = 0
             with transaction.atomic():
-                for row in rows_with_secrets(model).select_for_update():
-                    closed = unopened(row)
+                for row in list_rows_with_secrets(model).select_for_update():
+                    closed = list_unopened_secrets(row)
                     lost += [f"{name} of {model._meta.verbose_name} {row}" for name in closed]
                     count += encrypt_anew(row, closed)
             kinds = model._meta.verbose_name_plural
@@ -34,14 +39,15 @@ class Command(BaseCommand):
             )
 
 
-def rows_with_secrets(model: type[models.Model]) -> models.QuerySet[models.Model]:
-    filled = [~models.Q(**{name: ""}) for name in secret_fields(model)]
+def list_rows_with_secrets(model: type[models.Model]) -> models.QuerySet[models.Model]:
+    """Return the rows of a model that hold a secret."""
+    filled = [~models.Q(**{name: ""}) for name in list_secret_fields(model)]
     return model._default_manager.filter(reduce(or_, filled)).order_by("pk")
 
 
 def encrypt_anew(row: models.Model, closed: list[str]) -> bool:
     """Open the secrets of `row`, all but the `closed`, and seal them with the first key."""
-    secrets = {name: getattr(row, name) for name in secret_fields(type(row))}
+    secrets = {name: getattr(row, name) for name in list_secret_fields(type(row))}
     opened = [name for name, secret in secrets.items() if secret and name not in closed]
     if not opened:
         return False

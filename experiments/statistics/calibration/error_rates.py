@@ -15,14 +15,14 @@ from scipy.stats import bootstrap
 from experiments.statistics import vectorised
 from experiments.statistics.calibration import start_ups, truths
 from experiments.statistics.change_points import BLOCK, FEWEST_BLOCKS, Shape
-from experiments.statistics.interim_analyses import level, schedule
+from experiments.statistics.interim_analyses import get_level, schedule
 from experiments.statistics.values import ALPHA, Verdict
 from experiments.statistics.vectorised import Array, Estimates
 
 MARGIN = 0.02
 SEED = 20260822
 REPEATS = (3, 4, 5, 6, 8, 10, 15, 20, 30)
-DESIGNS = {"independent": vectorised.unpaired, "paired": vectorised.paired}
+DESIGNS = {"independent": vectorised.estimate_unpaired, "paired": vectorised.estimate_paired}
 REPEATS_OF_ANALYSES = {2: 10, 3: 15, 4: 20, 5: 25}
 """Number of analyses -> the fewest repeats that allow so many."""
 PEEKS = range(3, 31)
@@ -124,7 +124,7 @@ def _bands_of_unlike_environments(rng: Any, effort: Effort) -> Iterator[Band]:
     for name, (draw_b, n_b, draw_e, n_e) in cases.items():
         baseline = draw_b(rng, (effort.data_sets, n_b))
         environment = draw_e(rng, (effort.data_sets, n_e))
-        measured[name] = _errors(vectorised.unpaired(baseline, environment))
+        measured[name] = _errors(vectorised.estimate_unpaired(baseline, environment))
     # The specification's bands are not kept here: Welch's test is too sure of itself. These two
     # limits say how much so, as measured.
     weak = "n = 3 and 30, same SD"
@@ -144,7 +144,7 @@ def _bands_under_disturbance(rng: Any, effort: Effort) -> Iterator[Band]:
     for name, draw in truths.SESSIONS.items():
         for blocks in REPEATS:
             session = draw(rng, (effort.data_sets, 2 * blocks))
-            estimates = vectorised.paired(*truths.random_in_pairs(rng, session))
+            estimates = vectorised.estimate_paired(*truths.random_in_pairs(rng, session))
             shares[f"{name}, {blocks} blocks"] = _alarms(estimates)
     yield Band(
         "false alarms, order by lot within each block, under disturbance",
@@ -167,7 +167,7 @@ def _bands_of_analyses(rng: Any, effort: Effort) -> Iterator[Band]:
                 arms = [draw(rng, (effort.data_sets, repeats)) for _ in range(2)]
                 case = f"{name}, {design}, {analyses} analyses"
                 wrong_shares = _wrong_at_any_analysis(
-                    design, arms, schedule(repeats, analyses), level(analyses)
+                    design, arms, schedule(repeats, analyses), get_level(analyses)
                 )
                 alarms[case], equivalent[case] = wrong_shares
     for promise, shares in (
@@ -210,14 +210,16 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
     baseline, environment = (
         rng.normal(0, 0.02, shape) + rng.normal(0, 0.001, (*shape[:2], 1)) for _ in range(2)
     )
-    runs = vectorised.unpaired(baseline.mean(axis=2), environment.mean(axis=2))
+    runs = vectorised.estimate_unpaired(baseline.mean(axis=2), environment.mean(axis=2))
     yield Band(
         "false alarms, one value a run",
         {"3 runs of 1000 steps": _alarms(runs)},
         high=0.055,
         slack=_slack(0.055, effort, effort.heavy_data_sets),
     )
-    steps = vectorised.unpaired(*(arm.reshape(len(arm), -1) for arm in (baseline, environment)))
+    steps = vectorised.estimate_unpaired(
+        *(arm.reshape(len(arm), -1) for arm in (baseline, environment))
+    )
     yield Band(
         "false alarms, steps taken as units",
         {"3 runs of 1000 steps": _alarms(steps)},
@@ -231,7 +233,7 @@ def _bands_of_controls(rng: Any, effort: Effort) -> Iterator[Band]:
         control=True,
     )
     session = truths.drifting(rng, (effort.data_sets, 10))
-    estimates = vectorised.unpaired(*truths.one_after_the_other(session))
+    estimates = vectorised.estimate_unpaired(*truths.one_after_the_other(session))
     yield Band(
         "false alarms, all of one and then all of the other",
         {"drift of 2 %, n = 5": _alarms(estimates)},

@@ -17,17 +17,18 @@ Draw = Callable[[Generator, Shape], Array]
 
 
 def normal(sd: float) -> Draw:
+    """Return a generator of normal logs with this standard deviation."""
     return lambda rng, shape: rng.normal(0, sd, shape)
 
 
 def stragglers(rng: Generator, shape: Shape) -> Array:
-    """One run in ten is held up, by 5 % on average."""
+    """Return logs of which one in ten is held up, by 5 % on average."""
     held_up = rng.random(shape) < 0.1
     return rng.normal(0, 0.005, shape) + held_up * rng.exponential(0.05, shape)
 
 
 def bimodal(rng: Generator, shape: Shape) -> Array:
-    """Three runs in ten take 3 % longer."""
+    """Return logs of which three in ten are 3 % higher."""
     return rng.normal(0, 0.004, shape) + 0.03 * (rng.random(shape) < 0.3)
 
 
@@ -43,11 +44,12 @@ SHAPES: Mapping[str, Draw] = {
 
 
 def independent(rng: Generator, shape: Shape) -> Array:
+    """Return independent normal logs with a standard deviation of 1 %."""
     return rng.normal(0, 0.01, shape)
 
 
 def correlated(rng: Generator, shape: Shape) -> Array:
-    """AR(1) with 0.8: each run resembles the one before it."""
+    """Return AR(1) logs with 0.8: each run resembles the one before it."""
     noise = rng.normal(0, 0.01, shape)
     for now in range(1, shape[1]):
         noise[:, now] = 0.8 * noise[:, now - 1] + 0.6 * noise[:, now]  # 0.8² + 0.6² = 1
@@ -55,12 +57,12 @@ def correlated(rng: Generator, shape: Shape) -> Array:
 
 
 def drifting(rng: Generator, shape: Shape) -> Array:
-    """2 % slower from the first run to the last."""
+    """Return logs that are 2 % slower from the first run to the last."""
     return independent(rng, shape) + np.linspace(0, 0.02, shape[1])
 
 
 def stepping(rng: Generator, shape: Shape) -> Array:
-    """2 % slower from the middle on."""
+    """Return logs that are 2 % slower from the middle on."""
     return independent(rng, shape) + 0.02 * (np.arange(shape[1]) >= shape[1] // 2)
 
 
@@ -74,7 +76,7 @@ SESSIONS: Mapping[str, Draw] = {
 
 
 def random_in_pairs(rng: Generator, session: Array) -> tuple[Array, Array]:
-    """Baseline and environment, as the plan has them: two neighbours are a block, order by lot."""
+    """Return baseline and environment as planned: two neighbours are a block, order by lot."""
     pairs = session.reshape(len(session), -1, 2)
     first = rng.random(pairs.shape[:2]) < 0.5
     return (
@@ -84,6 +86,6 @@ def random_in_pairs(rng: Generator, session: Array) -> tuple[Array, Array]:
 
 
 def one_after_the_other(session: Array) -> tuple[Array, Array]:
-    """All of the baseline, then all of the environment."""
+    """Return all of the baseline, then all of the environment."""
     baseline, environment = np.split(session, 2, axis=1)
     return baseline, environment

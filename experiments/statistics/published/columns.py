@@ -116,7 +116,7 @@ def check(sheet: Sheet, roles: Mapping[str, str], chosen: Mapping[str, str]) -> 
     for name in chosen:
         if name not in sheet.header:
             raise TableError(f"Row 1: there is no column {name}. {columns_found}")
-    spreads = {column for column, _ in spreads_of(roles).values()}
+    spreads = {column for column, _ in match_spreads(roles).values()}
     columns: dict[str, str] = {}
     for name, role in roles.items():
         if not role:
@@ -144,7 +144,7 @@ def check(sheet: Sheet, roles: Mapping[str, str], chosen: Mapping[str, str]) -> 
     return columns
 
 
-def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def match_spreads(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return, by environment with a column of its own, the column of its spread and its role."""
     pairs = ((name, name + SPREAD) for name, role in roles.items() if role == "arm")
     return {
@@ -153,7 +153,7 @@ def spreads_of(roles: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 
 @lru_cache(maxsize=1024)  # called for every row of a table
-def unit_of(name: str) -> tuple[str, str, Better | None]:
+def split_column_name(name: str) -> tuple[str, str, Better | None]:
     """Return the base name, unit and direction in a column's name: "mean", "s", "lower".
 
     "Mean (s)" -> "mean", "s", "lower"; "mean_images_per_second" -> ..., "higher".
@@ -173,14 +173,14 @@ def unit_of(name: str) -> tuple[str, str, Better | None]:
     return plain, "", None
 
 
-def as_unit(text: str) -> tuple[str, Better | None]:
+def normalize_unit(text: str) -> tuple[str, Better | None]:
     """Return a unit written by a person in its standard spelling, and the direction it implies."""
-    _, unit, better = unit_of(f"in {text}")
+    _, unit, better = split_column_name(f"in {text}")
     return unit or text, better
 
 
 def _role_by_name(name: str) -> str:
-    base, unit, _ = unit_of(name)
+    base, unit, _ = split_column_name(name)
     if base in SAY_WHICH or "±" in name:
         return ""
     if not base and unit:
@@ -204,7 +204,7 @@ def _is_arm(sheet: Sheet, name: str) -> bool:
 def _roles_of_our_export(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, str]:
     """Return the roles in Tare's export of runs: other columns and further metrics are ignored."""
     roles = {name: chosen.get(name) or OUR_ROLES.get(name, "ignore") for name in sheet.header}
-    metrics = [name for name in metrics_of(sheet) if name not in chosen]
+    metrics = [name for name in list_metrics(sheet) if name not in chosen]
     if "value" not in chosen.values() and metrics:
         roles[OUR_FIRST_CHOICE if OUR_FIRST_CHOICE in metrics else metrics[0]] = "value"
     if "block" not in chosen and not _has_several(sheet, "block", "environment"):
@@ -212,7 +212,7 @@ def _roles_of_our_export(sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, s
     return roles
 
 
-def metrics_of(sheet: Sheet) -> list[str]:
+def list_metrics(sheet: Sheet) -> list[str]:
     """Return the columns of Tare's export of runs that hold metrics; none for any other table."""
     if not set(sheet.header) >= OUR_RUNS:
         return []

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from experiments.statistics.arms import Arms
-from experiments.statistics.compare_samples import compare, holm
-from experiments.statistics.estimates import Estimate, Summary, from_summary
+from experiments.statistics.compare_samples import compare, correct_by_holm
+from experiments.statistics.estimates import Estimate, Summary, estimate_from_summary
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.tables import Row, Table
-from experiments.statistics.stamps import stamps
+from experiments.statistics.stamps import list_stamps
 from experiments.statistics.values import Better, Pair, Sample, Stamp, Verdict
 from experiments.statistics.verdict_sentences import claim_and_evidence
 from experiments.statistics.verdicts import MOST, decide
@@ -59,7 +59,7 @@ def compare_table(table: Table, *, baseline: str, margin: float) -> list[Compare
             (labels, arms) for labels, arms in group_by_configuration(table) if baseline not in arms
         ]
         raise TableError(_no_baseline(apart[:1], baseline))
-    adjusted = holm([comparison.pair for comparison in compared])
+    adjusted = correct_by_holm([comparison.pair for comparison in compared])
     return [
         replace(comparison, pair=pair) for comparison, pair in zip(compared, adjusted, strict=True)
     ]
@@ -76,7 +76,7 @@ def group_by_configuration(table: Table) -> list[Configuration]:
     ]
 
 
-def left_out(table: Table, *, baseline: str) -> list[str]:
+def describe_left_out(table: Table, *, baseline: str) -> list[str]:
     """Return a sentence for each group of rows that is not compared: which rows, and why."""
     sentences = []
     if table.left_out:
@@ -123,7 +123,7 @@ def _format_labels(labels: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}" for name, value in labels.items() if value)
 
 
-def samples_of(rows: Iterable[Row]) -> list[Sample]:
+def make_samples(rows: Iterable[Row]) -> list[Sample]:
     """Return single runs as samples; a run without a name gets that of its row."""
     return [
         Sample(
@@ -159,7 +159,7 @@ def _compare_configuration(
         )
         both = [*arms[baseline], *arm]
         pair = (
-            _compare_runs(pair, samples_of(both))
+            _compare_runs(pair, make_samples(both))
             if table.single_runs
             else _compare_means(pair, arms)
         )
@@ -260,7 +260,9 @@ def _compare_means(pair: Pair, arms: dict[str, list[Row]]) -> Pair:
                 smallest_margin=estimate.smallest_margin,
             )
             no_runs = Arms((), (), paired=False)
-            reserved += stamps(no_runs, estimate, verdict, margin=pair.margin, better=pair.better)
+            reserved += list_stamps(
+                no_runs, estimate, verdict, margin=pair.margin, better=pair.better
+            )
             reserved.append((Stamp.ORDER_UNKNOWN, ORDER_UNKNOWN))
             reserved += _check_rounding(pair, rows)
     claim, evidence = claim_and_evidence(pair, estimate)
@@ -334,7 +336,7 @@ def _summary(row: Row, moments: _Moments) -> Summary | None:
 
 
 def _estimate_from(baseline: Summary | None, environment: Summary | None) -> Estimate | None:
-    return from_summary(baseline, environment) if baseline and environment else None
+    return estimate_from_summary(baseline, environment) if baseline and environment else None
 
 
 def _check_rounding(pair: Pair, rows: list[Row]) -> Iterator[tuple[Stamp, str]]:

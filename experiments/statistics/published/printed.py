@@ -52,6 +52,7 @@ class Printed:
 
 
 def is_number(text: str) -> bool:
+    """Return whether the text can be read as a number."""
     try:
         float(text)
     except ValueError:
@@ -59,7 +60,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def number(text: str, place: Place, *, zero: bool = False) -> float:
+def read_number(text: str, place: Place, *, zero: bool = False) -> float:
     """Read a finite number above 0, or with `zero` at least 0. TableError names the place."""
     if not text:
         raise TableError(f"{place}: it is empty.")
@@ -82,13 +83,13 @@ def count(text: str, place: Place | None) -> int | None:
     """Read a whole number of at least 1; None where the table has none."""
     if not text or place is None:
         return None
-    value = number(text, place)
+    value = read_number(text, place)
     if value != int(value):
         raise TableError(f"{place}: {text} is not a whole number.")
     return int(value)
 
 
-def direction(text: str, place: Place) -> Better:
+def read_direction(text: str, place: Place) -> Better:
     """Read which direction is better: "lower" or "higher (is better)"."""
     word = text.casefold()
     if word.startswith("lower"):
@@ -98,7 +99,7 @@ def direction(text: str, place: Place) -> Better:
     raise TableError(f"{place}: {text!r} is neither lower nor higher (is better).")
 
 
-def duration(text: str, place: Place, clock: str) -> tuple[float, float]:
+def read_duration(text: str, place: Place, clock: str) -> tuple[float, float]:
     """Read a duration as a clock shows it, such as "33:45" in "hh:mm"; return it and its step.
 
     Both are in hours, for "mm:ss" in minutes. TableError where the text has another form.
@@ -116,17 +117,17 @@ def duration(text: str, place: Place, clock: str) -> tuple[float, float]:
     return value, 60.0 ** -clock.count(":")
 
 
-def mean(text: str, place: Place, *, step: float, clock: str = "") -> Printed:
+def read_mean(text: str, place: Place, *, step: float, clock: str = "") -> Printed:
     """Read a mean that was rounded to multiples of `step`, or to the last part of a clock."""
     if clock and ":" in text:
-        value, step = duration(text, place, clock)
+        value, step = read_duration(text, place, clock)
     else:
-        value = number(text, place)
+        value = read_number(text, place)
     # However coarse the digits, what was measured was positive.
     return Printed(value, max(value - step / 2, value / 2), value + step / 2)
 
 
-def spread(
+def read_spread(
     text: str, place: Place | None, *, step: float | None, clock: str = ""
 ) -> Printed | None:
     """Read an SD or SE that was rounded to multiples of `step`; if None, to its own last digit.
@@ -136,26 +137,26 @@ def spread(
     if not text or place is None:
         return None
     if clock and ":" in text:
-        return mean(text, place, step=0, clock=clock)
-    value = number(text, place, zero=True)
+        return read_mean(text, place, step=0, clock=clock)
+    value = read_number(text, place, zero=True)
     if step is not None:
         return Printed(value, max(value - step / 2, value / 2), value + step / 2)
-    step = last_digit(text)
+    step = find_last_digit(text)
     # Below 10 (one digit) numbers are printed in steps of 1, above it in steps of 10.
     finer = value > 0 and math.log10(value / step) % 1 == 0
     low = value - step / (20 if finer else 2)
     return Printed(value, max(low, value / 2), value + step / 2)
 
 
-def finest(texts: Iterable[str]) -> float:
+def find_finest_step(texts: Iterable[str]) -> float:
     """Return the step in which a column is printed: that of its number with the most digits.
 
     2000 in a column with 2390 was not rounded to thousands.
     """
-    return min((last_digit(text) for text in texts if is_number(text)), default=0.0)
+    return min((find_last_digit(text) for text in texts if is_number(text)), default=0.0)
 
 
-def last_digit(text: str) -> float:
+def find_last_digit(text: str) -> float:
     """Return the value of the last significant digit: 10 for "3710", 0.01 for "2.50"."""
     try:
         digits = Decimal(text)

@@ -22,7 +22,7 @@ HEADINGS = (
 )
 
 
-def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
+def format_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
     """Return a table, the sentence and stamps of each comparison, and the summary of all.
 
     `left_out` has a sentence for rows that are not compared; they come last.
@@ -51,7 +51,7 @@ def as_text(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> str:
     return "\n".join(text)
 
 
-def as_json(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> dict[str, Any]:
+def make_json(compared: Sequence[Compared], left_out: Sequence[str] = ()) -> dict[str, Any]:
     """Return every number, unrounded. Whatever cannot be inferred is None."""
     return {
         "comparisons": [_values(comparison) for comparison in compared],

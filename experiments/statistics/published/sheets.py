@@ -45,7 +45,7 @@ class Sheet:
         return (fields[place] for _, fields in self.rows)
 
 
-def text_of(content: bytes) -> str:
+def decode_text(content: bytes) -> str:
     """Decode a file: UTF-8, UTF-16 with its mark (Excel's "Unicode text"), else Windows-1252.
 
     TableError says what it is instead.

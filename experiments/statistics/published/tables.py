@@ -13,14 +13,14 @@ from experiments.statistics.published import printed
 from experiments.statistics.published.columns import (
     NOTHING_CHOSEN,
     Reading,
-    as_unit,
     check,
+    match_spreads,
+    normalize_unit,
     recognise,
-    spreads_of,
-    unit_of,
+    split_column_name,
 )
 from experiments.statistics.published.printed import Place, Printed, TableError
-from experiments.statistics.published.sheets import Sheet, read_sheet, text_of
+from experiments.statistics.published.sheets import Sheet, decode_text, read_sheet
 from experiments.statistics.values import Better
 
 SUCCEEDED = "succeeded"
@@ -92,7 +92,7 @@ def read_table(
     cannot be compared.
     """
     if isinstance(content, bytes):
-        content = text_of(content)
+        content = decode_text(content)
     sheet = read_sheet(content) if isinstance(content, str) else content
     roles = recognise(sheet, reading.roles)
     if baseline in roles and "environment" not in roles.values():
@@ -102,7 +102,7 @@ def read_table(
     sheet, left_out = _succeeded(sheet, columns)
     labels = tuple(name for name, role in roles.items() if role == "label")
     arms = [name for name, role in roles.items() if role == "arm"]
-    lines = _Lines(sheet, columns, spreads_of(roles), labels, reading)
+    lines = _Lines(sheet, columns, match_spreads(roles), labels, reading)
     rows, errors = [], []
     for read in lines.of_arms(arms) if arms else lines.of_one(columns):
         try:
@@ -143,19 +143,19 @@ class _Lines:
         measured = columns.get("mean") or columns["value"]
         unit, _ = self._unit(measured)
         for role in ("sd", "se"):
-            other = unit_of(columns.get(role, ""))[1]
+            other = split_column_name(columns.get(role, ""))[1]
             if unit and other and unit != other:
                 raise TableError(
                     f"Row 1: mixed units, {measured} is in {unit} and {columns[role]} in {other}."
                 )
-        step = printed.finest(self.sheet.column(measured))
+        step = printed.find_finest_step(self.sheet.column(measured))
         for number, texts in self._texts():
             environment = texts.get(columns["environment"], "")
             yield partial(self._row, number, texts, measured, environment, step)
 
     def of_arms(self, arms: list[str]) -> Iterator[Callable[[], Row]]:
         """Yield a reader of each row and environment; each environment has its own column."""
-        steps = {name: printed.finest(self.sheet.column(name)) for name in arms}
+        steps = {name: printed.find_finest_step(self.sheet.column(name)) for name in arms}
         for number, texts in self._texts():
             for name in filter(texts.get, arms):  # an empty field was not measured
                 yield partial(self._row, number, texts, name, name, steps[name])
@@ -168,7 +168,11 @@ class _Lines:
 
     def _unit(self, measured: str) -> tuple[str, Better | None]:
         """Return unit and direction: those a person chose for the table, else by column name."""
-        return as_unit(self.reading.unit) if self.reading.unit else unit_of(measured)[1:]
+        return (
+            normalize_unit(self.reading.unit)
+            if self.reading.unit
+            else split_column_name(measured)[1:]
+        )
 
     def _row(
         self, number: int, texts: dict[str, str], measured: str, environment: str, step: float
@@ -184,21 +188,21 @@ class _Lines:
         unit, better = self._unit_of_row(by_role, places, measured)
         precision = None
         if "precision" in by_role:
-            precision = printed.number(by_role["precision"], places["precision"], zero=True)
+            precision = printed.read_number(by_role["precision"], places["precision"], zero=True)
         clock = unit if unit in printed.CLOCKS else ""
         place = Place(number, measured)
         return Row(
             place=place,
             label_values=tuple(texts.get(name, "") for name in self.labels),
             environment=environment,
-            mean=printed.mean(
+            mean=printed.read_mean(
                 texts.get(measured, ""),
                 place,
                 step=step if precision is None else precision,
                 clock=clock,
             ),
             **{
-                role: printed.spread(
+                role: printed.read_spread(
                     by_role.get(role, ""), places.get(role), step=precision, clock=clock
                 )
                 for role in ("sd", "se")
@@ -220,7 +224,7 @@ class _Lines:
         """Return unit and direction: the row's own, else the table's, else the column's."""
         unit, better = self._unit(measured)
         if "unit" in by_role:
-            own, better = as_unit(by_role["unit"])
+            own, better = normalize_unit(by_role["unit"])
             if unit and own != unit:
                 raise TableError(
                     f"{places['unit']}: mixed units, {own} here and {unit} in the name of the "
@@ -229,7 +233,7 @@ class _Lines:
             unit = own
         better = self.reading.better or better
         if "direction" in by_role:
-            better = printed.direction(by_role["direction"], places["direction"])
+            better = printed.read_direction(by_role["direction"], places["direction"])
         return unit, better
 
 

@@ -9,6 +9,8 @@ from experiments.statistics.values import Better
 
 
 class Outcome(StrEnum):
+    """The result of comparing two trainings; values are those of data files."""
+
     EQUAL = "equal to the bit"
     WITHIN = "within the noise between seeds"
     BEYOND = "beyond the noise between seeds"

@@ -16,7 +16,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from experiments.access.audit import kind_of
+from experiments.access.audit import name_kind
 from experiments.clusters import credentials
 from experiments.demo import register_here
 from experiments.images import store
@@ -100,7 +100,7 @@ Prepare = Callable[[Case], Act]
 
 def new_key(owner: User) -> Credential:
     row = Credential(name="lab key", user_name="tare")
-    return credentials.add(row, credentials.new_pair(), Origin.GENERATED, owner)
+    return credentials.add(row, credentials.make_pair(), Origin.GENERATED, owner)
 
 
 def workload_fields() -> dict[str, Any]:
@@ -152,7 +152,7 @@ def share_key(case: Case) -> Act:
 
 def stage(case: Case) -> Act:
     image = case.new(ImageFactory, kind="oci", content_sha256="c" * 64)
-    store.path_of(image.content_sha256).write_bytes(b"content")
+    store.get_path(image.content_sha256).write_bytes(b"content")
     return case.post("image_stage", image.pk, where=f"{case.site.cluster.pk} sif ", partition="")
 
 
@@ -234,7 +234,7 @@ def change_in_administration(model: type[Model], case: Case) -> Act:
     row = FACTORIES[model](owner=case.person)
     address = in_administration("change", model)
     page = BeautifulSoup(case.client.get(reverse(address, args=[row.pk])).content, "html.parser")
-    form = page.select_one(f"form#{kind_of(model)}_form")
+    form = page.select_one(f"form#{name_kind(model)}_form")
     assert form
     sent: dict[str, Any] = {}
     for field in form.select("input[name], textarea[name], select[name]"):

@@ -41,7 +41,7 @@ def test_jump_hosts_in_a_circle_are_refused(as_admin: Client) -> None:
     outer = ClusterFactory(name="outer", transport="ssh", host="outer.example", jump_host=inner)
     sent = cluster(name="inner", transport="ssh", host="inner.example", jump_host=outer.pk)
     answer = as_admin.post(reverse("admin:experiments_cluster_change", args=[inner.pk]), sent)
-    assert "The way would lead in a circle: inner → outer → inner." in answer.content.decode()
+    assert "The jump hosts lead in a circle: inner → outer → inner." in answer.content.decode()
 
 
 def cluster(**changes: Any) -> dict[str, Any]:

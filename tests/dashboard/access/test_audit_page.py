@@ -40,7 +40,7 @@ def read(user: User, **asked: Any) -> str:
 
 def test_old_and_new_are_shown_and_secrets_are_not(people: People) -> None:
     cluster = ClusterFactory(name="forhlr2", host="old.example")
-    before = audit.state(cluster)
+    before = audit.read_values(cluster)
     cluster.host = "new.example"
     audit.saved(people.owner, cluster, before, why="it moved <b>")
     credential = CredentialFactory(name="tare key", private_key="hush", fingerprint="SHA256:abc")

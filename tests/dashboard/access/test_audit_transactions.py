@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group
 from django.db.models.signals import ModelSignal, post_save, pre_save
 from django.urls import reverse
 
-from experiments.access.audit import kind_of
+from experiments.access.audit import name_kind
 from experiments.access.permissions import MAKERS
 from experiments.admin.base import Ruled
 from experiments.models import AuditEntry, Operation
@@ -129,8 +129,8 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
         for kind in ("experiment", "table")
     },
     **{
-        f"{name} a {kind_of(model)} in the administration": (
-            kind_of(model),
+        f"{name} a {name_kind(model)} in the administration": (
+            name_kind(model),
             partial(prepare, model),
         )
         for model in FACTORIES
@@ -214,7 +214,7 @@ def test_a_change_is_kept_with_its_entry_or_not_at_all(
 
 def test_every_kind_that_people_add_is_tried() -> None:
     assert {kind for kind, _ in CHANGES.values()} == {
-        kind_of(model) for model in MAKERS if model not in NOT_LOGGED
+        name_kind(model) for model in MAKERS if model not in NOT_LOGGED
     }
 
 

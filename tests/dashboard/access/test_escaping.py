@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.comparisons.safe_files import file_name, safe_cell
+from dashboard.comparisons.safe_files import make_file_name, make_safe_cell
 from experiments.models import Environment, Experiment, Run, Snapshot, Workload
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import PublishedTableFactory, SeriesFactory
@@ -112,7 +112,7 @@ def test_a_spreadsheet_runs_no_cell(site: Site, people: People, as_owner: Client
     ],
 )
 def test_only_what_a_spreadsheet_would_run_is_neutralised(value: object, cell: object) -> None:
-    assert safe_cell(value) == cell
+    assert make_safe_cell(value) == cell
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_a_table_is_given_back_without_formulas(given: str, kept: str, people: P
     "question", ["???", "../../etc/passwd", 'a"; rm -rf /', "Größe?", "x" * 300]
 )
 def test_file_names_hold_letters_digits_and_dashes(question: str) -> None:
-    name = file_name(Experiment(pk=7, question=question), "runs", ".csv")
+    name = make_file_name(Experiment(pk=7, question=question), "runs", ".csv")
     assert re.fullmatch(r"tare-7-[a-z0-9-]*runs\.csv", name)
     assert len(name) < 80

@@ -35,7 +35,7 @@ from experiments.models import (
     User,
     Workload,
 )
-from experiments.models.link import hash_of
+from experiments.models.link import compute_token_hash
 from tests.dashboard.access.test_access import OF_A_TABLE, OF_AN_EXPERIMENT
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
@@ -151,7 +151,7 @@ def test_a_token_is_random_kept_as_a_hash_and_encrypted(results: Experiment) -> 
     with connection.cursor() as cursor:
         cursor.execute("SELECT token, token_hash FROM experiments_sharelink")
         kept = cursor.fetchall()
-    assert {digest for _, digest in kept} == {hash_of(token) for token in tokens}
+    assert {digest for _, digest in kept} == {compute_token_hash(token) for token in tokens}
     assert not [token for token in tokens for row in kept if token in "".join(row)]
 
 
@@ -261,7 +261,7 @@ def told(site: Site, people: People) -> Experiment:
     )
     SeriesFactory(run=experiment.runs.all()[0])
     Workload.objects.update(owner=helper)
-    lifecycle.record(experiment, "excluded by hand", why="says emmy_noether", by=helper)
+    lifecycle.record_event(experiment, "excluded by hand", why="says emmy_noether", by=helper)
     return Experiment.objects.get(pk=experiment.pk)
 
 

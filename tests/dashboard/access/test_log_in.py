@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from pytest_django import Settings
 
 from dashboard import environment
-from dashboard.access.log_in import FREE_FAILURES, LONGEST_WAIT_SECONDS, client_address
+from dashboard.access.log_in import FREE_FAILURES, LONGEST_WAIT_SECONDS, find_client_address
 from experiments.models import AuditEntry, Role, User
 from tests.factories import PASSWORD, UserFactory
 
@@ -72,22 +72,22 @@ def test_only_listed_proxies_say_where_a_request_comes_from(
 ) -> None:
     settings.TRUSTED_PROXIES = ["10.0.0.0/8"]
     request = RequestFactory().get("/", REMOTE_ADDR=remote, HTTP_X_FORWARDED_FOR=forwarded)
-    assert client_address(request) == found
+    assert find_client_address(request) == found
 
 
 def test_nobody_is_trusted_who_is_not_listed() -> None:
     assert site_settings.TRUSTED_PROXIES == []
     request = RequestFactory().get("/", REMOTE_ADDR=PROXY, HTTP_X_FORWARDED_FOR=VICTIM)
-    assert client_address(request) == PROXY
+    assert find_client_address(request) == PROXY
 
 
 def test_what_is_no_address_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUSTED_PROXIES", "10.0.0.1, proxy.example")
     with pytest.raises(ImproperlyConfigured, match=r"proxy\.example"):
-        environment.networks("TRUSTED_PROXIES")
+        environment.read_networks("TRUSTED_PROXIES")
     monkeypatch.setenv("SESSION_DAYS", "9" * 5000 + "x")
     with pytest.raises(ImproperlyConfigured, match="SESSION_DAYS"):
-        environment.number("SESSION_DAYS", 7)
+        environment.read_number("SESSION_DAYS", 7)
 
 
 def test_whoever_is_wrong_for_others_does_not_lock_them_out(

@@ -54,6 +54,7 @@ GET, POST = "get", "post"
 RULES: dict[str, tuple[str, str, Role | str]] = {
     # address: method, what it names, least role
     "healthz": (GET, "", NOBODY),
+    "glossary": (GET, "", NOBODY),
     "login": (GET, "", NOBODY),
     "logout": (POST, "", Role.VIEWER),
     "password_change": (GET, "", Role.VIEWER),

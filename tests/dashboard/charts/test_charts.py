@@ -13,16 +13,16 @@ from dashboard.charts import (
     COLOURS,
     SYMBOLS,
     Row,
-    bars,
-    equivalence,
-    forest,
-    run_order,
-    slopes,
-    step_trace,
+    draw_bars,
+    draw_equivalence,
+    draw_forest,
+    draw_run_order,
+    draw_slopes,
+    draw_step_trace,
     strip,
 )
 from dashboard.charts.style import close_log_range
-from experiments.statistics import Sample, compare, holm
+from experiments.statistics import Sample, compare, correct_by_holm
 from experiments.statistics.change_points import find
 from experiments.statistics.values import Stamp
 
@@ -54,7 +54,7 @@ def samples(n=6, *, nodes=("n1",), label=None):
 def rows(runs, *, group="cnn · 1x1", environments=("Apptainer", "udocker"), **options):
     options = {"better": "lower", "paired": True, "unit": "s", "margin": 0.02} | options
     pairs = compare(runs, baseline="bare metal", environments=environments, **options)
-    return [Row(group, pair) for pair in holm(pairs)]
+    return [Row(group, pair) for pair in correct_by_holm(pairs)]
 
 
 def pairs(runs):
@@ -63,26 +63,28 @@ def pairs(runs):
 
 def figures():
     return {
-        "forest": forest(rows(samples()), margin=0.02, marks=MARKS),
-        "forest of nothing": forest([], margin=0.02, marks=MARKS),
-        "forest without inference": forest(rows(samples(1)), margin=0.02, marks=MARKS),
-        "forest without runs": forest(rows([]), margin=0.02, marks=MARKS),
+        "forest": draw_forest(rows(samples()), margin=0.02, marks=MARKS),
+        "forest of nothing": draw_forest([], margin=0.02, marks=MARKS),
+        "forest without inference": draw_forest(rows(samples(1)), margin=0.02, marks=MARKS),
+        "forest without runs": draw_forest(rows([]), margin=0.02, marks=MARKS),
         "strip": strip(samples(), unit="s", metric="step time", marks=MARKS),
         "strip of nothing": strip([], unit="s", metric="step time", marks=MARKS),
-        "run order": run_order(samples(), unit="s", metric="step time", marks=MARKS),
-        "run order of nothing": run_order([], unit="s", metric="step time", marks=MARKS),
-        "slopes": slopes(samples(), unit="s", metric="step time", marks=MARKS),
-        "slopes of nothing": slopes([], unit="s", metric="step time", marks=MARKS),
-        "equivalence": equivalence(pairs(samples()), margin=0.02, marks=MARKS),
-        "equivalence of nothing": equivalence([], margin=0.02, marks=MARKS),
-        "equivalence without inference": equivalence(pairs(samples(1)), margin=0.02, marks=MARKS),
-        "steps": step_trace([2.0, 0.5] + [0.02] * 48, fixed_warm_up=10, unit="s"),
-        "no steps": step_trace([], fixed_warm_up=10, unit="s"),
-        "fewer steps than the warm-up": step_trace([0.1] * 3, fixed_warm_up=10, unit="s"),
-        "steps that settle": step_trace(
+        "run order": draw_run_order(samples(), unit="s", metric="step time", marks=MARKS),
+        "run order of nothing": draw_run_order([], unit="s", metric="step time", marks=MARKS),
+        "slopes": draw_slopes(samples(), unit="s", metric="step time", marks=MARKS),
+        "slopes of nothing": draw_slopes([], unit="s", metric="step time", marks=MARKS),
+        "equivalence": draw_equivalence(pairs(samples()), margin=0.02, marks=MARKS),
+        "equivalence of nothing": draw_equivalence([], margin=0.02, marks=MARKS),
+        "equivalence without inference": draw_equivalence(
+            pairs(samples(1)), margin=0.02, marks=MARKS
+        ),
+        "steps": draw_step_trace([2.0, 0.5] + [0.02] * 48, fixed_warm_up=10, unit="s"),
+        "no steps": draw_step_trace([], fixed_warm_up=10, unit="s"),
+        "fewer steps than the warm-up": draw_step_trace([0.1] * 3, fixed_warm_up=10, unit="s"),
+        "steps that settle": draw_step_trace(
             SLOW_START, fixed_warm_up=10, unit="s", steady_state=find(SLOW_START)
         ),
-        "steps that never do": step_trace(
+        "steps that never do": draw_step_trace(
             NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER)
         ),
     }
@@ -105,7 +107,7 @@ def points(figure):
 
 
 def test_the_forest_says_ratio_size_and_verdict_beside_each_row():
-    text = words(forest(rows(samples()), margin=0.02, marks=MARKS))
+    text = words(draw_forest(rows(samples()), margin=0.02, marks=MARKS))
     assert any(line.startswith("<b>EQUIVALENT</b>") for line in text)
     assert any(line.startswith("<b>SLOWER</b>") for line in text)
     assert text.count("6 blocks") == 2
@@ -114,7 +116,7 @@ def test_the_forest_says_ratio_size_and_verdict_beside_each_row():
 
 
 def test_the_forest_draws_the_margin_and_both_intervals_on_a_log_axis():
-    figure = forest(rows(samples()), margin=0.02, marks=MARKS)
+    figure = draw_forest(rows(samples()), margin=0.02, marks=MARKS)
     assert figure["layout"]["xaxis"]["type"] == "log"
     band, reference = figure["layout"]["shapes"]
     assert (band["x0"], band["x1"], reference["x0"]) == (1 / 1.02, 1.02, 1)
@@ -130,8 +132,8 @@ def test_the_forest_draws_the_margin_and_both_intervals_on_a_log_axis():
 
 
 def test_the_stamps_stand_under_their_verdict_and_rows_never_overlap():
-    short = forest(rows(samples()), margin=0.02, marks=MARKS)
-    stamped = forest(rows(samples(3)), margin=0.02, marks=MARKS)
+    short = draw_forest(rows(samples()), margin=0.02, marks=MARKS)
+    stamped = draw_forest(rows(samples(3)), margin=0.02, marks=MARKS)
     assert any("PROVISIONAL" in line for line in words(stamped))
     for figure in (short, stamped):
         named = figure["layout"]["yaxis"]
@@ -144,7 +146,9 @@ def test_a_long_stamp_stands_in_full_on_two_lines_that_fit_beside_the_plot():
     (row, *_) = rows(samples())
     stamps = (Stamp.NOT_AFTER_HOLM, Stamp.TAIL, Stamp.PROVISIONAL, Stamp.TRIED_AGAIN)
     row = replace(row, pair=replace(row.pair, stamps=stamps))
-    (verdict,) = [text for text in words(forest([row], margin=0.02, marks=MARKS)) if "TAIL" in text]
+    (verdict,) = [
+        text for text in words(draw_forest([row], margin=0.02, marks=MARKS)) if "TAIL" in text
+    ]
     lines = [re.sub("<[^>]*>", "", line) for line in verdict.split("<br>")[1:]]
     printed = " ".join(lines).replace(" · ", " ")
     assert printed == " ".join(stamp.label for stamp in stamps)
@@ -152,7 +156,7 @@ def test_a_long_stamp_stands_in_full_on_two_lines_that_fit_beside_the_plot():
 
 
 def test_rows_of_one_group_share_a_heading():
-    figure = forest(
+    figure = draw_forest(
         [*rows(samples(), group="blas · 1x1"), *rows(samples(), group="cnn · 1x1")],
         margin=0.02,
         marks=MARKS,
@@ -164,21 +168,21 @@ def test_rows_of_one_group_share_a_heading():
         "<b>cnn · 1x1</b>",
     ]
     taller = figure["layout"]["height"]
-    assert taller > forest(rows(samples()), margin=0.02, marks=MARKS)["layout"]["height"]
+    assert taller > draw_forest(rows(samples()), margin=0.02, marks=MARKS)["layout"]["height"]
 
 
 def test_a_row_without_inference_is_hollow_and_without_runs_only_words():
-    single = forest(rows(samples(1)), margin=0.02, marks=MARKS)
+    single = draw_forest(rows(samples(1)), margin=0.02, marks=MARKS)
     assert points(single)[0]["marker"]["symbol"] == ["square-open"]
     assert words(single).count("NO INFERENCE") == 2
-    none = forest(rows([]), margin=0.02, marks=MARKS)
+    none = draw_forest(rows([]), margin=0.02, marks=MARKS)
     assert all(trace["x"] == [] for trace in none["data"])
     assert words(none).count("NO INFERENCE") == 2
 
 
 def test_the_sides_of_the_forest_follow_the_direction_of_the_metric():
     def title(better):
-        figure = forest(rows(samples(), better=better), margin=0.02, marks=MARKS)
+        figure = draw_forest(rows(samples(), better=better), margin=0.02, marks=MARKS)
         return figure["layout"]["xaxis"]["title"]["text"]
 
     assert title("lower").index("faster") < title("lower").index("slower")
@@ -191,7 +195,7 @@ def test_two_wild_runs_do_not_squeeze_the_others():
         for k, values in enumerate([(1.0, 1.3), (2.0, 1.2)])
         for name, value in zip(("bare metal", "udocker"), values, strict=True)
     ]
-    figure = forest(rows([*wild], environments=["udocker"]), margin=0.02, marks=MARKS)
+    figure = draw_forest(rows([*wild], environments=["udocker"]), margin=0.02, marks=MARKS)
     low, high = figure["layout"]["xaxis"]["range"]
     assert high - low < 0.8
 
@@ -204,7 +208,7 @@ def test_the_log_axis_has_a_few_round_ticks(spread):
         for name, index in MARKS.items()
     ]
     margin = max(spread / 2, 0.001)
-    axis = forest(rows(runs, margin=margin), margin=margin, marks=MARKS)["layout"]["xaxis"]
+    axis = draw_forest(rows(runs, margin=margin), margin=margin, marks=MARKS)["layout"]["xaxis"]
     assert 2 <= len(axis["tickvals"]) <= 9
     assert len(set(axis["ticktext"])) == len(axis["tickvals"])
     low, high = axis["range"]
@@ -214,7 +218,7 @@ def test_the_log_axis_has_a_few_round_ticks(spread):
 def test_environments_keep_their_colour_and_symbol_and_the_page_can_find_them():
     for figure in (
         strip(samples(), unit="s", metric="step time", marks=MARKS),
-        run_order(samples(), unit="s", metric="step time", marks=MARKS),
+        draw_run_order(samples(), unit="s", metric="step time", marks=MARKS),
     ):
         found = {
             trace["meta"]["environment"]: trace
@@ -229,7 +233,7 @@ def test_environments_keep_their_colour_and_symbol_and_the_page_can_find_them():
             assert set([symbols] if isinstance(symbols, str) else symbols) == {SYMBOLS[index]}
 
 
-@pytest.mark.parametrize("draw", [strip, run_order])
+@pytest.mark.parametrize("draw", [strip, draw_run_order])
 def test_every_run_is_a_point_that_leads_to_its_run(draw):
     figure = draw(samples(), unit="s", metric="step time", marks=MARKS)
     runs = [run for trace in points(figure) for run in trace.get("customdata", [])]
@@ -260,7 +264,7 @@ def test_the_runs_of_a_block_lie_at_the_same_height():
 def test_run_order_tells_nodes_by_filling_and_leaves_out_runs_without_a_start():
     runs = samples(nodes=("n1", "n2"))
     unknown = Sample("late", "x", "udocker", 0.02, "n1", None)
-    figure = run_order([*runs, unknown], unit="s", metric="step time", marks=MARKS)
+    figure = draw_run_order([*runs, unknown], unit="s", metric="step time", marks=MARKS)
     assert set(figure["data"][0]["marker"]["symbol"]) == {"circle", "circle-open"}
     assert [t["name"] for t in figure["data"][3:]] == ["node n1", "node n2"]
     assert "late" not in [run for t in figure["data"][:3] for run in t["customdata"]]
@@ -269,7 +273,7 @@ def test_run_order_tells_nodes_by_filling_and_leaves_out_runs_without_a_start():
 
 def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
     values = [2.0, 0.5] + [0.020 + 0.001 * (i % 4) for i in range(48)]
-    figure = step_trace(values, fixed_warm_up=10, unit="s")
+    figure = draw_step_trace(values, fixed_warm_up=10, unit="s")
     (shade,) = figure["layout"]["shapes"]
     assert (shade["x0"], shade["x1"]) == (0.5, 10.5)
     assert figure["layout"]["yaxis"]["range"][1] < 30
@@ -279,12 +283,12 @@ def test_the_step_trace_shades_the_warm_up_and_keeps_the_steady_part_readable():
     assert len([x for x in medians["x"] if x is None]) == 4
     assert (
         "shapes" not in figure["layout"]
-        or not step_trace(values, fixed_warm_up=0, unit="s")["layout"]["shapes"]
+        or not draw_step_trace(values, fixed_warm_up=0, unit="s")["layout"]["shapes"]
     )
 
 
 def test_the_step_trace_shows_what_was_found_beside_the_fixed_warm_up():
-    figure = step_trace(SLOW_START, fixed_warm_up=10, unit="s", steady_state=find(SLOW_START))
+    figure = draw_step_trace(SLOW_START, fixed_warm_up=10, unit="s", steady_state=find(SLOW_START))
     shade, line = figure["layout"]["shapes"]
     assert (shade["x0"], shade["x1"]) == (0.5, 70.5)
     assert (line["name"], line["x0"], line["x1"]) == ("reference", 10.5, 10.5)
@@ -296,7 +300,7 @@ def test_the_step_trace_shows_what_was_found_beside_the_fixed_warm_up():
 
 
 def test_steps_that_never_settle_have_no_steady_mean():
-    figure = step_trace(NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER))
+    figure = draw_step_trace(NEVER, fixed_warm_up=10, unit="s", steady_state=find(NEVER))
     assert [trace["name"] for trace in figure["data"]] == ["step", "median of 10"]
     assert words(figure)[0].startswith("no steady state; slower with time")
 
@@ -304,7 +308,7 @@ def test_steps_that_never_settle_have_no_steady_mean():
 def test_values_of_a_log_stand_at_the_last_of_their_steps():
     ends = [1, *range(10, 401, 10)]
     values = [0.03] * 8 + [0.02 + 0.0001 * (i % 7) for i in range(33)]
-    figure = step_trace(
+    figure = draw_step_trace(
         values, fixed_warm_up=0, unit="s", steady_state=find(values, ends), ends=ends
     )
     points, medians, steady = figure["data"]
@@ -314,7 +318,7 @@ def test_values_of_a_log_stand_at_the_last_of_their_steps():
 
 
 def test_a_straggler_after_the_warm_up_is_never_cut_off():
-    figure = step_trace([0.02] * 20 + [5.0] + [0.02] * 20, fixed_warm_up=10, unit="s")
+    figure = draw_step_trace([0.02] * 20 + [5.0] + [0.02] * 20, fixed_warm_up=10, unit="s")
     assert "range" not in figure["layout"]["yaxis"]
 
 
@@ -323,18 +327,18 @@ def test_names_are_text_and_never_markup():
     marks = {"bare metal": 0, "Apptainer": 1, label: 2}
     runs = samples(label=label)
     for figure in (
-        forest(
+        draw_forest(
             rows(runs, environments=["Apptainer", label], group=label), margin=0.02, marks=marks
         ),
         strip(runs, unit="s", metric=label, marks=marks),
-        run_order(runs, unit="s", metric=label, marks=marks),
-        slopes(runs, unit="s", metric=label, marks=marks),
-        equivalence(
+        draw_run_order(runs, unit="s", metric=label, marks=marks),
+        draw_slopes(runs, unit="s", metric=label, marks=marks),
+        draw_equivalence(
             [row.pair for row in rows(runs, environments=["Apptainer", label])],
             margin=0.02,
             marks=marks,
         ),
-        step_trace([1.0], fixed_warm_up=0, unit="s", metric=label),
+        draw_step_trace([1.0], fixed_warm_up=0, unit="s", metric=label),
     ):
         text = json.dumps(figure)
         assert "&lt;b onclick" in text
@@ -348,7 +352,7 @@ def curves(figure):
 
 def test_the_equivalence_curve_crosses_the_level_at_the_smallest_provable_margin():
     found = pairs(samples())
-    figure = equivalence(found, margin=0.02, marks=MARKS)
+    figure = draw_equivalence(found, margin=0.02, marks=MARKS)
     low, high = (10**end / 100 for end in figure["layout"]["xaxis"]["range"])
     assert low <= 0.001
     assert high >= 0.1
@@ -367,12 +371,12 @@ def test_the_equivalence_curve_grows_to_a_crossing_beyond_its_axis():
         for name, value in zip(("bare metal", "udocker"), values, strict=True)
     ]
     (pair,) = [row.pair for row in rows(wide, environments=["udocker"])]
-    figure = equivalence([pair], margin=0.02, marks=MARKS)
+    figure = draw_equivalence([pair], margin=0.02, marks=MARKS)
     assert figure["layout"]["xaxis"]["range"][1] > math.log10(100 * pair.smallest_margin)
 
 
 def test_environments_of_the_equivalence_curve_differ_in_colour_and_dash():
-    figure = equivalence(pairs(samples()), margin=0.02, marks=MARKS)
+    figure = draw_equivalence(pairs(samples()), margin=0.02, marks=MARKS)
     lines = [(trace["line"]["color"], trace["line"]["dash"]) for trace in curves(figure)]
     assert len({colour for colour, _ in lines}) == len({dash for _, dash in lines}) == 2
     assert lines[0][0] == COLOURS[1]
@@ -380,7 +384,7 @@ def test_environments_of_the_equivalence_curve_differ_in_colour_and_dash():
 
 def test_slopes_join_the_two_values_of_each_block():
     runs = samples()
-    figure = slopes(runs, unit="s", metric="step time", marks=MARKS)
+    figure = draw_slopes(runs, unit="s", metric="step time", marks=MARKS)
     value = {(s.block, s.environment): 1000 * s.value for s in runs}
     lines = curves(figure)
     assert len(lines) == 2
@@ -407,7 +411,7 @@ def test_slopes_of_one_ratio_are_parallel():
         for block, value in enumerate((1.0, 2.0, 10.0))
         for name, factor in (("bare metal", 1.0), ("udocker", 2.0))
     ]
-    yaxis = slopes(runs, unit="s", metric="step time", marks=MARKS)["layout"]["yaxis"]
+    yaxis = draw_slopes(runs, unit="s", metric="step time", marks=MARKS)["layout"]["yaxis"]
     assert yaxis["type"] == "log"
     assert yaxis["title"]["text"].endswith("log scale")
     low, high = (10**end for end in yaxis["range"])
@@ -436,12 +440,12 @@ def test_slopes_leave_out_incomplete_blocks_and_take_the_mean_of_repeats():
         Sample("c", "1", "udocker", 4.0),
         Sample("d", "2", "bare metal", 1.0),
     ]
-    (line,) = curves(slopes(runs, unit="s", metric="step time", marks=MARKS))
+    (line,) = curves(draw_slopes(runs, unit="s", metric="step time", marks=MARKS))
     assert line["y"] == [pytest.approx(1.0), pytest.approx(2.0), None]
 
 
 def test_headings_of_bars_stand_on_a_ground_of_their_own():
     """The lines of the grid go through the whole plot."""
-    notes = bars(rows(samples()), marks=MARKS, better="lower")["layout"]["annotations"]
+    notes = draw_bars(rows(samples()), marks=MARKS, better="lower")["layout"]["annotations"]
     assert notes
     assert all(note["bgcolor"] for note in notes)

@@ -6,9 +6,14 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.charts import COLOURS, Row, bars, efficiency, scaling
+from dashboard.charts import COLOURS, Row, draw_bars, draw_efficiency, draw_scaling
 from experiments.statistics import Sample, compare
-from experiments.statistics.scaling import Level, from_moments, from_runs, gains
+from experiments.statistics.scaling import (
+    Level,
+    compute_gains,
+    make_level_from_moments,
+    make_level_from_runs,
+)
 
 MARKS = {"bare metal": 0, "udocker": 1}
 ROOT = math.sqrt(3)
@@ -21,14 +26,14 @@ PUBLISHED = {
 
 def levels(names=tuple(PUBLISHED)):
     return [
-        from_moments(name, gpus, mean, se * ROOT, 3)
+        make_level_from_moments(name, gpus, mean, se * ROOT, 3)
         for name in names
         for gpus, mean, se in PUBLISHED[name]
     ]
 
 
 def drawn(found, *, better="lower", batch="total", metric="time", marks=MARKS):
-    return scaling(found, unit="s", metric=metric, better=better, batch=batch, marks=marks)
+    return draw_scaling(found, unit="s", metric=metric, better=better, batch=batch, marks=marks)
 
 
 def rows(n=3, *, group="cnn · 1x1", name="udocker"):
@@ -50,21 +55,26 @@ def rows(n=3, *, group="cnn · 1x1", name="udocker"):
 
 
 def figures():
-    single = [from_runs("bare metal", 1, [2.0]), from_runs("bare metal", 2, [1.1])]
+    single = [
+        make_level_from_runs("bare metal", 1, [2.0]),
+        make_level_from_runs("bare metal", 2, [1.1]),
+    ]
     return {
         "scaling": drawn(levels()),
         "scaling of nothing": drawn([]),
         "scaling without spread": drawn(single),
         "scaling of who knows whose batch": drawn(levels(), batch=""),
         "weak scaling": drawn(levels(), batch="per GPU"),
-        "efficiency": efficiency(gains(levels(), better="lower", batch="total"), marks=MARKS),
-        "efficiency of nothing": efficiency([], marks=MARKS),
-        "efficiency without spread": efficiency(
-            gains(single, better="lower", batch="total"), marks=MARKS
+        "efficiency": draw_efficiency(
+            compute_gains(levels(), better="lower", batch="total"), marks=MARKS
         ),
-        "bars": bars(rows(), marks=MARKS, better="lower"),
-        "bars of nothing": bars([], marks=MARKS, better=None),
-        "bars without inference": bars(rows(1), marks=MARKS, better=None),
+        "efficiency of nothing": draw_efficiency([], marks=MARKS),
+        "efficiency without spread": draw_efficiency(
+            compute_gains(single, better="lower", batch="total"), marks=MARKS
+        ),
+        "bars": draw_bars(rows(), marks=MARKS, better="lower"),
+        "bars of nothing": draw_bars([], marks=MARKS, better=None),
+        "bars without inference": draw_bars(rows(1), marks=MARKS, better=None),
     }
 
 
@@ -119,7 +129,9 @@ def test_an_environment_stands_aside_together_with_its_ideal_and_its_tick_is_the
 
 
 def test_the_absolute_base_is_printed_with_its_interval_n_machine_and_framework():
-    text = " ".join(words(drawn([from_runs("bare metal", 1, [1.0, 1.1, 1.2], made_with=MADE)])))
+    text = " ".join(
+        words(drawn([make_level_from_runs("bare metal", 1, [1.0, 1.1, 1.2], made_with=MADE)]))
+    )
     assert "bare metal 1.097 s [0.875, 1.376], n = 3, 1 GPU" in text
     assert MADE in text
     text = " ".join(words(drawn([Level(environment="bare metal", gpus=2, mean=51.0)])))
@@ -128,14 +140,22 @@ def test_the_absolute_base_is_printed_with_its_interval_n_machine_and_framework(
 
 
 def test_bases_stand_in_the_order_of_their_symbols():
-    found = [from_runs("udocker", 1, [1.0, 1.1]), from_runs("bare metal", 2, [1.0, 1.1])]
+    found = [
+        make_level_from_runs("udocker", 1, [1.0, 1.1]),
+        make_level_from_runs("bare metal", 2, [1.0, 1.1]),
+    ]
     lines = [line.split()[0] for line in words(drawn(found)) if " n = " in line]
     assert lines == ["bare", "udocker"]
 
 
 @pytest.mark.parametrize(("fast", "slow"), [(1.17, 2.7), (1600, 4200), (0.9, 1.1), (1, 1000)])
 def test_the_log_axis_has_a_few_round_ticks(fast, slow):
-    figure = drawn([from_runs("bare metal", 1, [slow]), from_runs("bare metal", 2, [fast])])
+    figure = drawn(
+        [
+            make_level_from_runs("bare metal", 1, [slow]),
+            make_level_from_runs("bare metal", 2, [fast]),
+        ]
+    )
     axis = figure["layout"]["yaxis"]
     assert 2 <= len(axis["tickvals"]) <= 9
     assert all(
@@ -144,7 +164,10 @@ def test_the_log_axis_has_a_few_round_ticks(fast, slow):
 
 
 def test_a_level_without_spread_is_hollow_and_has_no_interval():
-    found = [from_runs("bare metal", 1, [2.0, 2.1]), from_runs("bare metal", 2, [1.1])]
+    found = [
+        make_level_from_runs("bare metal", 1, [2.0, 2.1]),
+        make_level_from_runs("bare metal", 2, [1.1]),
+    ]
     (trace,) = points(drawn(found))
     assert trace["marker"]["symbol"] == ["circle", "circle-open"]
     (interval,) = traces(drawn(found), "95 % interval")
@@ -152,8 +175,8 @@ def test_a_level_without_spread_is_hollow_and_has_no_interval():
 
 
 def test_efficiency_is_a_share_of_the_ideal_from_zero_with_its_interval():
-    found = gains(levels(["bare metal"]), better="lower", batch="total")
-    figure = efficiency(found, marks=MARKS)
+    found = compute_gains(levels(["bare metal"]), better="lower", batch="total")
+    figure = draw_efficiency(found, marks=MARKS)
     (trace,) = points(figure)
     assert trace["y"] == [pytest.approx(77.61, abs=0.01), pytest.approx(49.87, abs=0.01)]
     (interval,) = traces(figure, "95 % interval")
@@ -165,7 +188,7 @@ def test_efficiency_is_a_share_of_the_ideal_from_zero_with_its_interval():
 
 
 def test_bars_begin_at_zero_and_the_baselines_own_uncertainty_is_drawn():
-    figure = bars(rows(), marks=MARKS, better="lower")
+    figure = draw_bars(rows(), marks=MARKS, better="lower")
     (pair,) = [row.pair for row in rows()]
     base, _, candidate, whisker = figure["data"]
     assert figure["layout"]["xaxis"]["range"][0] == 0
@@ -173,14 +196,18 @@ def test_bars_begin_at_zero_and_the_baselines_own_uncertainty_is_drawn():
     assert whisker["x"] == [*pair.ci95, None]
     own = figure["data"][1]["x"]
     assert own[0] < 1 < own[1]
-    expected = from_moments("bare metal", 1, pair.baseline_mean, pair.baseline_sd, 3).ci95
+    expected = make_level_from_moments(
+        "bare metal", 1, pair.baseline_mean, pair.baseline_sd, 3
+    ).ci95
     assert own[:2] == [end / pair.baseline_mean for end in expected]
     assert candidate["marker"]["color"] == COLOURS[1]
     assert whisker["meta"] == {"role": "ink"}
 
 
 def test_bars_print_what_one_is_under_each_group_and_name_the_rows_of_their_table():
-    figure = bars([*rows(group="a · 1x1"), *rows(group="b · 1x2")], marks=MARKS, better="lower")
+    figure = draw_bars(
+        [*rows(group="a · 1x1"), *rows(group="b · 1x2")], marks=MARKS, better="lower"
+    )
     text = words(figure)
     assert text[0] == "<b>a · 1x1</b>"
     assert text[1] == "1 = bare metal, 20.020 ± 0.020 ms (SD, n = 3)"
@@ -194,7 +221,7 @@ def test_bars_print_what_one_is_under_each_group_and_name_the_rows_of_their_tabl
 
 
 def test_bars_without_inference_have_no_whisker():
-    figure = bars(rows(1), marks=MARKS, better=None)
+    figure = draw_bars(rows(1), marks=MARKS, better=None)
     assert [trace["x"] for trace in figure["data"][1::2]] == [[], []]
     assert figure["layout"]["xaxis"]["title"]["text"] == "ratio to bare metal"
 
@@ -202,11 +229,14 @@ def test_bars_without_inference_have_no_whisker():
 def test_names_are_text_and_never_markup():
     label = '<b onclick="x">&' + "long" * 30
     marks = {"bare metal": 0, label: 1}
-    found = [from_runs(label, gpus, [1.0, 1.1], made_with=label, scale=label) for gpus in (1, 2)]
+    found = [
+        make_level_from_runs(label, gpus, [1.0, 1.1], made_with=label, scale=label)
+        for gpus in (1, 2)
+    ]
     for figure in (
         drawn(found, metric=label, marks=marks),
-        efficiency(gains(found, better="lower", batch="total"), marks=marks),
-        bars(rows(group=label, name=label), marks=marks, better="lower"),
+        draw_efficiency(compute_gains(found, better="lower", batch="total"), marks=marks),
+        draw_bars(rows(group=label, name=label), marks=marks, better="lower"),
     ):
         text = json.dumps(figure)
         assert "&lt;b" in text

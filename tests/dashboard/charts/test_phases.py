@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.charts.phases import COLOURS, OTHERS, css_of, in_order
-from dashboard.comparisons.anatomy import panels
+from dashboard.charts.phases import COLOURS, OTHERS, choose_css_class, sort_by_time
+from dashboard.comparisons.anatomy import prepare_panels
 from experiments.comparisons.anatomy import Anatomy, Body
 
 SHEET = (Path(__file__).parents[3] / "static/css/tare.css").read_text()
@@ -70,14 +70,16 @@ def test_a_phase_has_one_colour_whatever_stands_beside_it() -> None:
     few = Anatomy("a", "1x1", [Body("bare metal", 5, {"import": 1.0, "first step": 2.0}, 3.0)])
     phases = {"container start": 1.0, "my own": 0.5, "import": 1.0, "first step": 2.0}
     many = Anatomy("b", "1x1", [Body("bare metal", 5, phases, 4.5)])
-    shown = [{part.name: part.css for part in panel.rows[0].bar} for panel in panels([few, many])]
-    assert shown[0]["import"] == shown[1]["import"] == css_of("import") == "phase-import"
+    shown = [
+        {part.name: part.css for part in panel.rows[0].bar} for panel in prepare_panels([few, many])
+    ]
+    assert shown[0]["import"] == shown[1]["import"] == choose_css_class("import") == "phase-import"
     assert shown[0]["first step"] == shown[1]["first step"]
     assert shown[1]["my own"].startswith("phase-other-")
 
 
 def test_phases_stand_in_the_order_of_time_and_unknown_ones_last() -> None:
-    assert in_order(["z", "end", "import", "a", "container start"]) == [
+    assert sort_by_time(["z", "end", "import", "a", "container start"]) == [
         "container start",
         "import",
         "end",

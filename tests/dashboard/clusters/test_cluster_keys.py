@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.access import permissions
-from experiments.admin.base import offered
+from experiments.admin.base import list_offered_rows
 from experiments.models import Cluster, Environment, HostKey, Role, Runtime, User
 from tests.factories import (
     ClusterFactory,
@@ -99,7 +99,7 @@ def test_without_the_key_only_names_readers_and_limits_change(
 
 
 def test_with_the_keys_everything_changes(cluster: Cluster, editor: User) -> None:
-    for hop in cluster.way():
+    for hop in cluster.list_hops():
         assert hop.credential
         hop.credential.users.add(editor)
     address = f"/admin/experiments/cluster/{cluster.pk}/change/"
@@ -126,7 +126,7 @@ def test_without_the_key_nobody_writes_what_environments_run(
     client.post(f"/admin/experiments/environment/{row.pk}/change/", inside)
     client.post("/admin/experiments/environment/add/", {**inside, "name": "another"})
     assert not Environment.objects.filter(python="/evil").exists()
-    assert cluster not in permissions.clusters_to_furnish(editor)
+    assert cluster not in permissions.list_clusters_to_furnish(editor)
 
 
 def test_whoever_makes_an_environment_there_may_change_it(cluster: Cluster) -> None:
@@ -135,7 +135,7 @@ def test_whoever_makes_an_environment_there_may_change_it(cluster: Cluster) -> N
     owner.groups.add(*cluster.groups.all())
     assert cluster.credential
     cluster.credential.users.add(owner)
-    assert cluster in permissions.clusters_to_furnish(owner)
+    assert cluster in permissions.list_clusters_to_furnish(owner)
     row = EnvironmentFactory(cluster=cluster, owner=owner, python="python3")
     kept = {"name": row.name, "python": "python3.12", "visibility": "private"}
     answer = logged_in(owner).post(reverse("environment", args=[row.pk]), kept)
@@ -148,4 +148,4 @@ def test_a_jump_host_without_a_key_is_no_way_round(editor: User) -> None:
     """Its key comes later, and would then open whatever it had been made a way to."""
     later = ClusterFactory(transport="ssh", host="x", credential=None)
     field = Cluster._meta.get_field("jump_host")
-    assert later not in (offered(editor, field) or [])
+    assert later not in (list_offered_rows(editor, field) or [])

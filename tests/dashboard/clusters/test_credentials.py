@@ -52,7 +52,7 @@ def secrets_of(*texts: str) -> list[str]:
 
 def made(owner: Any, **columns: Any) -> Credential:
     row = Credential(name="lab key", user_name="tare", **columns)
-    return keys.add(row, keys.new_pair(), Origin.GENERATED, owner)
+    return keys.add(row, keys.make_pair(), Origin.GENERATED, owner)
 
 
 def test_a_pair_is_made_and_its_public_half_shown_with_the_line(maker: Client) -> None:

@@ -9,9 +9,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from dashboard.comparisons.anatomy import panels
+from dashboard.comparisons.anatomy import prepare_panels
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.anatomy import Anatomy, Body, anatomies
+from experiments.comparisons.anatomy import Anatomy, Body, collect_anatomies
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People, Site
 from tests.factories import JobFactory, LaunchedFactory, RunFactory, SeriesFactory
@@ -51,7 +51,7 @@ def experiment(site: Site, people: People) -> Experiment:
 
 
 def test_phases_are_medians_over_runs_and_the_baseline_is_first(experiment: Experiment) -> None:
-    (found,) = anatomies(compare_experiment(experiment))
+    (found,) = collect_anatomies(compare_experiment(experiment))
     assert found.title == "blas small · 1x1"
     bare, container = found.bodies
     assert (bare.environment, container.environment) == ("bare metal", "Apptainer")
@@ -87,7 +87,7 @@ def test_bars_share_one_length_and_leave_the_steady_state_out() -> None:
         Body("bare", 2, {"start": 1.0, "steady state": 99.0}, 100.0),
         Body("box", 2, {"container start": 3.0, "start": 1.0, "steady state": 99.0}, 103.0),
     ]
-    (panel,) = panels([Anatomy("w", "1x1", bodies)])
+    (panel,) = prepare_panels([Anatomy("w", "1x1", bodies)])
     assert [name for name, _ in panel.phases] == ["container start", "start", "steady state"]
     assert [sum(part.width for part in row.bar) for row in panel.rows] == [25.0, 100.0]
     assert panel.rows[0].cells[0].seconds == "–"
@@ -97,7 +97,9 @@ def test_bars_share_one_length_and_leave_the_steady_state_out() -> None:
 
 @pytest.mark.parametrize("phases", [{"steady state": 5.0}, {"import": 0.0}, {"odd": 1.0}])
 def test_any_phases_can_be_shown(phases: dict[str, float]) -> None:
-    (panel,) = panels([Anatomy("w", "1x1", [Body("bare", 1, phases, sum(phases.values()))])])
+    (panel,) = prepare_panels(
+        [Anatomy("w", "1x1", [Body("bare", 1, phases, sum(phases.values()))])]
+    )
     assert len(panel.rows[0].cells) == len(panel.phases) + 1
 
 
@@ -116,7 +118,7 @@ def test_a_difference_of_any_size_can_be_shown(seconds: float, shown: str) -> No
         Body(name, 1, {"steady state": length}, length)
         for name, length in (("bare", 12.345678), ("container", seconds))
     ]
-    (panel,) = panels([Anatomy("w", "1x1", bodies)])
+    (panel,) = prepare_panels([Anatomy("w", "1x1", bodies)])
     assert {cell.difference for cell in panel.rows[1].cells} == {shown}
 
 
@@ -126,17 +128,17 @@ def test_runs_that_do_not_count_and_runs_without_phases_are_left_out(
     first = experiment.runs.filter(environment__name="Apptainer").order_by("repeat").first()
     assert first is not None
     Run.objects.filter(pk=first.pk).update(state="excluded")
-    (found,) = anatomies(compare_experiment(experiment))
+    (found,) = collect_anatomies(compare_experiment(experiment))
     assert [body.runs for body in found.bodies] == [3, 2]
     experiment.runs.update(phases={})
-    assert anatomies(compare_experiment(experiment)) == []
+    assert collect_anatomies(compare_experiment(experiment)) == []
     page = as_owner.get(reverse("comparison", args=[experiment.pk])).content.decode()
     assert "Anatomy of a run" not in page
 
 
 def test_nothing_is_shown_before_the_planned_look(experiment: Experiment) -> None:
     RunFactory(job=JobFactory(experiment=experiment, repeat=4, state="planned"), state="planned")
-    assert anatomies(compare_experiment(experiment)) == []
+    assert collect_anatomies(compare_experiment(experiment)) == []
 
 
 def test_many_runs_take_one_query(site: Site, people: People) -> None:
@@ -144,7 +146,7 @@ def test_many_runs_take_one_query(site: Site, people: People) -> None:
     found = compare_experiment(made)
     assert list(found.stage.judgements)
     with CaptureQueriesContext(connection) as captured:
-        anatomies(found)
+        collect_anatomies(found)
     assert len(captured) == 1
 
 

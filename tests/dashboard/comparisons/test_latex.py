@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.comparisons.latex import escape
-from dashboard.comparisons.methods import methods
+from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panels import latex_file
 from experiments.comparisons import compare_experiment
 from experiments.models import Environment, Experiment, Run
@@ -77,7 +77,7 @@ def test_a_reservation_is_a_note_below_the_table(results: Experiment) -> None:
 def test_page_and_paper_say_the_same_about_methods(results: Experiment, as_owner: Client) -> None:
     page = as_owner.get(reverse("comparison", args=[results.pk])).content.decode()
     text = latex_file(compare_experiment(results))
-    for paragraph in methods(compare_experiment(results)):
+    for paragraph in describe_methods(compare_experiment(results)):
         assert f"<p>{paragraph}</p>" in page
         assert escape(paragraph) in text
     assert f"seed {results.order_seed}" in text

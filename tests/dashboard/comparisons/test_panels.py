@@ -14,7 +14,7 @@ from django.template.loader import get_template
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from dashboard.comparisons.panels import PANELS, Panel, computed_panels, panels_of
+from dashboard.comparisons.panels import PANELS, Panel, compute_panels, list_panels
 from experiments.comparisons import Comparison, ExperimentComparison, compare_experiment
 from experiments.comparisons.published_tables import TableComparison, compare_published
 from experiments.comparisons.step_summaries import add_step_summary
@@ -74,7 +74,7 @@ def test_each_panel_is_shown_under_its_heading_in_the_order_of_the_list(
 ) -> None:
     shown: set[str] = set()
     for comparison in comparisons:
-        panels = [panel for panel, _ in computed_panels(comparison, open_request())]
+        panels = [panel for panel, _ in compute_panels(comparison, open_request())]
         page = BeautifulSoup(as_owner.get(address_of(comparison)).content, "html.parser")
         headings = [
             heading.get_text(strip=True) if heading else section.get("aria-label")
@@ -95,7 +95,7 @@ def test_the_rows_of_every_panel_stand_in_the_files(
         answer: Any = as_owner.get(address_of(comparison, "_csv"))
         table = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
         in_csv = 0
-        for panel in panels_of(comparison):
+        for panel in list_panels(comparison):
             for key, rows in panel.export(comparison).items():
                 assert len(document[key]) == len(rows), key
                 in_csv += len(rows) * panel.in_csv
@@ -107,7 +107,7 @@ def test_the_lines_of_every_panel_stand_in_the_latex_file_in_its_place(
 ) -> None:
     for comparison in comparisons:
         text = as_owner.get(address_of(comparison, "_tex")).content.decode()
-        parts = ["\n".join(panel.latex(comparison)) for panel in panels_of(comparison)]
+        parts = ["\n".join(panel.latex(comparison)) for panel in list_panels(comparison)]
         places = [text.index(part) for part in parts if part]
         assert len(places) == 2  # the table, the methods
         assert places == sorted(places)
@@ -115,7 +115,7 @@ def test_the_lines_of_every_panel_stand_in_the_latex_file_in_its_place(
 
 def test_no_two_panels_export_under_one_key(comparisons: list[Comparison]) -> None:
     for comparison in comparisons:
-        keys = [key for panel in panels_of(comparison) for key in panel.export(comparison)]
+        keys = [key for panel in list_panels(comparison) for key in panel.export(comparison)]
         assert len(set(keys)) == len(keys)
 
 

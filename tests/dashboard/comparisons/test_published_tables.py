@@ -13,14 +13,14 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.comparisons.figures import forest_plot, sections
-from dashboard.comparisons.methods import methods
+from dashboard.comparisons.figures import draw_sections, forest_plot
+from dashboard.comparisons.methods import describe_methods
 from dashboard.comparisons.panels import latex_file
-from experiments.comparisons import comparison_rows, everywhere_rows
+from experiments.comparisons import list_comparison_rows, list_everywhere_rows
 from experiments.comparisons.published_tables import (
     compare_published,
-    preview,
-    reading_to_row,
+    dump_reading,
+    preview_table,
 )
 from experiments.models import PublishedTable
 from experiments.statistics.published.columns import ROLES, Reading
@@ -248,18 +248,18 @@ def test_whatever_is_shown_without_a_problem_can_be_kept_and_exported(
     text: str, roles: dict[str, str], unit: str, better: Any, n: int | None
 ) -> None:
     reading = Reading(roles, unit, better, n)
-    seen = preview(text, reading=reading, baseline="bare", margin=0.02)
+    seen = preview_table(text, reading=reading, baseline="bare", margin=0.02)
     assert all(column.role in {*ROLES, ""} for column in seen.columns)
     if seen.problem:
         return
     row = PublishedTable(
-        pk=1, text=text, baseline=seen.baseline, margin=0.02, reading=reading_to_row(reading)
+        pk=1, text=text, baseline=seen.baseline, margin=0.02, reading=dump_reading(reading)
     )
     comparison = compare_published(row)
-    rows = [*comparison_rows(comparison), *everywhere_rows(comparison)]
+    rows = [*list_comparison_rows(comparison), *list_everywhere_rows(comparison)]
     json.dumps([rows, forest_plot(comparison).figure], allow_nan=False)
-    assert sections(comparison)
-    assert methods(comparison)
+    assert draw_sections(comparison)
+    assert describe_methods(comparison)
     assert latex_file(comparison)
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.companions import companions
+from experiments.comparisons.companions import compute_companions
 from experiments.models import Experiment
 from tests.dashboard.comparisons.test_interim_pages import under_way
 from tests.dashboard.conftest import People, Site, measured
@@ -83,11 +83,11 @@ def test_json_has_every_companion(ten: Experiment, as_owner: Client) -> None:
 def test_it_judges_what_the_verdict_rests_on(site: Site, people: People) -> None:
     """Sixteen repeats, decided at the first look, after eight of them."""
     experiment = under_way(site, people, blocks=8, planned=16, looks=2)
-    before = [one.robustness for one in companions(compare_experiment(experiment))]
+    before = [one.robustness for one in compute_companions(compare_experiment(experiment))]
     experiment.jobs.filter(repeat__gt=8).delete()
     for repeat in range(9, 17):
         block(experiment, repeat, {site.bare: 1.0, site.container: 0.5})
-    after = companions(compare_experiment(experiment))
+    after = compute_companions(compare_experiment(experiment))
     assert [one.robustness for one in after] == before
     assert after[0].pair.interim_analysis
     assert after[0].pair.interim_analysis.later_size == "16 blocks"

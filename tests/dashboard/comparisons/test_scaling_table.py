@@ -7,10 +7,16 @@ import math
 import pytest
 from django.test import Client
 
-from dashboard.comparisons.scaling_table import scaling_table
+from dashboard.comparisons.scaling_table import make_scaling_table
 from experiments.comparisons.scales import Scaling
 from experiments.statistics import Measured
-from experiments.statistics.scaling import Batch, Level, from_moments, from_runs, gains
+from experiments.statistics.scaling import (
+    Batch,
+    Level,
+    compute_gains,
+    make_level_from_moments,
+    make_level_from_runs,
+)
 from experiments.statistics.values import Better
 from tests.dashboard.published_tables import TABLE_3, kept
 
@@ -27,13 +33,14 @@ SHORT_RUNS = """gpus,environment,images_per_second
 
 def found(levels: list[Level], better: Better = "higher", batch: Batch = "per GPU") -> Scaling:
     metric = Measured("images_per_second", "images/s", better, "Throughput")
-    return Scaling("", metric, batch, levels, gains(levels, better=better, batch=batch))
+    return Scaling("", metric, batch, levels, compute_gains(levels, better=better, batch=batch))
 
 
 def test_a_cell_is_the_value_with_its_speed_up_and_below_it_the_interval() -> None:
     runs = {1: [55.8, 56.0, 56.2], 4: [204.0, 205.0, 206.0]}
-    table = scaling_table(
-        found([from_runs("bare metal", gpus, values) for gpus, values in runs.items()]), MARKS
+    table = make_scaling_table(
+        found([make_level_from_runs("bare metal", gpus, values) for gpus, values in runs.items()]),
+        MARKS,
     )
     assert [row.gpus for row in table.rows] == [1, 4]
     one, four = (row.cells[0] for row in table.rows)
@@ -45,22 +52,22 @@ def test_a_cell_is_the_value_with_its_speed_up_and_below_it_the_interval() -> No
 
 def test_scales_are_named_where_gpus_do_not_say_it_all() -> None:
     levels = [
-        from_runs("udocker", 1, [10.0, 11.0], scale="1x1"),
-        from_runs("udocker", 2, [19.0, 20.0], scale="1x2"),
-        from_runs("udocker", 2, [17.0, 18.0], scale="2x1 mpirun"),
+        make_level_from_runs("udocker", 1, [10.0, 11.0], scale="1x1"),
+        make_level_from_runs("udocker", 2, [19.0, 20.0], scale="1x2"),
+        make_level_from_runs("udocker", 2, [17.0, 18.0], scale="2x1 mpirun"),
     ]
-    table = scaling_table(found(levels), MARKS)
+    table = make_scaling_table(found(levels), MARKS)
     assert table.by_scale
     assert [row.scale for row in table.rows] == ["1x1", "1x2", "2x1 mpirun"]
 
 
 def test_what_was_not_measured_is_an_empty_cell() -> None:
     levels = [
-        from_moments("bare metal", 1, 3710, 10 * math.sqrt(3), 3),
-        from_moments("bare metal", 2, 2390, 30 * math.sqrt(3), 3),
-        from_moments("udocker", 1, 3730, None, 0),
+        make_level_from_moments("bare metal", 1, 3710, 10 * math.sqrt(3), 3),
+        make_level_from_moments("bare metal", 2, 2390, 30 * math.sqrt(3), 3),
+        make_level_from_moments("udocker", 1, 3730, None, 0),
     ]
-    table = scaling_table(found(levels, "lower", "total"), MARKS)
+    table = make_scaling_table(found(levels, "lower", "total"), MARKS)
     assert [cell.value for cell in table.rows[1].cells] == ["2390", ""]
     assert table.rows[0].cells[1].small == "n not stated"
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from dashboard.templatetags.numbers import estimate
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.step_spreads import alone_of, steadiness_of
+from experiments.comparisons.step_spreads import compare_steadiness, find_scale_alone
 from experiments.design import Scale
 from experiments.models import Experiment, Measurement
 from experiments.statistics.step_spread import Ratio
@@ -71,7 +71,7 @@ def page_of(client: Client, experiment: Experiment) -> str:
 def test_the_spread_of_each_environment_and_of_packed_runs_is_said(
     spreads: Experiment, as_owner: Client
 ) -> None:
-    found = steadiness_of(compare_experiment(spreads))
+    found = compare_steadiness(compare_experiment(spreads))
     assert [group.title for group in found.groups] == ["blas small · 1x1", "blas small · 1x4x4"]
     alone, together = (group.environments for group in found.groups)
     assert [one.environment for one in alone] == ["bare metal", "Apptainer"]
@@ -96,7 +96,7 @@ def test_a_run_without_a_spread_is_no_row_and_no_run_with_one_is_no_panel(
     first = Measurement.objects.filter(metric="step_time_sd").order_by("pk").first()
     assert first is not None
     first.delete()
-    (group, _) = steadiness_of(compare_experiment(spreads)).groups
+    (group, _) = compare_steadiness(compare_experiment(spreads)).groups
     assert [one.runs for one in group.environments] == [4, 5]
     Measurement.objects.filter(metric="step_time_sd").delete()
     assert "<h2>Steadiness</h2>" not in page_of(as_owner, spreads)
@@ -108,10 +108,10 @@ def test_nothing_is_estimated_before_the_planned_look(
     made = spread_out(site, people)
     JobFactory(experiment=made, repeat=6, scale="1x1", state="planned")
     run = RunFactory(job=made.jobs.get(repeat=6), state="planned")
-    assert steadiness_of(compare_experiment(made)).groups == []
+    assert compare_steadiness(compare_experiment(made)).groups == []
     assert "<h2>Steadiness</h2>" not in page_of(as_owner, made)
     run.delete()
-    assert steadiness_of(compare_experiment(made)).groups
+    assert compare_steadiness(compare_experiment(made)).groups
 
 
 def test_many_runs_take_as_many_queries_as_few(site: Site, people: People) -> None:
@@ -120,7 +120,7 @@ def test_many_runs_take_as_many_queries_as_few(site: Site, people: People) -> No
         with CaptureQueriesContext(
             connection,
         ) as captured:
-            steadiness_of(found)
+            compare_steadiness(found)
         return len(captured)
 
     few = queries(spread_out(site, people, blocks=2))
@@ -130,7 +130,7 @@ def test_many_runs_take_as_many_queries_as_few(site: Site, people: People) -> No
 def test_the_files_hold_every_ratio(spreads: Experiment, as_owner: Client) -> None:
     address = reverse("comparison_json", args=[spreads.pk])
     rows = json.loads(as_owner.get(address).content)["steadiness"]
-    found = steadiness_of(compare_experiment(spreads))
+    found = compare_steadiness(compare_experiment(spreads))
     packed: Any = found.packed[0].environments[1]
     (row,) = [
         row
@@ -157,7 +157,7 @@ def test_the_files_hold_every_ratio(spreads: Experiment, as_owner: Client) -> No
     [("1x4x4", "1x1"), ("1x4x2", "1x2"), ("1x0x4", "1x0"), ("1x4", None), ("1x3x2", None)],
 )
 def test_alone_is_with_as_many_gpus_as_each_instance_has(together: str, alone: str | None) -> None:
-    assert alone_of(Scale.parse(together)) == alone
+    assert find_scale_alone(Scale.parse(together)) == alone
 
 
 def test_an_interval_that_says_nothing_is_no_result() -> None:

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.scales import scalings
+from experiments.comparisons.scales import compute_scalings
 from experiments.comparisons.series import BINARY
 from experiments.models import Experiment, Run, Series, Snapshot, Workload
 from experiments.statistics.steps import read_array
@@ -284,7 +284,7 @@ def test_scaling_is_labelled_and_its_base_printed(
     assert "bare metal 20.04 ms [" in small
     assert "n = 3, 1\u00a0GPU" in small
     assert "EPYC; tensorflow-cpu 2.21.0" in small
-    (scaling,) = scalings(compare_experiment(made))
+    (scaling,) = compute_scalings(compare_experiment(made))
     points = [t for t in found["efficiency-0"]["data"] if t["mode"] == "markers"]
     assert [t["y"] for t in points] == [[100 * gain.efficiency] for gain in scaling.gains]  # type: ignore[operator]
     assert scaling.gains[0].efficiency == pytest.approx(2**0.8 / 2)
@@ -323,7 +323,7 @@ def test_another_framework_at_another_scale_is_no_base(site: Site, people: Peopl
         {"inside": {"cpu": "EPYC", "packages": {"tensorflow-cpu": "1.10"}}}
     )
     Run.objects.filter(experiment=made, scale="1x1", environment=site.bare).update(snapshot=other)
-    (scaling,) = scalings(compare_experiment(made))
+    (scaling,) = compute_scalings(compare_experiment(made))
     bare, container = scaling.gains
     assert (bare.speed_up, bare.flaw) == (None, "another machine or framework than the base")
     assert container.speed_up == pytest.approx(2**0.8)

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.step_summaries import add_step_summary
-from experiments.comparisons.trainings import trainings
+from experiments.comparisons.trainings import compare_all_trainings
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
 from runners.workloads import OTHER_SEEDS
@@ -174,7 +174,7 @@ def test_failed_runs_and_runs_without_a_loss_have_no_say(
 ) -> None:
     made = trained(site, people, worse)
     Run.objects.filter(experiment=made, repeat__gt=1).update(state="excluded")
-    ((_, found),) = trainings(made, ["bare metal", "Apptainer"]).items()
+    ((_, found),) = compare_all_trainings(made, ["bare metal", "Apptainer"]).items()
     assert [one.runs for one in found.losses] == [0, 1]
     for run in made.runs.all():
         run.series.all().delete()
@@ -199,7 +199,7 @@ def test_plan_methods_and_run_say_which_seeds_were_used(
 def test_many_runs_take_as_many_queries_as_few(site: Site, people: People) -> None:
     def queries(experiment: Experiment) -> int:
         with CaptureQueriesContext(connection) as captured:
-            trainings(experiment, ["bare metal", "Apptainer"])
+            compare_all_trainings(experiment, ["bare metal", "Apptainer"])
         return len(captured)
 
     few = queries(trained(site, people, by_seed, blocks=2))

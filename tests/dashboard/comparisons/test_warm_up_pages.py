@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.execution.matrix import matrix
+from dashboard.execution.matrix import build_matrix
 from experiments.execution import lifecycle
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import People, Site
@@ -94,6 +94,6 @@ def test_a_runs_page_says_how_it_starts(as_owner: Client, people: People) -> Non
 def test_the_strips_of_an_experiment_show_the_values_that_are_compared(people: People) -> None:
     made = started(owner=people.owner, **FOUND)
     made.add(steps(0.02), steps(0.0202, throttled_from=250))
-    (row,) = matrix(made.experiment).rows
+    (row,) = build_matrix(made.experiment).rows
     for cell in row.cells:
         assert sorted(cell.values) == sorted(made.values(cell.environment))

@@ -10,8 +10,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views.defaults import server_error
 
-from dashboard.execution.matrix import matrix
-from dashboard.execution.run_facts import both_sides, phases
+from dashboard.execution.matrix import build_matrix
+from dashboard.execution.run_facts import list_phases, search_facts
 from experiments.models import Event, Experiment, Job, Measurement, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
@@ -138,7 +138,7 @@ def test_page_and_fragment_are_one_template(
 
 
 def test_the_matrix_counts_every_cell(alive: Experiment, site: Site) -> None:
-    found = matrix(alive)
+    found = build_matrix(alive)
     assert [(row.name, mark) for row, mark in found.environments] == [
         ("bare metal", 0),
         ("Apptainer", 1),
@@ -154,7 +154,7 @@ def test_excluded_and_failed_runs_are_no_points(results: Experiment) -> None:
     first, second = results.runs.filter(environment=results.baseline).order_by("pk")[:2]
     Run.objects.filter(pk=first.pk).update(state=Run.State.EXCLUDED)
     Run.objects.filter(pk=second.pk).update(state=Run.State.FAILED)
-    cell = matrix(results).rows[0].cells[0]
+    cell = build_matrix(results).rows[0].cells[0]
     assert (len(cell.points), cell.tally.ended) == (3, 5)
 
 
@@ -262,7 +262,7 @@ def test_the_snapshot_is_searched(run: Run, as_owner: Client) -> None:
 
 
 def test_both_sides_of_the_wall_stand_side_by_side() -> None:
-    found = both_sides({"outside": {"a": 1, "b": 2}, "inside": {"b": 3, "c": [1, 2]}, "d": "x"})
+    found = search_facts({"outside": {"a": 1, "b": 2}, "inside": {"b": 3, "c": [1, 2]}, "d": "x"})
     told = [(fact.name, fact.outside, fact.inside, fact.differs) for fact in found]
     assert told == [
         ("a", "1", "", False),
@@ -274,15 +274,15 @@ def test_both_sides_of_the_wall_stand_side_by_side() -> None:
 
 def test_a_search_shows_the_lines_of_a_long_text_that_it_is_about() -> None:
     content = {"outside": {"meminfo": "MemTotal: 8 kB\nMemFree: 4 kB", "cpu": "EPYC"}}
-    assert [fact.outside for fact in both_sides(content, "memtotal")] == ["MemTotal: 8 kB"]
-    assert [fact.outside for fact in both_sides(content, "meminfo kb")] == [
+    assert [fact.outside for fact in search_facts(content, "memtotal")] == ["MemTotal: 8 kB"]
+    assert [fact.outside for fact in search_facts(content, "meminfo kb")] == [
         "MemTotal: 8 kB\nMemFree: 4 kB"
     ]
-    assert both_sides(content, "swap") == []
+    assert search_facts(content, "swap") == []
 
 
 def test_phases_are_told_in_the_order_in_which_they_happen() -> None:
-    found = phases(Run(phases={"end": 1.0, "start": 1.0, "burn-in": 0.0, "steady state": 2.0}))
+    found = list_phases(Run(phases={"end": 1.0, "start": 1.0, "burn-in": 0.0, "steady state": 2.0}))
     assert [(phase.name, phase.share) for phase in found] == [
         ("start", 25.0),
         ("steady state", 50.0),

@@ -140,7 +140,7 @@ def test_what_cannot_be_fetched_has_no_button(
 def test_a_full_store_refuses(
     checkpoint: RunFile, as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "free_bytes", lambda: 10**9)
+    monkeypatch.setattr(store, "count_free_bytes", lambda: 10**9)
     assert fetch(checkpoint, as_owner) == "failed"
     assert "no room" in checkpoint.problem
 

@@ -31,7 +31,7 @@ def errors(answer: Any, way: str) -> dict[str, list[str]]:
 
 
 def incoming() -> list[Path]:
-    return sorted(store.incoming().parent.iterdir())
+    return sorted(store.make_incoming_path().parent.iterdir())
 
 
 def test_a_reference_is_asked_for(as_owner: Client, people: People) -> None:
@@ -129,7 +129,7 @@ def test_a_file_above_the_limit_is_refused_and_nothing_stays(
 def test_where_there_is_no_room_it_is_said_before_anything_is_read(
     as_owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.images.store.free_bytes", lambda: 1000)
+    monkeypatch.setattr("experiments.images.store.count_free_bytes", lambda: 1000)
     file = SimpleUploadedFile("big.tar", b"x" * 5000)
     answer = as_owner.post(NEW, {"way": "upload", "file": file})
     assert "1.00 kB left for images" in " ".join(errors(answer, "upload")["file"])

@@ -79,7 +79,7 @@ def staged(image: Image, site: Site) -> StagedImage:
 @pytest.fixture
 def kept(image: Image) -> None:
     """The image's bytes are in the store."""
-    store.path_of(image.content_sha256).write_bytes(b"content")
+    store.get_path(image.content_sha256).write_bytes(b"content")
 
 
 def page(client: Client, image: Image, query: str = "", **headers: str) -> str:

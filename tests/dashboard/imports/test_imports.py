@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from dashboard import uploads
 from experiments.comparisons import compare_experiment
-from experiments.imports import Limits, files, read_logs
+from experiments.imports import Limits, list_files, read_logs
 from experiments.imports.imported_runs import store
 from experiments.models import Experiment, Run
 from tests import tf_cnn_logs as logs
@@ -26,7 +26,7 @@ HTMX = {"HX-Request": "true"}
 @pytest.fixture
 def experiment(people: People) -> Experiment:
     return store(
-        read_logs(files(logs.as_zip(logs.runs()))),
+        read_logs(list_files(logs.as_zip(logs.runs()))),
         environment=0,
         baseline="udocker",
         question="What does Singularity cost?",
@@ -294,7 +294,7 @@ def test_the_list_filters_imports(
 
 def test_what_one_side_ran_alone_is_one_sentence(as_owner: Client, people: People) -> None:
     row = store(
-        read_logs(files(logs.as_zip(logs.five_epochs()))),
+        read_logs(list_files(logs.as_zip(logs.five_epochs()))),
         environment=0,
         baseline="lsdf_udocker_5epoch",
         question="What do containers cost?",

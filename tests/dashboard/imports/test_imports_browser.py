@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from experiments.imports import files, read_logs
+from experiments.imports import list_files, read_logs
 from experiments.imports.imported_runs import store
 from experiments.models import Experiment
 from tests import tf_cnn_logs as logs
@@ -68,7 +68,7 @@ def test_many_configurations_are_folded_on_screen_and_whole_on_paper(
 ) -> None:
     """Verdicts, forest and methods stand open; tables and plots of each are opened one by one."""
     experiment = store(
-        read_logs(files(logs.as_zip(logs.five_epochs()))),
+        read_logs(list_files(logs.as_zip(logs.five_epochs()))),
         environment=0,
         baseline="lsdf_udocker_5epoch",
         question="What do five epochs cost?",

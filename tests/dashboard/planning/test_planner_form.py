@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from experiments.models import Environment, Experiment, Run
-from experiments.planning.past_spread import history
+from experiments.planning.past_spread import measure_past_spread
 from tests.dashboard.conftest import People, Site, measured
 from tests.dashboard.planning.test_form import HTMX, NEW, asked
 from tests.factories import ContainerFactory, JobFactory, LaunchedFactory, RunFactory, block
@@ -67,7 +67,7 @@ def test_a_long_history_is_believed(as_owner: Client, site: Site, people: People
         experiment,
         {site.bare: bare, site.container: [b + r for b, r in zip(bare, ratios, strict=True)]},
     )
-    found = history("blas", site.cluster, "step_time", people.owner).of_ratios
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner).of_ratios
     assert found
     assert (found.runs, found.df) == (60, 29)
     words = said(as_owner, site)
@@ -115,7 +115,7 @@ def test_spread_is_that_within_cells(site: Site, people: People) -> None:
     """Environments that differ by half are no spread: variances 1 and 4 in 10,000, 2 df each."""
     experiment = past(site, people, [site.bare, site.container])
     blocks(experiment, {site.bare: [-0.01, 0, 0.01], site.container: [0.5, 0.52, 0.48]})
-    found = history("blas", site.cluster, "step_time", people.owner)
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner)
     assert found.of_runs
     assert found.of_runs.sd == pytest.approx(math.sqrt(2.5e-4))
     assert (found.of_runs.df, found.of_runs.runs) == (4, 6)
@@ -136,7 +136,7 @@ def test_a_third_environment_adds_to_what_is_known(site: Site, people: People) -
         ratios = [x - y for x, y in zip(arms[a], arms[b], strict=True)]
         centre = sum(ratios) / 3
         variances.append(sum((ratio - centre) ** 2 for ratio in ratios) / 2)
-    found = history("blas", site.cluster, "step_time", people.owner).of_ratios
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner).of_ratios
     assert found
     assert found.sd**2 == pytest.approx(sum(variances) / 3)
     assert (found.df, found.runs) == (4, 9)
@@ -144,7 +144,7 @@ def test_a_third_environment_adds_to_what_is_known(site: Site, people: People) -
 
 def test_fewer_than_three_runs_in_a_cell_are_no_history(site: Site, people: People) -> None:
     measured(site, people.owner, blocks=2)
-    found = history("blas", site.cluster, "step_time", people.owner)
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner)
     assert (found.of_runs, found.of_ratios) == (None, None)
 
 
@@ -153,7 +153,7 @@ def test_identical_values_are_no_history(site: Site, people: People) -> None:
         past(site, people, [site.bare, site.container]),
         {site.bare: [0.0] * 5, site.container: [0.1] * 5},
     )
-    found = history("blas", site.cluster, "step_time", people.owner)
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner)
     assert (found.of_runs, found.of_ratios) == (None, None)
 
 
@@ -163,7 +163,7 @@ def test_independent_runs_know_nothing_of_blocks(site: Site, people: People) -> 
         environment = (site.bare, site.container)[i % 2]
         job = JobFactory(experiment=experiment, repeat=i // 2 + 1, block=i + 1)
         RunFactory(job=job, environment=environment, values={"step_time": 1 + i / 100})
-    found = history("blas", site.cluster, "step_time", people.owner)
+    found = measure_past_spread("blas", site.cluster, "step_time", people.owner)
     assert found.of_runs
     assert found.of_runs.runs == 6
     assert found.of_ratios is None
@@ -171,9 +171,9 @@ def test_independent_runs_know_nothing_of_blocks(site: Site, people: People) -> 
 
 def test_only_runs_that_count_and_may_be_read_are_history(site: Site, people: People) -> None:
     experiment = measured(site, people.other, visibility="private")
-    assert history("blas", site.cluster, "step_time", people.owner).of_runs is None
-    assert history("blas", site.cluster, "step_time", people.other).of_runs
-    assert history("cnn", site.cluster, "step_time", people.other).of_runs is None
-    assert history("blas", site.cluster, "gflops", people.other).of_runs is None
+    assert measure_past_spread("blas", site.cluster, "step_time", people.owner).of_runs is None
+    assert measure_past_spread("blas", site.cluster, "step_time", people.other).of_runs
+    assert measure_past_spread("cnn", site.cluster, "step_time", people.other).of_runs is None
+    assert measure_past_spread("blas", site.cluster, "gflops", people.other).of_runs is None
     Run.objects.filter(experiment=experiment).update(state=Run.State.EXCLUDED)
-    assert history("blas", site.cluster, "step_time", people.other).of_runs is None
+    assert measure_past_spread("blas", site.cluster, "step_time", people.other).of_runs is None

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.models import AuditEntry, Workload
-from experiments.planning.workloads import describe_settings, free_name
+from experiments.planning.workloads import describe_settings, find_free_name
 from runners.workloads import KNOWN_WORKLOADS, WORKLOADS, Metric, Parameter
 from runners.workloads import Workload as Kind
 from tests.dashboard.conftest import People, Site, measured
@@ -180,6 +180,6 @@ def test_what_came_with_imported_logs_has_a_page(as_owner: Client, people: Peopl
 
 def test_a_free_name_is_short_enough_and_new() -> None:
     long = WorkloadFactory(name="x" * 100)
-    assert free_name("other") == "other"
-    assert free_name(long.name) == "x" * 96 + " (2)"
-    assert free_name("a", taken={"a", "a (2)"}) == "a (3)"
+    assert find_free_name("other") == "other"
+    assert find_free_name(long.name) == "x" * 96 + " (2)"
+    assert find_free_name("a", taken={"a", "a (2)"}) == "a (3)"

@@ -36,7 +36,7 @@ def draft(site: Site, people: People) -> Experiment:
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    inspections.keep_inspection(environment, facts, inspections.fingerprint(environment))
+    inspections.keep_inspection(environment, facts, inspections.compute_fingerprint(environment))
 
 
 def said(client: Client, name: str, experiment: Experiment, query: str = "") -> str:

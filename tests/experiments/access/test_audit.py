@@ -66,7 +66,7 @@ def test_changes_and_their_entries_go_together_through_the_helper() -> None:
 
 def test_an_entry_says_what_changed_and_outlives_its_object() -> None:
     by, cluster = AdminFactory(), ClusterFactory(name="forhlr2", host="old.example")
-    before = audit.state(cluster)
+    before = audit.read_values(cluster)
     cluster.host, cluster.last_error = "new.example", "no matter"
     cluster.save()
     entry = audit.saved(by, cluster, before, why="moved")
@@ -84,14 +84,14 @@ def test_an_entry_says_what_changed_and_outlives_its_object() -> None:
 
 def test_what_has_not_changed_is_not_written() -> None:
     cluster = ClusterFactory()
-    assert audit.saved(None, cluster, audit.state(cluster)) is None
+    assert audit.saved(None, cluster, audit.read_values(cluster)) is None
     assert not AuditEntry.objects.exists()
 
 
 def test_of_a_secret_it_is_said_only_that_it_changed() -> None:
     credential = CredentialFactory(private_key="hush, the old one", fingerprint="SHA256:old")
     audit.saved(None, credential, {})
-    before = audit.state(credential)
+    before = audit.read_values(credential)
     assert "hush" not in repr(before)
     credential.private_key, credential.passphrase = "hush, the new one", "hush too"
     credential.fingerprint = "SHA256:new"
@@ -111,7 +111,7 @@ def test_of_a_secret_it_is_said_only_that_it_changed() -> None:
 
 def test_a_password_is_a_secret_and_groups_are_told_by_name() -> None:
     person = UserFactory()
-    before = audit.state(person)
+    before = audit.read_values(person)
     person.set_password("correct horse")
     person.save()
     person.groups.create(name="neurophysics")
@@ -153,7 +153,7 @@ def test_turning_the_keys_of_all_secrets_is_told() -> None:
 
 def test_a_long_text_is_told_by_its_hash() -> None:
     cluster = ClusterFactory()
-    before = audit.state(cluster)
+    before = audit.read_values(cluster)
     cluster.setup_lines = "module load python\n" * 1000
     entry = audit.saved(None, cluster, before)
     assert entry is not None

@@ -129,7 +129,7 @@ def everything_sent(by: User, cluster: Cluster) -> dict[str, str]:
         except NotDone as problem:
             asked[name] = str(problem)
     asked["check"] = preflights.why_not_check(cluster, by)
-    asked["furnish"] = "" if cluster in permissions.clusters_to_furnish(by) else "not offered"
+    asked["furnish"] = "" if cluster in permissions.list_clusters_to_furnish(by) else "not offered"
     asked["use"] = permissions.why_not_use(by, cluster)
     return asked
 

@@ -86,7 +86,7 @@ def test_who_shares_a_cluster_as_an_administrator_changes_it(group: Group, colle
     colleague.save()
     assert permissions.may_change(colleague, cluster)
     assert permissions.may_change(colleague, environment)
-    assert permissions.changeable_among(colleague, [environment]) == {environment.pk}
+    assert permissions.list_changeable_keys(colleague, [environment]) == {environment.pk}
     stranger = UserFactory(role=Role.CLUSTER_ADMINISTRATOR)
     assert not permissions.may_change(stranger, cluster)
     Cluster.objects.update(visibility="private")
@@ -138,10 +138,12 @@ def test_nobody_launches_with_what_is_not_theirs_to_use(colleague: User) -> None
 def test_a_group_is_offered_by_those_who_are_in_it(group: Group, colleague: User) -> None:
     other = Group.objects.create(name="other")
     row = ExperimentFactory(owner=colleague)
-    names = {one.name for one in permissions.groups_to_share_with(colleague, row)}
+    names = {one.name for one in permissions.list_groups_to_share_with(colleague, row)}
     assert names == {"neurophysics", "chess"}
     row.groups.add(other)  # by a site administrator
-    names = {one.name for one in permissions.groups_to_share_with(colleague, row)}
+    names = {one.name for one in permissions.list_groups_to_share_with(colleague, row)}
     assert names == {"neurophysics", "chess", "other"}
-    everybody = permissions.groups_to_share_with(UserFactory(role=Role.SITE_ADMINISTRATOR), row)
+    everybody = permissions.list_groups_to_share_with(
+        UserFactory(role=Role.SITE_ADMINISTRATOR), row
+    )
     assert len(everybody) == 3

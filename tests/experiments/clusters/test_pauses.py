@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from experiments import execution
-from experiments.clusters.pauses import paused_pks, pauses_of, try_now
+from experiments.clusters.pauses import list_paused_keys, list_pauses, try_now
 from experiments.comparisons.compared_pairs import TRIED_AGAIN
 from experiments.execution import lifecycle
 from experiments.execution.sending import MOST_REFUSALS
@@ -241,10 +241,10 @@ class TestScope:
             Pause.objects.update(retry_at=timezone.now() + timedelta(minutes=1))
             execution.tick(here.pk)
             assert not asked
-        (pause,) = pauses_of(stuck)
+        (pause,) = list_pauses(stuck)
         assert pause.place == "partition wrong"
-        assert pauses_of(fine) == []
-        assert paused_pks([stuck, fine]) == {stuck.pk}
+        assert list_pauses(fine) == []
+        assert list_paused_keys([stuck, fine]) == {stuck.pk}
 
     def test_what_only_one_experiment_asks_for_pauses_that_one(
         self, on_partition: Make, here: Cluster
@@ -354,7 +354,7 @@ class TestItsOwnFault:
                 Cluster.objects.update(last_tick_at=None)
                 execution.tick(here.pk)
         assert made.jobs.filter(state=Job.State.FAILED).count() == 1
-        assert "Invalid feature" in pauses_of(made)[0].message
+        assert "Invalid feature" in list_pauses(made)[0].message
 
 
 class TestTryingAllAgain:

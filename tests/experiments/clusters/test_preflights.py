@@ -17,8 +17,8 @@ from django.utils import timezone
 from experiments import execution, notify
 from experiments.clusters.preflights import (
     NotPinned,
-    findings,
-    host_key,
+    collect_findings,
+    find_host_key,
     pin,
     request_check,
     request_host_key,
@@ -233,7 +233,7 @@ def rows(**values: str) -> list[dict[str, str]]:
 
 class TestFindings:
     def test_nothing_is_known_before_the_first(self) -> None:
-        known = findings(ClusterFactory())
+        known = collect_findings(ClusterFactory())
         assert (known.last, known.changed, known.areas, known.under_way) == (None, [], [], None)
 
     def test_changes_since_the_check_before_and_since_the_last_launch(self) -> None:
@@ -246,7 +246,7 @@ class TestFindings:
             )
         CheckReportFactory(ended_at=NOON + timedelta(hours=5))  # of another cluster
         LaunchedFactory(cluster=cluster, launched_at=NOON)
-        known = findings(cluster)
+        known = collect_findings(cluster)
         assert [change.name for change in known.changed] == ["kernel"]
         assert [change.name for change in known.changed_since_launch] == ["kernel", "disk"]
         assert (known.changed[0].before, known.changed[0].after) == ("kernel 6.1", "kernel 6.2")
@@ -258,7 +258,7 @@ class TestFindings:
                 cluster=cluster, ended_at=NOON + timedelta(days=day), rows=rows(kernel=kernel)
             )
         LaunchedFactory(cluster=cluster, launched_at=NOON)
-        known = findings(cluster)
+        known = collect_findings(cluster)
         assert known.changed
         assert known.changed_since_launch == []
 
@@ -348,7 +348,7 @@ class TestHostKey:
         with pytest.raises(NotPinned, match="changed meanwhile"):
             pin(row, AdminFactory())
         there.refresh_from_db()
-        assert host_key(there) is None
+        assert find_host_key(there) is None
         Cluster.objects.update(port=row.port)
         there.refresh_from_db()
         self.fetched(there)

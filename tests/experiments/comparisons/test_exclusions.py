@@ -12,8 +12,8 @@ from django.apps import apps
 
 from experiments.comparisons import (
     EXCLUDED_AFTER,
-    comparison_rows,
-    run_rows,
+    list_comparison_rows,
+    list_run_rows,
 )
 from experiments.execution import lifecycle
 from experiments.models import Event, Experiment, Measurement, Run, Series
@@ -72,13 +72,13 @@ class TestAfterTheVerdict:
 
     def test_the_files_have_both_verdicts(self, experiment: Experiment) -> None:
         exclude(container_runs(experiment, 2, 4, 6))
-        (row,) = comparison_rows(read(experiment))
+        (row,) = list_comparison_rows(read(experiment))
         assert row["verdict"] == "EQUIVALENT"
         assert row["before_exclusion_verdict"] == "INCONCLUSIVE"
         assert row["before_exclusion_runs"] == 3
         assert row["before_exclusion_ci_difference_low"] < 1 < row["ratio"] + 0.02
         assert "EXCLUDED AFTER A VERDICT" in row["stamps"]
-        rows = [row for row in run_rows(experiment) if row["state"] == "excluded"]
+        rows = [row for row in list_run_rows(experiment) if row["state"] == "excluded"]
         assert [row["excluded_after_a_verdict"] for row in rows] == [True] * 3
         assert {row["excluded_because"] for row in rows} == {"the fan was broken"}
         assert {row["excluded_by"] for row in rows} == {str(experiment.owner)}

@@ -14,7 +14,7 @@ from experiments import program_files
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Run
-from experiments.snapshots import differences, facts
+from experiments.snapshots import list_differences, list_facts
 from runners.workloads import WORKLOADS
 from tests.conftest import finish
 from tests.experiments.software.test_parity_reports import OLD, seen
@@ -30,7 +30,7 @@ JSON = st.recursive(
 
 def of(*files: dict[str, Any], **libraries: str) -> dict[str, str]:
     linked = {f"lib{name}.so.1": {"sha256": value} for name, value in libraries.items()}
-    return facts({"inside": {"program": {"files": list(files), "libraries": linked}}})
+    return list_facts({"inside": {"program": {"files": list(files), "libraries": linked}}})
 
 
 def file(word: str, sha256: str = ONE, path: str = "/opt/bench/program") -> dict[str, Any]:
@@ -39,7 +39,7 @@ def file(word: str, sha256: str = ONE, path: str = "/opt/bench/program") -> dict
 
 def test_the_same_program_at_another_place_is_the_same() -> None:
     ours, theirs = of(file("hpl"), mpi=ONE), of(file("hpl", path="/usr/bin/hpl"), mpi=ONE)
-    assert differences([ours], [theirs]) == []
+    assert list_differences([ours], [theirs]) == []
     assert program_files.describe_programs([ours, ours], [theirs]) == (
         "The program was inspected in every run and is the same on both sides: hpl and 1 linked "
         "library."
@@ -48,7 +48,7 @@ def test_the_same_program_at_another_place_is_the_same() -> None:
 
 def test_another_program_or_library_confounds() -> None:
     ours, theirs = of(file("hpl"), mpi=ONE), of(file("hpl", OTHER), mpi=OTHER)
-    assert differences([ours], [theirs]) == [
+    assert list_differences([ours], [theirs]) == [
         f"library libmpi.so.1: sha256 {ONE[:12]} on the baseline, sha256 {OTHER[:12]} here",
         f"program hpl: sha256 {ONE[:12]} on the baseline, sha256 {OTHER[:12]} here",
     ]
@@ -61,13 +61,13 @@ def test_shells_and_the_c_library_are_what_an_image_is_made_of() -> None:
     shell = {"word": "sh", "path": "/usr/bin/dash"}
     ours = of({**shell, "sha256": ONE}, c=ONE)
     theirs = of({**shell, "sha256": OTHER}, c=OTHER)
-    assert differences([ours], [theirs]) == []
+    assert list_differences([ours], [theirs]) == []
     assert program_files.describe_programs([ours], [theirs]) == program_files.NOT_INSPECTED
 
 
 def test_what_nobody_could_read_equals_nothing_else() -> None:
     secret = {"word": "hpl", "path": "/opt/hpl", "bytes": 5, "problem": "Permission denied"}
-    (told,) = differences([of(file("hpl"))], [of(secret)])
+    (told,) = list_differences([of(file("hpl"))], [of(secret)])
     assert told.endswith("not read: Permission denied (/opt/hpl, 5 bytes) here")
 
 
@@ -78,8 +78,8 @@ def test_runs_from_before_were_not_inspected() -> None:
 
 @given(JSON)
 def test_no_content_of_a_snapshot_breaks_the_facts(content: Any) -> None:
-    assert all(isinstance(text, str) for _, text in program_files.facts(content))
-    list(program_files.facts({"files": [content], "libraries": {"x": content}}))
+    assert all(isinstance(text, str) for _, text in program_files.list_facts(content))
+    list(program_files.list_facts({"files": [content], "libraries": {"x": content}}))
 
 
 @pytest.mark.django_db

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from experiments.comparisons import compare_experiment
-from experiments.comparisons.scales import scalings
+from experiments.comparisons.scales import compute_scalings
 from experiments.execution import lifecycle
-from experiments.execution.specs import job_spec
+from experiments.execution.specs import make_job_spec
 from experiments.models import Cluster, Environment, Experiment, Job
 from runners.jobs import Launch
 from runners.workloads import WORKLOADS
@@ -98,7 +98,7 @@ def test_the_plan_says_what_starts_the_processes_and_the_partition_how() -> None
             **{name: [] for name in ("options", "binds", "setup_lines", "variables")},
         }
         RunFactory(job=job, spec={"workload": limits, "environment": environment})
-        return job_spec(job).launch
+        return make_job_spec(job).launch
 
     assert launch("1x4") == Launch()
     assert launch("1x4x4") == Launch(instances=4)
@@ -117,6 +117,6 @@ def test_the_same_gpus_under_another_launcher_are_another_line() -> None:
         for scale in scales:
             values = dict.fromkeys(environments, 1 + repeat / 100)
             block(made, repeat, values, scale=scale)
-    found = {one.name: one for one in scalings(compare_experiment(made))}
+    found = {one.name: one for one in compute_scalings(compare_experiment(made))}
     assert set(found) == {"net", "net, srun"}
     assert {level.gpus for level in found["net, srun"].levels} == {2, 4}

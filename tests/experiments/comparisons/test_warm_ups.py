@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from experiments.comparisons import compare_experiment, comparison_rows, run_rows
+from experiments.comparisons import compare_experiment, list_comparison_rows, list_run_rows
 from experiments.models import Experiment, Run
 from experiments.statistics import Stamp
 from tests.starts import FIXED_WARM_UP, FOUND, Made, started, steps
@@ -153,13 +153,13 @@ def test_the_number_of_queries_does_not_grow_with_the_runs():
 
 def test_the_exports_tell_what_was_compared_and_how_runs_start():
     made = started(**FOUND)
-    rows = list(run_rows(made.experiment))
+    rows = list(list_run_rows(made.experiment))
     assert {row["run"]: row["compared"] for row in rows} == {
         sample.run: sample.value for sample in made.group.samples
     }
     assert [row["shape"] for row in rows[:2]] == ["flat", "warm-up"]
     assert [row["warm_up_steps"] for row in rows[:2]] == [10, 40]
-    (row,) = comparison_rows(compare_experiment(made.experiment))
+    (row,) = list_comparison_rows(compare_experiment(made.experiment))
     assert (row["warm_up"], row["common_cut_steps"]) == ("found", 60)
     assert row["environment_shapes"] == "5 warm-up"
     assert row["environment_fixed_bias"] == pytest.approx(0.0487, abs=1e-4)

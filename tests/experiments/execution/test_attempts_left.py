@@ -8,7 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from experiments.execution.further_attempts import FurtherAttempts, attempts_of, further_attempts
+from experiments.execution.further_attempts import (
+    FurtherAttempts,
+    find_attempts_of_jobs,
+    find_further_attempts,
+)
 from experiments.models import Experiment, Job, Run
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import Stage
@@ -49,7 +53,7 @@ def failed(*runs: str, **columns: object) -> Job:
 
 
 def left(job: Job, **stage: object) -> FurtherAttempts:
-    return attempts_of([job.pk], replace(STAGE, **stage))[job.pk]  # type: ignore[arg-type]
+    return find_attempts_of_jobs([job.pk], replace(STAGE, **stage))[job.pk]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_no_result_is_replaced_and_no_run_is_run_twice(
     job = failed(*runs)
     assert left(job) == attempts
     assert bool(attempts) is (attempts != NOTHING)
-    assert further_attempts(job) == attempts
+    assert find_further_attempts(job) == attempts
 
 
 def test_what_a_planned_analysis_has_left_out_stays_out() -> None:
@@ -94,8 +98,8 @@ def test_only_a_failed_job_is_tried_again(state: str) -> None:
 
 def test_a_job_that_lives_allows_nothing() -> None:
     job = failed("planned", "planned", state=Job.State.RUNNING)
-    assert attempts_of([job.pk], STAGE) == {}
-    assert further_attempts(job) == NOTHING
+    assert find_attempts_of_jobs([job.pk], STAGE) == {}
+    assert find_further_attempts(job) == NOTHING
 
 
 @pytest.mark.parametrize(("tries", "missing"), [(1, 0), (2, 1)])
@@ -111,6 +115,6 @@ def test_what_was_never_sent_is_not_collected() -> None:
 
 def test_attempts_are_those_of_the_jobs_that_were_named() -> None:
     one, other = failed("failed", "failed"), failed("failed", "failed")
-    assert attempts_of([one.pk], STAGE).keys() == {one.pk}
-    assert attempts_of([one.pk, other.pk], STAGE).keys() == {one.pk, other.pk}
+    assert find_attempts_of_jobs([one.pk], STAGE).keys() == {one.pk}
+    assert find_attempts_of_jobs([one.pk, other.pk], STAGE).keys() == {one.pk, other.pk}
     assert Run.objects.count() == 4

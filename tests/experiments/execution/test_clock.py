@@ -107,7 +107,7 @@ class TestTasksOfTheBulkQueue:
         return asked
 
     def test_pile_up_no_more(self, waiting: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(clock, "bulk_is_free", lambda: False)
+        monkeypatch.setattr(clock, "is_bulk_free", lambda: False)
         for minute in range(5):
             clock.enqueue_waiting({}, 60.0 * minute)
         assert waiting == []
@@ -115,6 +115,6 @@ class TestTasksOfTheBulkQueue:
     def test_are_asked_for_again_where_the_queue_has_lost_them(
         self, waiting: list[int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(clock, "bulk_is_free", lambda: True)
+        monkeypatch.setattr(clock, "is_bulk_free", lambda: True)
         clock.enqueue_waiting({}, 0.0)
         assert len(set(waiting)) == 30

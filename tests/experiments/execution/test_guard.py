@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from experiments.execution.guard import concerns_the_visit
+from experiments.execution.guard import is_about_the_visit
 
 pytestmark = pytest.mark.django_db
 
@@ -26,4 +26,4 @@ def test_what_the_database_cannot_keep_of_one_row_stops_no_other(
         connection.cursor() as cursor,
     ):
         cursor.execute(statement)
-    assert concerns_the_visit(raised.value) == of_the_visit
+    assert is_about_the_visit(raised.value) == of_the_visit

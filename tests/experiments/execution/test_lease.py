@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from experiments import execution
 from experiments.execution import holder
 from experiments.execution import lease as leases
-from experiments.execution.lease import LEASE, lease
+from experiments.execution.lease import LEASE, hold_lease
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.transports import Local
 from tests.conftest import finish
@@ -58,7 +58,7 @@ def hold(cluster: Cluster, token: str) -> None:
 @pytest.mark.django_db
 class TestTaking:
     def test_a_second_worker_does_nothing(self, here: Cluster) -> None:
-        with lease(here) as held:
+        with hold_lease(here) as held:
             assert held
             assert execution.tick(here.pk) == "busy"
 
@@ -95,7 +95,7 @@ def test_seconds_after_a_death_it_is_free_and_some_lost_beats_do_not_matter() ->
 
 class TestToken:
     def test_is_of_this_process_and_fits_the_column(self) -> None:
-        tokens = {holder.new_token() for _ in range(100)}
+        tokens = {holder.make_token() for _ in range(100)}
         assert len(tokens) == 100
         assert {len(token) for token in tokens} == {
             Cluster._meta.get_field("lease_token").max_length
@@ -103,12 +103,12 @@ class TestToken:
         assert not any(map(holder.is_dead, tokens))
 
     def test_a_process_id_that_came_round_again_is_another_process(self) -> None:
-        token = holder.new_token()
+        token = holder.make_token()
         earlier = f"{int(token[14:23], 16) - 1:09x}"
         assert holder.is_dead(token[:14] + earlier + token[23:])
 
     def test_nobody_here_can_tell_of_other_machines(self) -> None:
-        token = holder.new_token()
+        token = holder.make_token()
         other = "0" * 8 if token[:8] != "0" * 8 else "1" * 8
         assert not holder.is_dead(other + token[8:14] + "0" * 9 + token[23:])
 
@@ -120,7 +120,7 @@ class TestToken:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
     ) -> None:
         monkeypatch.setattr(holder, "PROC", tmp_path)
-        token = holder.new_token()
+        token = holder.make_token()
         assert len(token) == 32
         assert not holder.is_dead(token)
 
@@ -137,7 +137,7 @@ def test_the_heartbeat_keeps_it_for_as_long_as_the_visit_takes(
         beaten.release()
 
     monkeypatch.setattr(leases, "extend", beat)
-    with lease(here) as held:
+    with hold_lease(here) as held:
         assert held
         Cluster.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         for _ in range(2):  # the first one may have begun before
@@ -152,7 +152,7 @@ def test_the_heartbeat_keeps_it_for_as_long_as_the_visit_takes(
 def test_the_heartbeat_does_not_take_back_what_was_lost(
     here: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with lease(here) as held:
+    with hold_lease(here) as held:
         assert held
         hold(here, "somebody else")
         before = Cluster.objects.get(pk=here.pk).lease_until
@@ -231,7 +231,7 @@ def test_a_visit_that_has_lost_its_lease_changes_nothing_more(
 
 @pytest.mark.django_db
 def test_an_answer_of_the_cluster_is_a_contact(here: Cluster) -> None:
-    with lease(here) as held:
+    with hold_lease(here) as held:
         assert held
         held.guard(Local()).run(["true"])
         here.refresh_from_db()

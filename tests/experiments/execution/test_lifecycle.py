@@ -14,12 +14,12 @@ from django.db.models import ProtectedError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from experiments.design import content_hash
+from experiments.design import compute_hash
 from experiments.execution import lifecycle
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
-from experiments.planning.freeze import definition
+from experiments.planning.freeze import freeze_definition
 from runners.workloads import OTHER_SEEDS
 from tests.factories import (
     ContainerFactory,
@@ -74,10 +74,10 @@ class TestLaunch:
 
     def test_freezes_a_plan_whose_hash_anybody_can_recompute(self, launched: Experiment) -> None:
         launched.refresh_from_db()
-        assert content_hash(launched.plan) == launched.plan_hash
-        planned = definition(launched, launched.order_seed)
+        assert compute_hash(launched.plan) == launched.plan_hash
+        planned = freeze_definition(launched, launched.order_seed)
         parity = {"parity": launched.plan["parity"]}
-        assert content_hash(planned | parity) == launched.plan_hash
+        assert compute_hash(planned | parity) == launched.plan_hash
 
     def test_runs_keep_what_was_planned_when_the_catalogue_changes(
         self, launched: Experiment
@@ -104,7 +104,7 @@ class TestLaunch:
         assert experiment.varied_seeds == ["many: seeds 7 to 9"]
 
     def test_the_order_is_the_one_that_the_seed_gives(self, launched: Experiment) -> None:
-        planned = definition(launched, launched.order_seed)["blocks"]
+        planned = freeze_definition(launched, launched.order_seed)["blocks"]
         realised = [
             [str(run.environment_id) for run in job.runs.order_by("position")]
             for job in launched.jobs.order_by("block")

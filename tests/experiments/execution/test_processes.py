@@ -55,8 +55,8 @@ class Site:
 
     def stop(self) -> None:
         for child in self.family:
-            children.ask(child)
-        children.insist(self.family, seconds=3)
+            children.terminate(child)
+        children.wait_or_kill(self.family, seconds=3)
         self.valkey.stop()
 
 
@@ -109,7 +109,7 @@ def test_a_click_without_redis_is_no_error(
 ) -> None:
     made = experiment()
     queue = django_rq.get_queue()
-    dead = type(queue.connection)(port=children.free_port())
+    dead = type(queue.connection)(port=children.find_free_port())
     monkeypatch.setattr(queue, "connection", dead)
     monkeypatch.setattr(django_rq, "get_queue", lambda name: queue)
     notify.enqueue_tick(made.cluster.pk)

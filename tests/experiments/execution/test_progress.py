@@ -12,7 +12,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.execution.progress import Status, explain_waiting, progress_of, status_of
+from experiments.execution.progress import Status, derive_status, explain_waiting, measure_progress
 from experiments.models import Cluster, Experiment, Job, Run
 from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory
 
@@ -50,17 +50,17 @@ COUNTS = st.integers(0, 50)
 def test_a_state_is_what_happens_now(
     runs: dict[str, int], jobs: dict[str, int], status: Status
 ) -> None:
-    assert status_of(runs, jobs) == status
+    assert derive_status(runs, jobs) == status
 
 
 def test_people_decide_over_counts() -> None:
     alive, ended = {"planned": 1}, {"failed": 1}
-    assert status_of({}, {}, is_draft=True).text == "draft"
-    assert status_of(alive, {"planned": 1}, is_cancelled=True).text == "being cancelled"
-    assert status_of(ended, {"failed": 1}, is_cancelled=True).text == "cancelled"
-    assert status_of(alive, {"planned": 1}, is_paused=True).text == "paused"
-    assert status_of({"succeeded": 2}, {"done": 2}, is_imported=True).text == "imported"
-    some = status_of({"succeeded": 1, "failed": 1}, {"done": 2}, is_imported=True)
+    assert derive_status({}, {}, is_draft=True).text == "draft"
+    assert derive_status(alive, {"planned": 1}, is_cancelled=True).text == "being cancelled"
+    assert derive_status(ended, {"failed": 1}, is_cancelled=True).text == "cancelled"
+    assert derive_status(alive, {"planned": 1}, is_paused=True).text == "paused"
+    assert derive_status({"succeeded": 2}, {"done": 2}, is_imported=True).text == "imported"
+    some = derive_status({"succeeded": 1, "failed": 1}, {"done": 2}, is_imported=True)
     assert some.text == "imported, 1 of 2 runs failed"
 
 
@@ -71,7 +71,7 @@ def test_people_decide_over_counts() -> None:
 def test_nothing_is_green_without_a_result_and_nothing_runs_that_has_not_begun(
     runs: dict[str, int], jobs: dict[str, int]
 ) -> None:
-    status = status_of(runs, jobs)
+    status = derive_status(runs, jobs)
     succeeded = runs.get("succeeded", 0) + runs.get("excluded", 0)
     if sum(runs.values()) and not succeeded:
         assert status.mark != "done"
@@ -99,7 +99,7 @@ def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
     with CaptureQueriesContext(
         connection,
     ) as captured:
-        found = progress_of(rows)
+        found = measure_progress(rows)
     assert len(captured) == 3
     assert not any("plan" in query["sql"].replace("'planned'", "") for query in captured)
     assert Counter(one.status.text for one in found.values()) == {"queued": 1, "finished": 3}
@@ -107,7 +107,7 @@ def test_progress_needs_three_queries_and_no_plan(waiting: Experiment) -> None:
 
 
 def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Experiment) -> None:
-    jobs = progress_of([waiting])[waiting.pk].jobs
+    jobs = measure_progress([waiting])[waiting.pk].jobs
     cluster = waiting.cluster
     Cluster.objects.filter(pk=cluster.pk).update(max_live_jobs=1, scheduler="slurm")
     cluster.refresh_from_db()

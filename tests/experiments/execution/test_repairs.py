@@ -11,12 +11,12 @@ from unittest import mock
 import pytest
 from django.utils import timezone
 
-from dashboard.comparisons.methods import methods
-from experiments.comparisons import TRIED_AGAIN, compare_experiment, comparison_rows
-from experiments.comparisons.run_rows import run_rows
+from dashboard.comparisons.methods import describe_methods
+from experiments.comparisons import TRIED_AGAIN, compare_experiment, list_comparison_rows
+from experiments.comparisons.run_rows import list_run_rows
 from experiments.execution import lifecycle, repairs
 from experiments.execution.further_attempts import NotDone
-from experiments.execution.specs import job_spec
+from experiments.execution.specs import make_job_spec
 from experiments.models import Experiment, Job, Run, User
 from experiments.statistics import Stamp
 from runners.jobs import JobSpec, Resources
@@ -56,7 +56,7 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
         repairs.repair(job, job.experiment.owner, same_node=True)
     Job.objects.filter(pk=job.pk).update(collect_tries=2)
     job.refresh_from_db()
-    node = repairs.node_of(job)
+    node = repairs.find_node(job)
     assert node, "the journal has named it"
     second = repairs.repair(job, job.experiment.owner, same_node=True)
     assert (second.block, second.repairs, second.node) == (job.block, job, node)
@@ -70,9 +70,11 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
     assert f"on {node}, in this order" in told.why
     with pytest.raises(NotDone):  # nothing is missing
         repairs.repair(job, job.experiment.owner, same_node=True)
-    said = " ".join(methods(compare_experiment(Experiment.objects.get(pk=job.experiment_id))))
+    said = " ".join(
+        describe_methods(compare_experiment(Experiment.objects.get(pk=job.experiment_id)))
+    )
     assert "1 block was completed by a second job" in said
-    exported = {row["run"]: row["repairs_job"] for row in run_rows(job.experiment)}
+    exported = {row["run"]: row["repairs_job"] for row in list_run_rows(job.experiment)}
     assert exported == {first.uid: None, run.uid: job.uid}
 
 
@@ -186,7 +188,7 @@ def test_a_pair_of_two_jobs_is_stamped(experiment: Make, node: str, words: str) 
     why = dict(zip(pair.stamps, pair.reasons, strict=True))[Stamp.ACROSS_JOBS]
     assert words in why
     assert ("any node" in why) == (not node)
-    (row,) = comparison_rows(comparison)
+    (row,) = list_comparison_rows(comparison)
     assert "PAIRED ACROSS JOBS" in str(row)
 
 
@@ -251,8 +253,8 @@ def test_the_second_job_asks_for_the_node_of_the_first(experiment: Make) -> None
     job = experiment().jobs.get()
     failed_block(job, "", "not started")
     second = repairs.repair(job, job.experiment.owner, same_node=True)
-    assert job_spec(second).resources.node == "n7"
-    assert [run.position for run in job_spec(second).runs] == [1]
+    assert make_job_spec(second).resources.node == "n7"
+    assert [run.position for run in make_job_spec(second).runs] == [1]
 
 
 def test_the_page_offers_it_and_says_what_came_of_it(experiment: Make, client: Any) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from experiments.execution.specs import (
-    job_directory,
-    job_spec,
-    lines_of,
-    partition_problem,
-    sent_files,
+    explain_partition_problem,
+    make_job_spec,
+    name_job_directory,
+    read_sent_files,
+    split_lines,
 )
 from experiments.models import Job, SentFile
-from experiments.planning.freeze import environment_spec
+from experiments.planning.freeze import freeze_environment
 from runners.jobs import EnvironmentSpec, Launch, Resources
 from tests.factories import JobFactory, PartitionFactory, RunFactory
 
@@ -58,7 +58,7 @@ def planned(scale: str = "1x2", **parameters: Any) -> Job:
                     "parameters": {"steps": 5, **parameters},
                     "time_limit_seconds": 61,
                 },
-                "environment": environment_spec(row),
+                "environment": freeze_environment(row),
             },
         )
     return job
@@ -66,9 +66,9 @@ def planned(scale: str = "1x2", **parameters: Any) -> Job:
 
 def test_a_job_is_told_with_its_runs_in_their_order() -> None:
     job = planned()
-    spec = job_spec(job)
+    spec = make_job_spec(job)
     assert (spec.uid, spec.name) == (job.uid, job.name)
-    assert spec.directory == f"/scratch/tare/jobs/{job.uid}-1" == job_directory(job)
+    assert spec.directory == f"/scratch/tare/jobs/{job.uid}-1" == name_job_directory(job)
     assert (spec.setup_lines, spec.cooldown_seconds) == (("module load a", "module load b"), 7)
     first, second = spec.runs
     assert [first.uid, second.uid] == [job.runs.get(position=position).uid for position in (0, 1)]
@@ -78,11 +78,11 @@ def test_a_job_is_told_with_its_runs_in_their_order() -> None:
     assert isinstance(first.environment, EnvironmentSpec)
     assert (first.environment.runtime, second.environment.runtime) == ("apptainer", "bare_metal")
     job.directory = "/kept/jobs/1"
-    assert job_spec(job).directory == "/kept/jobs/1"
+    assert make_job_spec(job).directory == "/kept/jobs/1"
 
 
 def test_a_job_asks_for_what_its_scale_and_partition_say() -> None:
-    asked = job_spec(planned()).resources
+    asked = make_job_spec(planned()).resources
     assert asked == Resources(
         time_limit_seconds=240,  # two runs of 61 s, a pause of 7 s, 60 s beside them: whole minutes
         nodes=1,
@@ -99,31 +99,34 @@ def test_a_job_asks_for_what_its_scale_and_partition_say() -> None:
     )
     job = planned()
     job.experiment.partition, job.node = None, "n1"
-    assert job_spec(job).resources == Resources(
+    assert make_job_spec(job).resources == Resources(
         time_limit_seconds=240, nodes=1, gpus_per_node=2, node="n1"
     )
 
 
 def test_processes_are_started_as_the_scale_says() -> None:
-    assert job_spec(planned("2x2 srun")).launch == Launch("srun", 2, 1, 1, ("--mpi=pmix",))
-    assert job_spec(planned("1x4x2")).launch == Launch(instances=2)
+    assert make_job_spec(planned("2x2 srun")).launch == Launch("srun", 2, 1, 1, ("--mpi=pmix",))
+    assert make_job_spec(planned("1x4x2")).launch == Launch(instances=2)
     empty = JobFactory(scale="2x1 srun", state=Job.State.PLANNED)
-    assert job_spec(empty).launch == Launch()
+    assert make_job_spec(empty).launch == Launch()
 
 
 def test_what_is_sent_along_is_what_the_plan_names() -> None:
-    assert sent_files(planned()) == {}
+    assert read_sent_files(planned()) == {}
     with pytest.raises(KeyError):
-        sent_files(planned(files={"a.py": "0" * 64}))
+        read_sent_files(planned(files={"a.py": "0" * 64}))
     assert SentFile.objects.count() == 0
 
 
 def test_a_line_of_blanks_is_no_line() -> None:
-    assert lines_of(" a \n \n\nb") == (" a ", "b")
+    assert split_lines(" a \n \n\nb") == (" a ", "b")
 
 
 def test_a_partition_that_no_script_can_ask_for_says_why() -> None:
     fine = PartitionFactory.build(name="p", gpus_per_node=4)
-    assert partition_problem(fine, "slurm") == ""
+    assert explain_partition_problem(fine, "slurm") == ""
     with_qos = PartitionFactory.build(qos="short")
-    assert partition_problem(with_qos, "grid_engine") == "Grid Engine has no QOS such as 'short'"
+    assert (
+        explain_partition_problem(with_qos, "grid_engine")
+        == "Grid Engine has no QOS such as 'short'"
+    )

@@ -336,17 +336,17 @@ def composed(tmp_path: Path) -> Iterator[str]:
     command = command.replace("$$", "$").replace("/tmp/users.acl", str(tmp_path / "users.acl"))
     assert command.count(str(tmp_path)) == 2
     (tmp_path / "valkey-server").symlink_to(find_binary())
-    port = children.free_port()
+    port = children.find_free_port()
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "VALKEY_PASSWORD": "it-is-a-secret"}
     child = children.start(
         ["sh", "-c", f"{command.strip()} --bind 127.0.0.1 --port {port}"],
         env=environment,
         log=tmp_path / "log",
     )
-    children.wait_until(lambda: children.listens(port), "Valkey", child=child)
+    children.wait_until(lambda: children.is_listening(port), "Valkey", child=child)
     yield f"127.0.0.1:{port}/0"
-    children.ask(child)
-    children.insist([child], seconds=1)
+    children.terminate(child)
+    children.wait_or_kill([child], seconds=1)
 
 
 def test_in_docker_the_worker_may_do_what_it_needs_and_no_more(

@@ -74,8 +74,8 @@ def test_an_uploaded_file_becomes_an_image_known_by_its_digest() -> None:
     assert image.operating_system == "Toy Linux 7"
     assert image.packages == {"numpy": "2.4.6"}
     assert image.tree.startswith("sha256:")
-    assert store.path_of(image.content_sha256).read_bytes() == content
-    assert not list((store.folder().parent / "incoming").iterdir())
+    assert store.get_path(image.content_sha256).read_bytes() == content
+    assert not list((store.get_folder().parent / "incoming").iterdir())
     assert AuditEntry.objects.filter(kind="image", what="added").count() == 1
 
 
@@ -115,7 +115,7 @@ def test_what_is_no_image_is_refused_and_nothing_of_it_stays(content: bytes, wor
     assert done.state == "failed"
     assert words in done.problem
     assert not Image.objects.exists()
-    assert not [path for path in store.folder().parent.rglob("*") if path.is_file()]
+    assert not [path for path in store.get_folder().parent.rglob("*") if path.is_file()]
 
 
 BRACKETS = b"[" * 200_000
@@ -250,7 +250,7 @@ def test_what_is_given_up_ends_and_leaves_nothing() -> None:
     row = uploaded(rootfs())
     image_imports.cancel(row, row.owner)
     assert execution.receive(row.pk) == "fetched or being fetched"
-    assert not (store.incoming(row.incoming)).exists()
+    assert not (store.make_incoming_path(row.incoming)).exists()
     with pytest.raises(staging.NotDone, match="ended already"):
         image_imports.cancel(row, row.owner)
 
@@ -277,13 +277,13 @@ def test_a_registry_inside_is_asked_only_where_the_site_lists_it(settings: Setti
 def test_hosts_inside_are_names_with_or_without_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = "Harbor.example,http://[::1]:5000, 10.0.0.5:443 ,http://localhost"
     monkeypatch.setenv("IMAGE_INSIDE_HOSTS", listed)
-    assert environment.hosts("IMAGE_INSIDE_HOSTS") == [
+    assert environment.read_hosts("IMAGE_INSIDE_HOSTS") == [
         "harbor.example", "http://[::1]:5000", "10.0.0.5:443", "http://localhost",
     ]  # fmt: skip
     for wrong in ("https://a", "a/b", "a:b", "10.0.0.0/8", "*.example", "a b"):
         monkeypatch.setenv("IMAGE_INSIDE_HOSTS", wrong)
         with pytest.raises(ImproperlyConfigured, match="which is no host"):
-            environment.hosts("IMAGE_INSIDE_HOSTS")
+            environment.read_hosts("IMAGE_INSIDE_HOSTS")
 
 
 def test_a_site_may_name_the_registries_that_are_asked(settings: Settings) -> None:

@@ -67,7 +67,7 @@ def test_what_no_environment_uses_is_asked_to_go(cluster: Cluster) -> None:
 
 def test_a_dry_run_says_so_and_removes_nothing(cluster: Cluster) -> None:
     row = unused(cluster)
-    kept = file(store.path_of("a" * 64))
+    kept = file(store.get_path("a" * 64))
     words = said("--dry-run")
     assert f"would go  {row}" in words
     assert f"would go  {kept}: no image of the catalogue has these bytes, 1.00 kB" in words
@@ -94,14 +94,14 @@ def test_the_only_copy_of_an_image_stays(cluster: Cluster) -> None:
     assert "Nothing to remove" in said()
     row.image.content_sha256 = "b" * 64
     row.image.save()
-    file(store.path_of("b" * 64))
+    file(store.get_path("b" * 64))
     assert "keeps elsewhere" in said("--dry-run")
 
 
 def test_one_cluster_alone_leaves_the_others_and_the_store(cluster: Cluster) -> None:
     unused(cluster)
     other = unused(ClusterFactory(name="other"))
-    kept = file(store.path_of("a" * 64))
+    kept = file(store.get_path("a" * 64))
     assert "/images/lab.sif" in said("--cluster", "lab")
     other.refresh_from_db()
     assert other.state == StagedImage.State.READY
@@ -117,15 +117,15 @@ def test_the_store_keeps_what_images_and_image_imports_refer_to_and_what_is_youn
     under_way = ImageImportFactory(incoming="wanted")
     ImageImportFactory(incoming="given-up", state="failed")
     stay = [
-        file(store.path_of("a" * 64)),
-        file(store.path_of("b" * 64), days=0.5),
-        file(store.incoming(under_way.incoming)),
-        file(store.incoming("upload-young"), days=0.1),
+        file(store.get_path("a" * 64)),
+        file(store.get_path("b" * 64), days=0.5),
+        file(store.make_incoming_path(under_way.incoming)),
+        file(store.make_incoming_path("upload-young"), days=0.1),
     ]
     go = [
-        file(store.path_of("c" * 64)),
-        file(store.incoming("given-up")),
-        file(store.incoming("upload-old")),
+        file(store.get_path("c" * 64)),
+        file(store.make_incoming_path("given-up")),
+        file(store.make_incoming_path("upload-old")),
     ]
     words = said()
     assert all(path.exists() for path in stay)

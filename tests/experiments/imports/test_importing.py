@@ -12,8 +12,8 @@ from django.db import IntegrityError, transaction
 
 from experiments.comparisons import compare_experiment
 from experiments.execution import lifecycle
-from experiments.execution.further_attempts import further_attempts
-from experiments.imports import ImportProblem, Logs, files, imported_runs, read_logs
+from experiments.execution.further_attempts import find_further_attempts
+from experiments.imports import ImportProblem, Logs, imported_runs, list_files, read_logs
 from experiments.imports.imported_runs import AlreadyImported, forget, store
 from experiments.models import (
     Cluster,
@@ -43,7 +43,7 @@ def owner() -> User:
 
 
 def read(tree: logs.Tree | None = None) -> Logs:
-    return read_logs(files(logs.as_zip(tree or logs.runs())))
+    return read_logs(list_files(logs.as_zip(tree or logs.runs())))
 
 
 def imported(owner: User, found: Logs | None = None, **words: Any) -> Experiment:
@@ -143,14 +143,14 @@ def test_a_run_that_failed_is_shown_and_has_no_say(owner: User) -> None:
     experiment = imported(owner, read(tree))
     run = experiment.runs.get(state=Run.State.FAILED)
     assert (run.reason, run.measurements.count()) == ("no metrics", 0)
-    assert not further_attempts(run.job)
+    assert not find_further_attempts(run.job)
     assert compare_experiment(experiment).pairs[0].n_baseline == 2
 
 
 def test_the_same_logs_are_recognised_whatever_they_are_packed_in(owner: User) -> None:
     first = imported(owner)
     with pytest.raises(AlreadyImported) as caught:
-        imported(owner, read_logs(files(logs.as_tar(logs.runs()))), question="Again?")
+        imported(owner, read_logs(list_files(logs.as_tar(logs.runs()))), question="Again?")
     assert caught.value.experiment == first
     assert Experiment.objects.count() == 1
     assert imported(UserFactory()).pk != first.pk  # somebody else's is theirs
@@ -194,7 +194,7 @@ def test_nothing_of_an_import_is_launched_or_retried(owner: User) -> None:
     assert lifecycle.cancel(experiment, owner) == 0
     assert not lifecycle.discard(experiment)
     workload = experiment.workloads.get()
-    told = rules.refusals(
+    told = rules.list_refusals(
         cluster=experiment.cluster,
         partition=None,
         workloads=[workload],
@@ -213,7 +213,7 @@ def test_nothing_is_kept_of_an_import_that_fails(
     def fail(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("the power went")
 
-    monkeypatch.setattr(imported_runs, "record", fail)  # the last thing that an import does
+    monkeypatch.setattr(imported_runs, "record_event", fail)  # the last thing that an import does
     with pytest.raises(RuntimeError):
         imported(owner)
     for model in (Experiment, Cluster, Environment, Workload, Job, Run, Measurement, Series):

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.imports import ImportProblem, Limits, files, read_logs
+from experiments.imports import ImportProblem, Limits, list_files, read_logs
 from tests import tf_cnn_logs as logs
 
 SMALL = Limits(
@@ -36,7 +36,7 @@ SMALL = Limits(
 
 def drain(archive: io.BytesIO | Path, limits: Limits) -> None:
     """Read every line of every file, and keep none."""
-    for file in files(archive, limits=limits):
+    for file in list_files(archive, limits=limits):
         deque(file.lines(), maxlen=0)
 
 
@@ -47,7 +47,7 @@ def problem(archive: io.BytesIO | Path, limits: Limits = SMALL) -> str:
 
 
 def content(archive: io.BytesIO | Path) -> dict[str, list[bytes]]:
-    return {file.path: [line.content for line in file.lines()] for file in files(archive)}
+    return {file.path: [line.content for line in file.lines()] for file in list_files(archive)}
 
 
 TREE = {"a/x.log": "one\ntwo\n", "a/b/y.log": "three", "z": ""}
@@ -63,7 +63,7 @@ def test_every_form_gives_the_same_lines(mode: str, tmp_path: Path) -> None:
 
 
 def test_a_line_knows_whether_it_was_ended() -> None:
-    found = [list(file.lines()) for file in files(logs.as_zip({"x": "one\ntwo"}))]
+    found = [list(file.lines()) for file in list_files(logs.as_zip({"x": "one\ntwo"}))]
     assert [(line.number, line.ended) for line in found[0]] == [(1, True), (2, False)]
 
 
@@ -181,7 +181,9 @@ def test_limits_of_bytes() -> None:
     assert problem(logs.as_tar(tree), wide) == "More than 20 MB when unpacked."
     skipped = logs.as_tar(tree)
     with pytest.raises(ImportProblem, match="More than 20 MB when unpacked"):
-        list(files(skipped, limits=wide))  # nobody reads the files, and they count all the same
+        list(
+            list_files(skipped, limits=wide)
+        )  # nobody reads the files, and they count all the same
 
 
 def test_ten_million_lines_are_refused_with_flat_memory() -> None:
@@ -276,4 +278,4 @@ def test_one_wrong_byte_is_read_or_refused_in_words(place: int, value: int, pack
     held = bytearray(make(logs.runs(repeats=1)).getvalue())
     held[place % len(held)] = value
     with suppress(ImportProblem):
-        read_logs(files(io.BytesIO(held)))
+        read_logs(list_files(io.BytesIO(held)))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.comparisons import compare_experiment
-from experiments.imports import files, read_logs
+from experiments.imports import list_files, read_logs
 from experiments.imports.imported_runs import store
 from experiments.imports.layout import Placed, arrange
-from experiments.imports.lengths import EPOCHS, STEPS, keep_lengths, whole_epochs
+from experiments.imports.lengths import EPOCHS, STEPS, count_whole_epochs, keep_lengths
 from experiments.models import Experiment, Workload
 from tests import tf_cnn_logs as logs
 from tests.factories import UserFactory
@@ -22,12 +22,12 @@ SCALES = ("1x1", "1x2", "1x4")
 
 
 def placed(tree: logs.Tree) -> list[Placed]:
-    return arrange(read_logs(files(logs.as_zip(tree))).runs, 0)
+    return arrange(read_logs(list_files(logs.as_zip(tree))).runs, 0)
 
 
 def imported(tree: logs.Tree, baseline: str = "lsdf_udocker_5epoch") -> Experiment:
     return store(
-        read_logs(files(logs.as_zip(tree))),
+        read_logs(list_files(logs.as_zip(tree))),
         environment=0,
         baseline=baseline,
         question="What do containers cost?",
@@ -57,7 +57,7 @@ def test_whole_epochs_are_found_however_they_became_steps(
     logged = steps * batch / images
     workload = {STEPS: steps, EPOCHS: f"{logged:.2f}" if printed else logged}
     if round(logged) == epochs:
-        assert whole_epochs(workload) == epochs
+        assert count_whole_epochs(workload) == epochs
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_whole_epochs_are_found_however_they_became_steps(
     ],
 )
 def test_what_is_no_whole_number_of_epochs_is_none(workload: dict[str, Any]) -> None:
-    assert whole_epochs(workload) is None
+    assert count_whole_epochs(workload) is None
     assert EPOCHS not in keep_lengths([workload])[0]
 
 

@@ -13,8 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.imports import ImportProblem, LoggedRun, files, read_logs, tf_cnn
-from experiments.imports.layout import Position, arrange, choices, positions, suggested, tool_of
+from experiments.imports import ImportProblem, LoggedRun, list_files, read_logs, tf_cnn
+from experiments.imports.layout import (
+    Position,
+    arrange,
+    find_tool,
+    list_choices,
+    list_positions,
+    suggest_position,
+)
 from runners.workloads.running_rates import seconds_per_step, whole_intervals
 from tests import tf_cnn_logs as logs
 
@@ -22,7 +29,7 @@ FOLDER = "udocker/resnet50_1_gpu/1"
 
 
 def read(tree: logs.Tree) -> list[LoggedRun]:
-    return read_logs(files(logs.as_zip(tree))).runs
+    return read_logs(list_files(logs.as_zip(tree))).runs
 
 
 def one(tree: logs.Tree) -> LoggedRun:
@@ -191,7 +198,7 @@ def test_what_is_no_log_is_counted_and_left_out() -> None:
         "notes.txt": "nothing of interest",
         "__MACOSX/._benchmark.log": "\0",
     }
-    found = read_logs(files(logs.as_zip(tree)))
+    found = read_logs(list_files(logs.as_zip(tree)))
     assert (len(found.runs), found.left_out) == (1, 3)
 
 
@@ -306,7 +313,7 @@ def test_whatever_lies_in_a_log_is_read_or_refused(content: bytes) -> None:
         tree[f"{FOLDER}/{name}"] = content.decode("latin-1")
         archive = logs.as_zip(tree)
         with suppress(ImportProblem):
-            for run in read_logs(files(archive)).runs:
+            for run in read_logs(list_files(archive)).runs:
                 json.dumps(run.snapshot, allow_nan=False)
                 assert "\0" not in run.tail
 
@@ -315,7 +322,7 @@ def test_a_folder_a_zip_and_a_tar_of_the_same_logs_are_the_same(tmp_path: Path) 
     tree = logs.runs()
     inner = {path.removeprefix("results/"): content for path, content in tree.items()}
     hashes = {
-        read_logs(files(source)).sha256
+        read_logs(list_files(source)).sha256
         for source in (
             logs.as_folder(tree, tmp_path),
             logs.as_zip(tree),
@@ -326,18 +333,18 @@ def test_a_folder_a_zip_and_a_tar_of_the_same_logs_are_the_same(tmp_path: Path) 
     }
     assert len(hashes) == 1
     other = tree | {"results/udocker/synthetic_resnet50_1_gpu/1/metric.log": logs.metric(time=0.6)}
-    assert read_logs(files(logs.as_zip(other))).sha256 not in hashes
+    assert read_logs(list_files(logs.as_zip(other))).sha256 not in hashes
 
 
 def test_the_paths_say_environment_configuration_and_repeat() -> None:
     runs = read(logs.runs())
-    found = positions(runs)
+    found = list_positions(runs)
     assert [(place.index, place.values) for place in found] == [
         (0, ("singularity", "udocker")),
         (1, ("synthetic_resnet50_1_gpu",)),
         (2, ("1", "2", "3")),
     ]
-    place = suggested(found)
+    place = suggest_position(found)
     assert place is not None
     assert place.index == 0
     placed = arrange(runs, place.index)
@@ -402,9 +409,9 @@ def test_a_crowd_is_no_environment() -> None:
     crowd = Position(0, tuple(f"udocker{number}" for number in range(31)))
     models = Position(1, ("alexnet", "resnet"))
     repeats = Position(2, ("1", "2"))
-    assert suggested([crowd, models, repeats]) == models
-    assert suggested([crowd, repeats]) is None
-    assert choices([crowd, models, repeats]) == [models, repeats]
+    assert suggest_position([crowd, models, repeats]) == models
+    assert suggest_position([crowd, repeats]) is None
+    assert list_choices([crowd, models, repeats]) == [models, repeats]
 
 
 def test_too_many_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +422,7 @@ def test_too_many_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_paths_of_different_depth_are_refused() -> None:
     tree = dict(logs.run("udocker/net/1")) | dict(logs.run("singularity/net"))
     with pytest.raises(ImportProblem, match="are not equally deep"):
-        positions(read(tree))
+        list_positions(read(tree))
 
 
 @pytest.mark.parametrize(
@@ -429,4 +436,4 @@ def test_paths_of_different_depth_are_refused() -> None:
     ],
 )
 def test_a_folder_s_name_may_speak_of_its_tool(name: str, tool: str) -> None:
-    assert tool_of(name) == tool
+    assert find_tool(name) == tool

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.design import LAUNCHERS, PlannedBlock, Scale, content_hash, draw_seed, plan
+from experiments.design import LAUNCHERS, PlannedBlock, Scale, compute_hash, draw_seed, plan_blocks
 from experiments.models import Job, Run
 
 SCALES = [Scale(), Scale(1, 2), Scale(2, 4)]
@@ -24,7 +24,7 @@ names = st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
 def test_every_cell_is_run_exactly_as_often_as_asked(
     workloads, environments, scales, repeats, seed, paired
 ):
-    blocks = plan(workloads, environments, SCALES[:scales], repeats, seed, paired=paired)
+    blocks = plan_blocks(workloads, environments, SCALES[:scales], repeats, seed, paired=paired)
     runs = Counter(
         (block.workload, block.scale, block.repeat, environment)
         for block in blocks
@@ -44,26 +44,26 @@ def test_every_cell_is_run_exactly_as_often_as_asked(
 
 @given(st.integers(0, 2**31 - 1))
 def test_an_experiment_cut_short_is_still_balanced(seed):
-    blocks = plan(["blas", "cnn"], ["bare", "sif"], SCALES, 4, seed)
+    blocks = plan_blocks(["blas", "cnn"], ["bare", "sif"], SCALES, 4, seed)
     assert [block.repeat for block in blocks] == sorted(block.repeat for block in blocks)
 
 
 def test_the_same_seed_draws_the_same_plan_and_another_seed_another():
     arguments = (["blas", "cnn"], ["bare", "sif", "udocker"], SCALES, 5)
-    assert plan(*arguments, 7) == plan(*arguments, 7)
-    assert plan(*arguments, 7) != plan(*arguments, 8)
+    assert plan_blocks(*arguments, 7) == plan_blocks(*arguments, 7)
+    assert plan_blocks(*arguments, 7) != plan_blocks(*arguments, 8)
 
 
 def test_the_order_of_a_recorded_seed_stays_what_it_was():
     """Plans of years ago must be drawn again by today's Python."""
-    assert plan(["blas"], ["bare", "sif", "udocker"], [Scale()], 2, 20261120) == [
+    assert plan_blocks(["blas"], ["bare", "sif", "udocker"], [Scale()], 2, 20261120) == [
         PlannedBlock(0, "blas", Scale(), 1, ("bare", "udocker", "sif")),
         PlannedBlock(1, "blas", Scale(), 2, ("udocker", "bare", "sif")),
     ]
 
 
 def test_each_environment_is_first_about_equally_often_and_blocks_are_shuffled():
-    blocks = plan(["blas", "cnn"], ["bare", "sif", "udocker"], [Scale()], 3000, 1)
+    blocks = plan_blocks(["blas", "cnn"], ["bare", "sif", "udocker"], [Scale()], 3000, 1)
     first = Counter(block.environments[0] for block in blocks)
     assert all(abs(count - 2000) < 150 for count in first.values())  # 4 standard deviations
     led_by_blas = sum(blocks[i].workload == "blas" for i in range(0, 6000, 2))
@@ -71,7 +71,7 @@ def test_each_environment_is_first_about_equally_often_and_blocks_are_shuffled()
 
 
 def test_independent_runs_are_interleaved():
-    blocks = plan(["blas"], ["bare", "sif"], [Scale()], 200, 3, paired=False)
+    blocks = plan_blocks(["blas"], ["bare", "sif"], [Scale()], 200, 3, paired=False)
     assert {len(block.environments) for block in blocks} == {1}
     assert 60 < sum(blocks[i].environments == ("bare",) for i in range(0, 400, 2)) < 140
 
@@ -94,7 +94,7 @@ def test_an_impossible_plan_is_refused_in_words(change, word):
         "seed": 1,
     }
     with pytest.raises(ValueError, match=word):
-        plan(**(arguments | change))
+        plan_blocks(**(arguments | change))
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_instances_have_their_share():
 
 def test_the_plan_hash_sees_every_change_but_not_the_order_of_keys():
     definition = {"question": "Größe?", "repeats": 5, "margin": 0.02, "scales": ["1x1", "1x2"]}
-    assert content_hash(definition) == content_hash(dict(reversed(definition.items())))
-    assert len(content_hash(definition)) == 64
+    assert compute_hash(definition) == compute_hash(dict(reversed(definition.items())))
+    assert len(compute_hash(definition)) == 64
     for change in ({"repeats": 6}, {"margin": 0.020001}, {"scales": ["1x2", "1x1"]}):
-        assert content_hash(definition | change) != content_hash(definition)
+        assert compute_hash(definition | change) != compute_hash(definition)
     with pytest.raises(ValueError, match="JSON"):
-        content_hash({"margin": float("nan")})
+        compute_hash({"margin": float("nan")})
 
 
 def test_seeds_differ_and_fit_a_database_integer():

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.planning.freeze import definition, environment_spec, of_repeat, workload_spec
+from experiments.planning.freeze import (
+    freeze_definition,
+    freeze_environment,
+    freeze_workload,
+    make_workload_of_repeat,
+)
 from tests.factories import (
     ContainerFactory,
     EnvironmentFactory,
@@ -33,7 +38,7 @@ def test_a_container_is_kept_with_its_runtime_and_image() -> None:
         variables={"B": "2", "A": "1"},
         setup_lines="ulimit -s unlimited\n  \nexport X=1",
     )
-    assert environment_spec(environment) == {
+    assert freeze_environment(environment) == {
         "label": "udocker",
         "runtime": "udocker",
         "executable": "/opt/udocker",
@@ -50,7 +55,7 @@ def test_a_container_is_kept_with_its_runtime_and_image() -> None:
 
 
 def test_bare_metal_is_kept_without_runtime_and_image() -> None:
-    kept = environment_spec(EnvironmentFactory.build(name="bare", setup_lines="export X=1"))
+    kept = freeze_environment(EnvironmentFactory.build(name="bare", setup_lines="export X=1"))
     assert kept["runtime"] == "bare_metal"
     assert [kept[name] for name in ("executable", "image_format", "image_path")] == [""] * 3
     assert (kept["image_digest"], kept["options"]) == ("", [])
@@ -58,11 +63,11 @@ def test_bare_metal_is_kept_without_runtime_and_image() -> None:
 
 
 def test_a_workload_is_kept_with_its_defaults() -> None:
-    kept = workload_spec(WorkloadFactory.build(name="W", parameters={"steps": 77}))
+    kept = freeze_workload(WorkloadFactory.build(name="W", parameters={"steps": 77}))
     assert (kept["name"], kept["kind"], kept["time_limit_seconds"]) == ("W", "blas", 60)
     assert kept["parameters"]["steps"] == 77
     assert kept["parameters"].keys() > {"steps"}
-    first = of_repeat(kept, 1)
+    first = make_workload_of_repeat(kept, 1)
     assert {name: first[name] for name in first if name != "parameters"} == {
         "name": "W",
         "kind": "blas",
@@ -85,15 +90,15 @@ def test_the_plan_names_all_that_the_hash_is_to_hold() -> None:
     )
     (workload,) = experiment.workloads.all()
     bare, container = experiment.environments.order_by("pk")
-    kept = definition(experiment, 7)
+    kept = freeze_definition(experiment, 7)
     blocks = kept.pop("blocks")
     assert len(kept.pop("payload")) == 64
     assert kept == {
         "question": "Why?",
         "cluster": {"name": "mill", "host": "mill.example.org"},
         "partition": "gpu",
-        "workloads": {str(workload.pk): workload_spec(workload)},
-        "environments": {str(row.pk): environment_spec(row) for row in (bare, container)},
+        "workloads": {str(workload.pk): freeze_workload(workload)},
+        "environments": {str(row.pk): freeze_environment(row) for row in (bare, container)},
         "baseline": str(bare.pk),
         "scales": ["1x1"],
         "repeats": 10,
@@ -109,7 +114,7 @@ def test_the_plan_names_all_that_the_hash_is_to_hold() -> None:
     for block in blocks:
         assert (block["workload"], block["scale"]) == (str(workload.pk), "1x1")
         assert sorted(block["environments"]) == sorted([str(bare.pk), str(container.pk)])
-    assert definition(experiment, 7)["blocks"] == blocks
-    assert definition(experiment, 8)["blocks"] != blocks
+    assert freeze_definition(experiment, 7)["blocks"] == blocks
+    assert freeze_definition(experiment, 8)["blocks"] != blocks
     experiment.partition = None
-    assert definition(experiment, 7)["partition"] is None
+    assert freeze_definition(experiment, 7)["partition"] is None

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from experiments.models import Environment, Experiment, Measurement, Run
-from experiments.planning.past_spread import History, history
+from experiments.planning.past_spread import History, measure_past_spread
 from tests.factories import LaunchedFactory, UserFactory, WorkloadFactory, block
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def measured(*columns: tuple[float, ...], experiment: Experiment | None = None) 
 
 def read(experiment: Experiment, **changes: object) -> History:
     arguments = {"kind": "blas", "cluster": experiment.cluster, "metric": "step_time"}
-    return history(**(arguments | {"reader": experiment.owner} | changes))  # type: ignore[arg-type]
+    return measure_past_spread(**(arguments | {"reader": experiment.owner} | changes))  # type: ignore[arg-type]
 
 
 def test_the_spread_is_that_within_each_environment() -> None:

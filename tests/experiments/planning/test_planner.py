@@ -10,15 +10,15 @@ from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from experiments.statistics.estimates import Arm, Estimate
 from experiments.statistics.planner import (
-    difference_power,
-    equivalence_power,
-    planned,
-    provable_margin,
-    repeats_needed,
-    repeats_to_detect,
-    upper_bound_factor,
+    compute_difference_power,
+    compute_equivalence_power,
+    compute_smallest_margin,
+    compute_upper_bound_factor,
+    count_repeats_needed,
+    count_repeats_to_detect,
+    expect_estimate,
 )
-from experiments.statistics.verdicts import chance_of_decision
+from experiments.statistics.verdicts import compute_chance_of_decision
 
 MARGINS = (0.01, 0.02, 0.05)
 
@@ -53,37 +53,37 @@ PAIRED = {
 @pytest.mark.parametrize("cv", INDEPENDENT)
 def test_independent_runs_needed_are_those_of_the_table(cv):
     detect, prove, off_by_1, after_holm = INDEPENDENT[cv]
-    assert tuple(repeats_to_detect(cv, m, paired=False) for m in MARGINS) == detect
+    assert tuple(count_repeats_to_detect(cv, m, paired=False) for m in MARGINS) == detect
     sd = sd_of_logs(cv)
-    assert tuple(repeats_needed(sd, m, paired=False) for m in MARGINS) == prove
-    assert repeats_needed(sd, 0.02, paired=False, alpha=0.05 / 18) == after_holm
+    assert tuple(count_repeats_needed(sd, m, paired=False) for m in MARGINS) == prove
+    assert count_repeats_needed(sd, 0.02, paired=False, alpha=0.05 / 18) == after_holm
     for n, enough in ((off_by_1, True), (off_by_1 - 1, False)):
-        truth = planned(sd, n, paired=False, ratio=1.01)
-        assert (equivalence_power(truth, 0.02) >= 0.8) is enough
+        truth = expect_estimate(sd, n, paired=False, ratio=1.01)
+        assert (compute_equivalence_power(truth, 0.02) >= 0.8) is enough
 
 
 @pytest.mark.parametrize("cv", PAIRED)
 def test_blocks_needed_are_those_of_the_table(cv):
     detect, prove = PAIRED[cv]
-    assert tuple(repeats_to_detect(cv, m, paired=True) for m in MARGINS) == detect
-    assert tuple(repeats_needed(cv, m, paired=True) for m in MARGINS) == prove
+    assert tuple(count_repeats_to_detect(cv, m, paired=True) for m in MARGINS) == detect
+    assert tuple(count_repeats_needed(cv, m, paired=True) for m in MARGINS) == prove
 
 
 @pytest.mark.parametrize(("sd", "n", "paired"), [(0.01, 3, True)])
 def test_where_the_reference_saw_nan(sd, n, paired):
     """A difference of 5 %, simulated: these repeats are enough."""
-    truth = planned(sd, n, paired=paired, ratio=1.05)
+    truth = expect_estimate(sd, n, paired=paired, ratio=1.05)
     draw = np.random.default_rng(n)
     means = draw.normal(truth.log_ratio, truth.se, 100_000)
     errors = truth.se * np.sqrt(draw.chisquare(truth.df, 100_000) / truth.df)
     found = (np.abs(means) > stats.t.ppf(0.975, truth.df) * errors).mean()
-    assert difference_power(truth) == pytest.approx(found, abs=0.003)
+    assert compute_difference_power(truth) == pytest.approx(found, abs=0.003)
     assert found > 0.9
 
 
 @pytest.mark.parametrize(("n", "factor"), [(3, 2.12), (5, 1.56), (10, 1.29), (20, 1.18)])
 def test_a_pilot_is_trusted_as_little_as_it_deserves(n, factor):
-    assert round(upper_bound_factor(n - 1), 2) == factor
+    assert round(compute_upper_bound_factor(n - 1), 2) == factor
 
 
 @pytest.mark.parametrize("n", [3, 5, 17, 60])
@@ -91,10 +91,10 @@ def test_a_pilot_is_trusted_as_little_as_it_deserves(n, factor):
 def test_the_power_to_detect_is_that_of_statsmodels(n, effect):
     ratio = math.exp(0.01 * effect)
     expected = TTestPower().power(effect, n, 0.05)
-    power = difference_power(planned(0.01, n, paired=True, ratio=ratio))
+    power = compute_difference_power(expect_estimate(0.01, n, paired=True, ratio=ratio))
     assert power == pytest.approx(float(expected), abs=1e-4)
     pooled = TTestIndPower().power(effect, n, 0.05)
-    power = difference_power(planned(0.01, n, paired=False, ratio=ratio))
+    power = compute_difference_power(expect_estimate(0.01, n, paired=False, ratio=ratio))
     # Welch's test has fewer degrees of freedom than the one that takes both spreads for the same.
     assert power < pooled
     assert power == pytest.approx(float(pooled), abs=1e-3 if n == 60 else 0.05)
@@ -104,12 +104,12 @@ def test_the_power_to_detect_is_that_of_statsmodels(n, effect):
 def test_the_power_to_prove_is_what_happens(n, ratio):
     """20,000 experiments whose mean and standard error are drawn from their distributions."""
     draw = np.random.default_rng(n)
-    truth = planned(0.01, n, paired=True, ratio=ratio)
+    truth = expect_estimate(0.01, n, paired=True, ratio=ratio)
     means = draw.normal(truth.log_ratio, truth.se, 20_000)
     errors = truth.se * np.sqrt(draw.chisquare(truth.df, 20_000) / truth.df)
     half = stats.t.ppf(0.95, truth.df) * errors
     proved = (np.abs(means) + half < math.log1p(0.02)).mean()
-    assert equivalence_power(truth, 0.02) == pytest.approx(proved, abs=0.012)
+    assert compute_equivalence_power(truth, 0.02) == pytest.approx(proved, abs=0.012)
 
 
 DRAWS = 100_000
@@ -137,46 +137,50 @@ def test_the_power_of_welchs_test_is_what_happens(sizes, sd_ratio):
         truth = Estimate(math.log(ratio), arms)
         seen = np.abs(truth.log_ratio + truth.se * noise)
         differs = seen > two_sided * se
-        assert difference_power(truth) == pytest.approx(differs.mean(), abs=0.005)
+        assert compute_difference_power(truth) == pytest.approx(differs.mean(), abs=0.005)
         for margin in (0.005, 0.02, 0.05):
             proved = seen < math.log1p(margin) - one_sided * se
-            assert equivalence_power(truth, margin) == pytest.approx(proved.mean(), abs=0.005)
-            decided = chance_of_decision(truth, margin)
+            assert compute_equivalence_power(truth, margin) == pytest.approx(
+                proved.mean(), abs=0.005
+            )
+            decided = compute_chance_of_decision(truth, margin)
             assert decided == pytest.approx((proved | differs).mean(), abs=0.005)
 
 
 def test_two_runs_of_each_are_not_promised_what_pooled_variances_would_give():
-    assert equivalence_power(planned(0.0025, 2, paired=False), 0.02) == pytest.approx(
-        0.895, abs=0.005
-    )
+    assert compute_equivalence_power(
+        expect_estimate(0.0025, 2, paired=False), 0.02
+    ) == pytest.approx(0.895, abs=0.005)
 
 
 @pytest.mark.parametrize("cv", [0.002, 0.009, 0.05])
 @pytest.mark.parametrize("paired", [True, False])
 def test_what_is_provable_and_what_is_needed_agree(cv, paired):
     for repeats in (2, 5, 20):
-        margin = provable_margin(cv, repeats, paired=paired)
-        assert repeats_needed(cv, margin * 1.001, paired=paired) <= repeats
+        margin = compute_smallest_margin(cv, repeats, paired=paired)
+        assert count_repeats_needed(cv, margin * 1.001, paired=paired) <= repeats
         if repeats > 2:
-            assert repeats_needed(cv, margin * 0.999, paired=paired) > repeats
+            assert count_repeats_needed(cv, margin * 0.999, paired=paired) > repeats
 
 
 def test_more_repeats_prove_more_and_noise_proves_less():
-    margins = [provable_margin(0.01, n, paired=True) for n in range(2, 30)]
+    margins = [compute_smallest_margin(0.01, n, paired=True) for n in range(2, 30)]
     assert margins == sorted(margins, reverse=True)
-    assert provable_margin(0.02, 5, paired=True) > provable_margin(0.01, 5, paired=True)
+    assert compute_smallest_margin(0.02, 5, paired=True) > compute_smallest_margin(
+        0.01, 5, paired=True
+    )
 
 
 def test_what_a_thousand_repeats_cannot_prove_has_no_number():
-    assert repeats_needed(0.5, 0.01, paired=True) is None
-    assert repeats_to_detect(0.5, 0.01, paired=False) is None
-    assert math.isfinite(provable_margin(400.0, 2, paired=True))
+    assert count_repeats_needed(0.5, 0.01, paired=True) is None
+    assert count_repeats_to_detect(0.5, 0.01, paired=False) is None
+    assert math.isfinite(compute_smallest_margin(400.0, 2, paired=True))
 
 
 def test_a_plan_is_an_estimate_of_what_is_to_come():
-    assert planned(0.01, 5, paired=False, ratio=1.02) == Estimate(
+    assert expect_estimate(0.01, 5, paired=False, ratio=1.02) == Estimate(
         math.log(1.02), (Arm(0.0001, 5), Arm(0.0001, 5))
     )
     for cv, repeats in ((0.0, 5), (math.nan, 5), (0.01, 1)):
         with pytest.raises(ValueError, match=r"not|no spread"):
-            planned(cv, repeats, paired=True)
+            expect_estimate(cv, repeats, paired=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.models import StagedImage
-from experiments.planning.rules import describe_unready_images, forecast, refusals
+from experiments.planning.rules import describe_unready_images, forecast, list_refusals
 from tests.factories import (
     ClusterFactory,
     ContainerFactory,
@@ -36,7 +36,7 @@ def asked() -> dict[str, Any]:
 
 
 def test_what_fits_is_not_refused(asked: dict[str, Any]) -> None:
-    assert refusals(**asked) == {}
+    assert list_refusals(**asked) == {}
 
 
 @pytest.mark.parametrize(
@@ -55,40 +55,40 @@ def test_what_fits_is_not_refused(asked: dict[str, Any]) -> None:
 def test_what_does_not_fit_is_refused_at_its_field(
     asked: dict[str, Any], change: dict[str, Any], field: str, words: str
 ) -> None:
-    found = refusals(**(asked | change))
+    found = list_refusals(**(asked | change))
     assert words in " ".join(found[field])
 
 
 def test_a_job_longer_than_the_partition_allows_is_refused(asked: dict[str, Any]) -> None:
     """Two runs of 10 minutes and the overhead of a job take 21 minutes: all there may be."""
     asked["partition"].time_limit_minutes = 21
-    assert refusals(**asked) == {}
+    assert list_refusals(**asked) == {}
     asked["partition"].time_limit_minutes = 20
-    assert refusals(**asked) == {
+    assert list_refusals(**asked) == {
         "partition": [
             "The longest job may take 21 min; gpu ends jobs after 20 min. Shorten a workload's "
             "time limit, or choose fewer environments or the independent design."
         ]
     }
-    assert "partition" not in refusals(**(asked | {"paired": False}))
+    assert "partition" not in list_refusals(**(asked | {"paired": False}))
     asked["partition"].time_limit_minutes = 21
-    seen = refusals(**(asked | {"cooldown_seconds": 1}))
+    seen = list_refusals(**(asked | {"cooldown_seconds": 1}))
     assert seen["partition"][0].startswith("The longest job may take 22 min;")
 
 
 def test_as_many_interim_analyses_are_allowed_as_have_repeats_for_a_verdict(
     asked: dict[str, Any],
 ) -> None:
-    assert refusals(**(asked | {"repeats": 10, "looks": 2})) == {}
-    assert refusals(**(asked | {"repeats": 9, "looks": 2})) == {
+    assert list_refusals(**(asked | {"repeats": 10, "looks": 2})) == {}
+    assert list_refusals(**(asked | {"repeats": 9, "looks": 2})) == {
         "looks": [
             "2 interim analyses need at least 10 repeats: between one and the next come 5, the "
             "fewest that a verdict needs. 9 repeats allow 1 interim analysis."
         ]
     }
-    seen = refusals(**(asked | {"repeats": 14, "looks": 3}))["looks"][0]
+    seen = list_refusals(**(asked | {"repeats": 14, "looks": 3}))["looks"][0]
     assert seen.endswith("14 repeats allow 2 interim analyses.")
-    seen = refusals(**(asked | {"repeats": 1, "looks": 2}))["looks"][0]
+    seen = list_refusals(**(asked | {"repeats": 1, "looks": 2}))["looks"][0]
     assert seen.endswith("1 repeat allows 1 interim analysis.")
 
 
@@ -97,39 +97,39 @@ def test_a_warm_up_is_looked_for_in_programs_with_enough_steps(asked: dict[str, 
     few = WorkloadFactory(name="short", parameters={"steps": 199})
     no_steps = WorkloadFactory(name="no steps", kind="command", parameters={"argv": ["true"]})
     asked |= {"workloads": [no_steps, enough], "find_warm_up": True}
-    assert refusals(**asked) == {}
-    seen = refusals(**(asked | {"workloads": [few, enough]}))
+    assert list_refusals(**asked) == {}
+    seen = list_refusals(**(asked | {"workloads": [few, enough]}))
     assert seen == {"warm_up": ["short has 199 steps; where it settles can be found from 200 on."]}
-    assert refusals(**(asked | {"workloads": [few], "find_warm_up": False})) == {}
+    assert list_refusals(**(asked | {"workloads": [few], "find_warm_up": False})) == {}
 
 
 def test_what_is_only_known_from_logs_cannot_be_run(asked: dict[str, Any]) -> None:
     imported = WorkloadFactory(name="old", kind="tf_cnn_benchmarks")
     both = asked | {"workloads": [*asked["workloads"], imported]}
-    assert refusals(**both) == {"workloads": ["old is only known from imported logs."]}
+    assert list_refusals(**both) == {"workloads": ["old is only known from imported logs."]}
 
 
 def test_a_partition_belongs_to_its_cluster(asked: dict[str, Any]) -> None:
     cluster = asked["cluster"]
     other = PartitionFactory(name="far", gpus_per_node=4)
-    assert refusals(**(asked | {"partition": other})) == {
+    assert list_refusals(**(asked | {"partition": other})) == {
         "partition": [f"far is no partition of {cluster}."]
     }
-    seen = refusals(**(asked | {"partition": None, "scales": ["1x0"]}))
+    seen = list_refusals(**(asked | {"partition": None, "scales": ["1x0"]}))
     assert seen == {"partition": [f"Choose a partition of {cluster}."]}
     cluster.scheduler = "direct"
-    assert refusals(**(asked | {"partition": None, "scales": ["1x0"]})) == {}
+    assert list_refusals(**(asked | {"partition": None, "scales": ["1x0"]})) == {}
 
 
 def test_one_scale_in_two_spellings_is_named_twice(asked: dict[str, Any]) -> None:
-    assert refusals(**(asked | {"scales": ["1x1", "01x1"]}))["scales"] == [
+    assert list_refusals(**(asked | {"scales": ["1x1", "01x1"]}))["scales"] == [
         "Each scale is named once."
     ]
 
 
 def test_a_metric_is_reported_by_every_workload_it_decides_about(asked: dict[str, Any]) -> None:
-    assert refusals(**(asked | {"primary_metric": "step_time"})) == {}
-    seen = refusals(**(asked | {"primary_metric": "joy"}))["primary_metric"]
+    assert list_refusals(**(asked | {"primary_metric": "step_time"})) == {}
+    seen = list_refusals(**(asked | {"primary_metric": "joy"}))["primary_metric"]
     assert len(seen) == 1
     assert seen[0].startswith("blas does not report joy. It reports ")
     assert "step_time, " in seen[0]
@@ -146,19 +146,19 @@ def test_an_image_that_is_not_staged_is_named_with_its_state(asked: dict[str, An
 
 def test_environments_of_another_cluster_are_refused(asked: dict[str, Any]) -> None:
     stranger = EnvironmentFactory(name="elsewhere")
-    found = refusals(**(asked | {"environments": [*asked["environments"], stranger]}))
+    found = list_refusals(**(asked | {"environments": [*asked["environments"], stranger]}))
     assert "elsewhere is not an environment of" in found["environments"][0]
 
 
 def test_a_comparison_needs_somebody_to_compare_with(asked: dict[str, Any]) -> None:
-    assert refusals(**(asked | {"environments": [asked["baseline"]]})) == {
+    assert list_refusals(**(asked | {"environments": [asked["baseline"]]})) == {
         "environments": ["Choose the baseline and at least one environment more."]
     }
     others = [*asked["environments"][1:], ContainerFactory(cluster=asked["cluster"])]
-    assert refusals(**(asked | {"environments": others})) == {
+    assert list_refusals(**(asked | {"environments": others})) == {
         "baseline": ["The baseline is one of the environments to be run."]
     }
-    assert refusals(**(asked | {"environments": others, "baseline": None})) == {}
+    assert list_refusals(**(asked | {"environments": others, "baseline": None})) == {}
 
 
 def test_the_forecast_counts_what_will_run() -> None:

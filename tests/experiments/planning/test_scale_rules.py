@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.rules import forecast, refusals
+from experiments.planning.rules import forecast, list_refusals
 from experiments.planning.scale_rules import suggest_scale
 from runners.workloads import WORKLOADS
 from runners.workloads.blas import Blas
@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def refused(asked: dict[str, Any], scale: str, each: str) -> list[str]:
     seed = ("one", "node", "gpu").index(each)
     row = WorkloadFactory.build(name="W", kind="blas", parameters={"seed": seed})
-    return refusals(**asked, workloads=[row], scales=[scale]).get("scales", [])
+    return list_refusals(**asked, workloads=[row], scales=[scale]).get("scales", [])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_can_be_started_is_not_refused(asked: dict[str, Any], scale: str, e
         ("1x4x2", "gpu", "An instance is one process, and has one GPU: write 1x4x4"),
         ("1x4x3", "one", "4 GPUs cannot be shared out evenly among 3 instances"),
         ("2x4x4", "one", "instances are packed on one node. Write 1x4x4"),
-        ("1x4x4 srun", "one", "starts packed instances itself. Leave srun away"),
+        ("1x4x4 srun", "one", "starts packed instances itself. Leave srun out"),
         ("4x1 srun", "node", "4 nodes asked for; gpu has 3."),
         ("3x1 srun", "gpu", "3 nodes, 1 GPUs, 3 processes: take an even number."),
         ("1x2 ssh", "one", "is no scale: write nodes x GPUs per node, such as 1x2, or 2x4 srun"),
@@ -142,7 +142,7 @@ def test_most_workloads_use_one_node_and_a_gpu(
 
 def test_a_warm_up_is_not_looked_for_in_several_instances(asked: dict[str, Any]) -> None:
     row = WorkloadFactory.build(parameters={"steps": 4000, "seed": 0})
-    found = refusals(**asked, workloads=[row], scales=["1x4x4", "1x4"], find_warm_up=True)
+    found = list_refusals(**asked, workloads=[row], scales=["1x4x4", "1x4"], find_warm_up=True)
     assert found == {
         "warm_up": [
             "1x4x4 packs 4 instances into a run, and each settles at a step of its own: choose "
@@ -189,7 +189,7 @@ def test_without_a_partition_there_is_one_node_and_no_gpu(asked: dict[str, Any])
 
 def test_parameters_that_the_kind_refuses_refuse_the_scale(asked: dict[str, Any]) -> None:
     row = WorkloadFactory.build(name="W", kind="blas", parameters={"steps": "many"})
-    seen = refusals(**asked, workloads=[row], scales=["1x1"])
+    seen = list_refusals(**asked, workloads=[row], scales=["1x1"])
     assert seen == {"scales": ["W: steps: must be a whole number; got 'many'."]}
 
 

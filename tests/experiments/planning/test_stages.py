@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from experiments.comparisons import ExperimentComparison, compare_experiment, comparison_rows
-from experiments.design import content_hash
+from experiments.comparisons import ExperimentComparison, compare_experiment, list_comparison_rows
+from experiments.design import compute_hash
 from experiments.execution import lifecycle
 from experiments.execution.further_attempts import NotDone
 from experiments.models import Experiment, Job, Run
-from experiments.planning.freeze import definition
-from experiments.planning.interim import stage_of
+from experiments.planning.freeze import freeze_definition
+from experiments.planning.interim import read_stage
 from experiments.statistics import Stamp, Verdict
 from tests.factories import (
     ContainerFactory,
@@ -70,7 +70,7 @@ class TestOneAnalysis:
         experiment = launched(repeats=5, looks=1)
         end_all(experiment, SLOW[:4])
         found = read(experiment)
-        assert (found.pairs, comparison_rows(found)) == ([], [])
+        assert (found.pairs, list_comparison_rows(found)) == ([], [])
         assert len(found.groups[0].samples) == 8
         assert "appears when all 5 blocks have ended; 4 have." in found.stage.waiting
         assert found.stage.brief == "verdict after 5 blocks; 4 so far"
@@ -184,7 +184,7 @@ class TestLooks:
         assert pair.interim_analysis
         assert pair.interim_analysis.later_ratio == pytest.approx(1.03, abs=0.001)
         assert "With all 10 blocks that there are now the ratio is 1.030 [" in pair.sentence
-        (row,) = comparison_rows(read(experiment))
+        (row,) = list_comparison_rows(read(experiment))
         assert (row["look_number"], row["look_later_ratio"]) == (
             1,
             pair.interim_analysis.later_ratio,
@@ -235,9 +235,9 @@ class TestLooks:
         assert experiment.plan
         assert experiment.plan["looks"] == {"after_repeats": [5, 10, 15], "level": 0.0221}
         assert experiment.order_seed is not None
-        other = definition(experiment, experiment.order_seed)
+        other = freeze_definition(experiment, experiment.order_seed)
         other["looks"] = {"after_repeats": [15], "level": 0.05}
-        assert content_hash(other) != experiment.plan_hash
+        assert compute_hash(other) != experiment.plan_hash
 
     def test_too_many_for_the_repeats_are_refused_in_words(self) -> None:
         experiment = ExperimentFactory(repeats=14, looks=3)
@@ -348,20 +348,20 @@ def test_a_job_that_was_cancelled_before_the_experiment_does_not_undo_a_look() -
     experiment.jobs.filter(repeat=5).update(
         state=Job.State.CANCELLED, ended_at=experiment.launched_at
     )
-    assert stage_of(experiment).taken == 1
+    assert read_stage(experiment).taken == 1
     lifecycle.cancel(experiment, experiment.owner)
     experiment.refresh_from_db()
     assert experiment.cancelled_at
     assert experiment.launched_at
     assert experiment.cancelled_at - experiment.launched_at > timedelta(0)
-    assert stage_of(experiment).taken == 1
+    assert read_stage(experiment).taken == 1
 
 
 def test_a_single_block_is_spoken_of_as_one() -> None:
-    waiting = stage_of(launched(repeats=1, looks=1)).waiting
+    waiting = read_stage(launched(repeats=1, looks=1)).waiting
     assert waiting.startswith("The verdict appears when its one block has ended; 0 have.")
 
 
 def test_an_experiment_without_runs_waits_for_nothing() -> None:
-    stage = stage_of(LaunchedFactory())
+    stage = read_stage(LaunchedFactory())
     assert (stage.waiting, stage.alive) == ("", False)

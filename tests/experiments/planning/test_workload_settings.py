@@ -12,9 +12,9 @@ from experiments.planning.workloads import (
     describe_limits,
     describe_parameters,
     describe_settings,
+    find_free_name,
     format_value,
-    free_name,
-    label,
+    make_label,
     why_not_delete,
     why_not_edit,
 )
@@ -65,8 +65,8 @@ def test_limits_are_told(columns: dict[str, Any], text: str) -> None:
 
 
 def test_a_parameter_is_called_by_its_label_or_its_name() -> None:
-    assert label(parameter(name="matrix_size")) == "Matrix size"
-    assert label(parameter(name="matrix_size", label="Order")) == "Order"
+    assert make_label(parameter(name="matrix_size")) == "Matrix size"
+    assert make_label(parameter(name="matrix_size", label="Order")) == "Order"
 
 
 def test_settings_that_differ_come_with_their_defaults() -> None:
@@ -116,9 +116,9 @@ def test_a_workload_that_an_experiment_names_is_not_deleted() -> None:
 
 @pytest.mark.django_db
 def test_a_name_is_made_free_and_fits_its_column() -> None:
-    assert free_name("W") == "W"
-    assert free_name("x" * 101) == "x" * 100
+    assert find_free_name("W") == "W"
+    assert find_free_name("x" * 101) == "x" * 100
     WorkloadFactory(name="W")
-    assert free_name("W") == "W (2)"
-    assert free_name("W", ["W (2)"]) == "W (3)"
-    assert free_name("y" * 100, ["y" * 100]) == "y" * 96 + " (2)"
+    assert find_free_name("W") == "W (2)"
+    assert find_free_name("W", ["W (2)"]) == "W (3)"
+    assert find_free_name("y" * 100, ["y" * 100]) == "y" * 96 + " (2)"

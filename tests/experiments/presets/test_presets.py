@@ -8,7 +8,7 @@ from experiments.design import Scale
 from experiments.models import AuditEntry, Environment, Experiment, User, Workload
 from experiments.planning import rules
 from experiments.presets import FULL, LAPTOP, PRESETS, Preset
-from experiments.presets.making import candidates, make_draft, partition_for, select_ready
+from experiments.presets.making import choose_partition, list_candidates, make_draft, select_ready
 from runners.workloads import WORKLOADS
 from tests.factories import (
     ClusterFactory,
@@ -93,7 +93,7 @@ def test_two_nodes_of_four_gpus_can_run_it(preset: Preset, name: str, person: Us
         folder="/data" if size.needs_data else "",
     )
     assert draft.is_draft
-    problems = rules.refusals(
+    problems = rules.list_refusals(
         cluster=cluster,
         partition=draft.partition,
         workloads=list(draft.workloads.all()),
@@ -162,7 +162,7 @@ def test_environments_that_are_ready_are_chosen_and_one_bare_metal(person: User)
     container("numpy", {"numpy": "2"})
     container("waiting", {"tensorflow": "2"}, state="staging")
     unseen = container("unseen", {})
-    found = candidates(NETWORKS, cluster, person)
+    found = list_candidates(NETWORKS, cluster, person)
     said = {one.environment.name: one.why_not for one in found}
     assert said["waiting"] == "its image is staging"
     assert said["numpy"] == "without tensorflow"
@@ -174,7 +174,7 @@ def test_the_partition_is_one_that_has_the_gpus(db: None) -> None:
     cluster = ClusterFactory()
     PartitionFactory(cluster=cluster, name="long", gpus_per_node=0, time_limit_minutes=900)
     wide = PartitionFactory(cluster=cluster, name="wide", gpus_per_node=4)
-    assert partition_for(NETWORKS.sizes[LAPTOP], cluster) == wide
+    assert choose_partition(NETWORKS.sizes[LAPTOP], cluster) == wide
     wide.delete()
-    assert partition_for(NETWORKS.sizes[LAPTOP], cluster).name == "long"  # type: ignore[union-attr]
-    assert partition_for(NETWORKS.sizes[LAPTOP], ClusterFactory()) is None
+    assert choose_partition(NETWORKS.sizes[LAPTOP], cluster).name == "long"  # type: ignore[union-attr]
+    assert choose_partition(NETWORKS.sizes[LAPTOP], ClusterFactory()) is None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.imports import files, read_logs
-from experiments.presets.commands import NUMBERS, tf_cnn
+from experiments.imports import list_files, read_logs
+from experiments.presets.commands import NUMBERS, make_tf_cnn
 from runners.workloads import WORKLOADS, SanityError
 from runners.workloads.reading import OUTPUT, READERS
 from tests import tf_cnn_logs as logs
 
 COMMAND = WORKLOADS["command"]
-PARAMETERS = COMMAND.clean(tf_cnn("tf_cnn_benchmarks", 5).parameters)
+PARAMETERS = COMMAND.clean(make_tf_cnn("tf_cnn_benchmarks", 5).parameters)
 
 
 def read(log: str) -> dict[str, float]:
@@ -24,7 +24,7 @@ def test_the_same_log_gives_the_same_numbers_as_when_it_is_imported() -> None:
     steps = tuple(range(10, 110, 10))
     rates = logs.cumulated(steps, [0.1 * (1 + step / 50) for step in steps], 64)
     log = logs.output(rates=rates, steps=steps)
-    (imported,) = read_logs(files(logs.as_zip({"a/stdout": log}))).runs
+    (imported,) = read_logs(list_files(logs.as_zip({"a/stdout": log}))).runs
     names = {row["name"] for row in NUMBERS}
     assert read(log) == {name: imported.measurements[name] for name in names}
 

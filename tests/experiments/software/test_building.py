@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.execution.operations import KINDS, NotPossible, operation_spec
+from experiments.execution.operations import KINDS, NotPossible, make_operation_spec
 from experiments.images.staging import NotDone
 from experiments.models import (
     Cluster,
@@ -72,7 +72,7 @@ def test_a_recipe_becomes_an_operation_whose_script_says_all(base: Image, cluste
     image_import = asked(base, cluster)
     operation = image_import.operations.get()
     assert (operation.kind, image_import.state) == ("build", "under way")
-    spec = operation_spec(operation)
+    spec = make_operation_spec(operation)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
     script = render(spec, Direct())
     assert "/opt/apptainer --silent exec" in script
@@ -128,7 +128,7 @@ def test_a_base_whose_archive_went_away_is_said(base: Image, cluster: Cluster) -
     image_import = asked(base, cluster)
     base.staged.update(state=StagedImage.State.FAILED, message="the disk is full")
     with pytest.raises(NotPossible, match="the disk is full"):
-        operation_spec(image_import.operations.get())
+        make_operation_spec(image_import.operations.get())
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     operation = building.request_match(image, cluster, cluster.owner)
     assert building.request_match(image, cluster, cluster.owner) == operation, "one at a time"
     assert not building.list_twins(image, cluster.owner)[0].may_ask
-    spec = operation_spec(operation)
+    spec = make_operation_spec(operation)
     assert dict(spec.files) == {"requirements.lock": LOCK.encode()}
-    place = recipes.twin_folder(image, cluster)
+    place = recipes.name_twin_folder(image, cluster)
     assert place.startswith("/scratch/environments/")
     assert f"{place}/bin/python" in render(spec, Direct())
     facts = {"schema": 1, "mark": "match", "python": {"version": "3.13.5"}, "packages": {}}
     record = read_record({"exit_code": b"0", "result.json": json.dumps(facts).encode()})
     assert KINDS["match"].finish(operation, "", record) == ""
-    twin = recipes.twin_on(image, cluster)
+    twin = recipes.find_twin(image, cluster)
     assert twin
     assert (twin.is_bare_metal, twin.python) == (True, f"{place}/bin/python")
-    assert inspections.known_software([twin])[twin.pk].is_known
+    assert inspections.find_known_software([twin])[twin.pk].is_known
     with pytest.raises(NotDone, match="is there already"):
         building.request_match(image, cluster, cluster.owner)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.software.parity import NONE, Grade, counts, differences, packages
+from experiments.software.parity import NONE, Grade, count_by_grade, list_differences, list_packages
 
 versions = st.from_regex(r"[0-9]{1,2}\.[0-9]{1,2}", fullmatch=True)
 names = st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4})?", fullmatch=True)
@@ -31,7 +31,7 @@ facts = st.fixed_dictionaries(
 
 @given(facts)
 def test_an_environment_does_not_differ_from_itself(known: dict[str, Any]) -> None:
-    assert differences(known, known) == []
+    assert list_differences(known, known) == []
 
 
 @given(facts, facts)
@@ -40,11 +40,11 @@ def test_whichever_side_is_the_baseline_the_differences_are_the_same(
 ) -> None:
     seen = [
         (row.what, row.on_baseline, row.in_environment, row.grade)
-        for row in differences(one, other)
+        for row in list_differences(one, other)
     ]
     back = [
         (row.what, row.in_environment, row.on_baseline, row.grade)
-        for row in differences(other, one)
+        for row in list_differences(other, one)
     ]
     assert seen == back
 
@@ -53,7 +53,7 @@ def test_whichever_side_is_the_baseline_the_differences_are_the_same(
 def test_every_package_that_differs_is_one_row_and_no_other_is(
     ours: dict[str, str], theirs: dict[str, str]
 ) -> None:
-    rows = differences({"packages": ours}, {"packages": theirs})
+    rows = list_differences({"packages": ours}, {"packages": theirs})
     expected = {name for name in ours | theirs if ours.get(name) != theirs.get(name)}
     assert sorted(row.what for row in rows) == sorted(expected)
     for row in rows:
@@ -65,14 +65,14 @@ def test_every_package_that_differs_is_one_row_and_no_other_is(
 
 @given(facts, facts)
 def test_the_gravest_come_first_and_are_counted(one: dict[str, Any], other: dict[str, Any]) -> None:
-    rows = differences(one, other)
+    rows = list_differences(one, other)
     order = [list(Grade).index(row.grade) for row in rows]
     assert order == sorted(order)
-    assert sum(counts(rows).values()) == len(rows)
+    assert sum(count_by_grade(rows).values()) == len(rows)
 
 
 def test_the_pythons_of_the_published_comparison_are_told_apart() -> None:
-    (row,) = differences({"python": {"version": "2.7.5"}}, {"python": {"version": "2.7.12"}})
+    (row,) = list_differences({"python": {"version": "2.7.5"}}, {"python": {"version": "2.7.12"}})
     assert row.sentence == "Python: 2.7.5 on the baseline, 2.7.12 here"
     assert row.grade is Grade.BLOCKING
 
@@ -88,19 +88,24 @@ def test_the_pythons_of_the_published_comparison_are_told_apart() -> None:
     ],
 )
 def test_a_package_is_graded_by_what_it_can_do(name: str, grade: Grade) -> None:
-    (row,) = differences({"packages": {name: "1"}}, {"packages": {}})
+    (row,) = list_differences({"packages": {name: "1"}}, {"packages": {}})
     assert (row.grade, row.in_environment) == (grade, NONE)
 
 
 def test_spelling_is_no_difference() -> None:
-    assert packages({"packages": {"Keras_Preprocessing": "1.1"}}) == {"keras-preprocessing": "1.1"}
+    assert list_packages({"packages": {"Keras_Preprocessing": "1.1"}}) == {
+        "keras-preprocessing": "1.1"
+    }
 
 
 def test_a_library_counts_where_something_uses_it() -> None:
     mpi = {"mpi": {"openmpi": "4.1.4"}}
-    assert differences({**mpi, "packages": {"numpy": "2.0"}}, {"packages": {"numpy": "2.0"}}) == []
+    assert (
+        list_differences({**mpi, "packages": {"numpy": "2.0"}}, {"packages": {"numpy": "2.0"}})
+        == []
+    )
     uses = {"packages": {"mpi4py": "4.0"}}
-    (row,) = differences({**mpi, **uses}, uses)
+    (row,) = list_differences({**mpi, **uses}, uses)
     assert (row.what, row.on_baseline, row.in_environment) == ("MPI", "openmpi 4.1.4", NONE)
 
 
@@ -110,7 +115,7 @@ def test_folders_are_not_told_as_build_flags() -> None:
 
     here = built("'--prefix=/usr' '--enable-optimizations' 'CFLAGS=-O2 -ffile-prefix-map=/a=.'")
     there = built("'--prefix=/opt/python' 'CFLAGS=-O2 -ffile-prefix-map=/b=.'")
-    (row,) = differences(here, there)
+    (row,) = list_differences(here, there)
     assert (row.what, row.on_baseline, row.in_environment) == (
         "Python’s build flags",
         "--enable-optimizations",
@@ -121,7 +126,7 @@ def test_folders_are_not_told_as_build_flags() -> None:
 def test_what_a_framework_was_built_with_is_compared_where_both_have_it() -> None:
     ours = {"builds": {"tensorflow": {"cuda_version": "12.5.1", "is_rocm_build": "False"}}}
     theirs = {"builds": {"tensorflow": {"cuda_version": "12.3", "is_rocm_build": "False"}}}
-    (row,) = differences(ours, theirs)
+    (row,) = list_differences(ours, theirs)
     assert row.sentence == "tensorflow’s build: cuda_version: 12.5.1 on the baseline, 12.3 here"
     assert row.grade is Grade.LIKELY
-    assert differences(ours, {}) == []
+    assert list_differences(ours, {}) == []

@@ -10,8 +10,8 @@ import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
-from experiments.comparisons import compare_experiment, comparison_rows
-from experiments.design import content_hash
+from experiments.comparisons import compare_experiment, list_comparison_rows
+from experiments.design import compute_hash
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Operation, Role, Waiver
 from experiments.software import inspections, parity_reports
@@ -32,7 +32,7 @@ NEW: dict[str, Any] = {"python": {"version": "2.7.12"}, "packages": {"numpy": "1
 
 
 def seen(environment: Environment, facts: dict[str, Any]) -> None:
-    inspections.keep_inspection(environment, facts, inspections.fingerprint(environment))
+    inspections.keep_inspection(environment, facts, inspections.compute_fingerprint(environment))
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_an_environment_is_looked_into_by_its_own_interpreter(
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     operation.refresh_from_db()
     assert (operation.state, operation.message) == ("done", "")
-    software = inspections.known_software([bare])[bare.pk]
+    software = inspections.find_known_software([bare])[bare.pk]
     assert software.is_known
     assert software.inspection
     facts = software.inspection.facts
@@ -87,7 +87,7 @@ def test_a_look_that_fails_says_why_and_leaves_nothing(here: Cluster, bare: Envi
     operation = inspections.request_inspection(bare, bare.cluster.owner)
     tick_until(here, lambda: Operation.objects.get(pk=operation.pk).is_final)
     bare.refresh_from_db()
-    software = inspections.known_software([bare])[bare.pk]
+    software = inspections.find_known_software([bare])[bare.pk]
     assert (software.inspection, software.operation) == (None, operation)
     assert software.operation
     assert "/no/such/python" in software.operation.message
@@ -119,7 +119,7 @@ def test_the_same_software_is_launched_and_said(draft: Experiment, container: En
     lifecycle.launch(draft, draft.owner)
     (kept,) = draft.plan["parity"].values()
     assert (kept["unknown"], kept["differences"]) == ([], [])
-    assert draft.plan_hash == content_hash(draft.plan)
+    assert draft.plan_hash == compute_hash(draft.plan)
     measured(draft, container)
     (pair,) = compare_experiment(draft).pairs
     assert "the same software" in pair.software
@@ -148,7 +148,7 @@ def test_a_difference_stops_the_launch_until_it_is_waived_with_a_reason(
     assert (row["reason"], row["by"]) == ("as in 2017", str(draft.owner))
     event = draft.events.get(what__startswith="waived")
     assert (event.actor, event.why) == (draft.owner, "as in 2017 (Python)")
-    assert draft.plan_hash == content_hash(draft.plan)
+    assert draft.plan_hash == compute_hash(draft.plan)
 
 
 def test_what_was_waived_follows_the_verdict_into_every_row(
@@ -165,7 +165,7 @@ def test_what_was_waived_follows_the_verdict_into_every_row(
     why = pair.reasons[pair.stamps.index(Stamp.WAIVED)]
     assert why.startswith("Python (2.7.5 on the baseline, 2.7.12 here): waived by ")
     assert "“as in 2017”" in why
-    (row,) = comparison_rows(comparison)
+    (row,) = list_comparison_rows(comparison)
     assert "DIFFERENCES WAIVED" in row["stamps"]
     assert "as in 2017" in row["reasons"]
     assert row["software"].startswith("1 difference in software was known before the launch")

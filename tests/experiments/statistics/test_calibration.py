@@ -67,7 +67,7 @@ def test_many_at_once_are_decided_as_compare_decides_each(paired, better):
             paired=paired,
             unit="s",
         )[0]
-        estimate = vectorised.paired if paired else vectorised.unpaired
+        estimate = vectorised.estimate_paired if paired else vectorised.estimate_unpaired
         many = estimate(*(np.log(arm)[np.newaxis] for arm in arms))
         assert many.verdicts(0.02, better)[0] == pair.verdict
         seen.add(pair.verdict)
@@ -98,7 +98,7 @@ def test_unequal_numbers_of_runs_are_decided_as_compare_decides_them():
             paired=False,
             unit="s",
         )[0]
-        many = vectorised.unpaired(np.log(bare)[np.newaxis], np.log(box)[np.newaxis])
+        many = vectorised.estimate_unpaired(np.log(bare)[np.newaxis], np.log(box)[np.newaxis])
         assert many.verdicts(0.02)[0] == pair.verdict
 
 
@@ -145,7 +145,7 @@ def test_the_experiments_of_a_seed_stay_what_they_were():
     ],
 )
 def test_a_band_is_judged_by_its_worst_share(band, ok, limit, result):
-    assert (band.ok, command.limit(band), command.result(band)) == (ok, limit, result)
+    assert (band.ok, command.limit(band), command.describe_result(band)) == (ok, limit, result)
 
 
 def run(monkeypatch, bands, *arguments):

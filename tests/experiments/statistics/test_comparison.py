@@ -5,7 +5,7 @@ import math
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from experiments.statistics import Sample, Stamp, Verdict, compare, holm
+from experiments.statistics import Sample, Stamp, Verdict, compare, correct_by_holm
 
 BARE, BOX = "bare metal", "udocker"
 WOBBLE = (0.0, 0.004, -0.003, 0.002, -0.004, 0.003, -0.002, 0.001)
@@ -190,7 +190,7 @@ def test_a_straggler_is_a_tail_in_the_direction_that_costs(better, factor):
 
 def test_holm_is_that_of_statsmodels_and_skips_pairs_without_inference():
     pairs = [only(runs(3 + k, cost=0.002 * k)) for k in range(6)] + [only(runs(1))]
-    adjusted = holm(pairs)
+    adjusted = correct_by_holm(pairs)
     for name in ("p_difference", "p_equivalence"):
         raw = [getattr(pair, name) for pair in pairs[:-1]]
         expected = multipletests(raw, alpha=0.05, method="holm")[1].tolist()
@@ -203,8 +203,8 @@ def test_a_verdict_that_the_family_does_not_support_is_stamped():
         pair for n in range(3, 8) if 0.02 < (pair := only(runs(n, cost=0.016))).p_equivalence < 0.05
     )
     assert barely.verdict is Verdict.EQUIVALENT
-    assert Stamp.NOT_AFTER_HOLM not in holm([barely])[0].stamps
-    family = holm([barely] * 6)
+    assert Stamp.NOT_AFTER_HOLM not in correct_by_holm([barely])[0].stamps
+    family = correct_by_holm([barely] * 6)
     assert all(Stamp.NOT_AFTER_HOLM in pair.stamps for pair in family)
     assert all(len(pair.stamps) == len(pair.reasons) for pair in family)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.statistics import Sample, compare, equivalence_curve
+from experiments.statistics import Sample, compare, compute_equivalence_curve
 
 
 def pair(n=6, *, paired=True):
@@ -26,10 +26,10 @@ def pair(n=6, *, paired=True):
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_curve_goes_through_what_the_pair_says(paired):
     found = pair(paired=paired)
-    at_margin, at_smallest = equivalence_curve(found, [found.margin, found.smallest_margin])
+    at_margin, at_smallest = compute_equivalence_curve(found, [found.margin, found.smallest_margin])
     assert at_margin == pytest.approx(found.p_equivalence, rel=1e-10)
     assert at_smallest == pytest.approx(0.05, rel=1e-9)
 
 
 def test_without_inference_there_is_no_curve():
-    assert equivalence_curve(pair(1), [0.01, 0.02]) == []
+    assert compute_equivalence_curve(pair(1), [0.01, 0.02]) == []

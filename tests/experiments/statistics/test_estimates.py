@@ -12,11 +12,11 @@ from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
 from experiments.statistics.estimates import (
     Summary,
-    from_summary,
-    paired,
-    paired_without_each,
-    unpaired,
-    unpaired_without_each,
+    estimate_from_summary,
+    estimate_paired,
+    estimate_paired_without_each,
+    estimate_unpaired,
+    estimate_unpaired_without_each,
 )
 
 MARGIN = 0.02
@@ -52,7 +52,7 @@ def assert_same(estimate, test, p_equivalence):
 
 def test_unpaired_is_welch_on_logs_as_scipy_and_statsmodels_have_it():
     for baseline, environment in DATA_SETS:
-        estimate = unpaired(np.log(baseline).tolist(), np.log(environment).tolist())
+        estimate = estimate_unpaired(np.log(baseline).tolist(), np.log(environment).tolist())
         welch = stats.ttest_ind(np.log(environment), np.log(baseline), equal_var=False)
         tost = ttost_ind(
             environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, usevar="unequal", transform=np.log
@@ -64,7 +64,7 @@ def test_paired_is_the_t_test_of_log_ratios_as_scipy_and_statsmodels_have_it():
     for baseline, environment in DATA_SETS:
         n = min(len(baseline), len(environment))
         baseline, environment = baseline[:n], environment[:n]
-        estimate = paired(np.log(baseline).tolist(), np.log(environment).tolist())
+        estimate = estimate_paired(np.log(baseline).tolist(), np.log(environment).tolist())
         related = stats.ttest_rel(np.log(environment), np.log(baseline))
         tost = ttost_paired(environment, baseline, 1 / (1 + MARGIN), 1 + MARGIN, transform=np.log)
         assert_same(estimate, related, tost[0])
@@ -88,16 +88,16 @@ def test_pingouin_agrees(monkeypatch):
     monkeypatch.setitem(pingouin.options, "round.column.CI95", None)
     for baseline, environment in DATA_SETS:
         logs = np.log(baseline).tolist(), np.log(environment).tolist()
-        assert_pingouin_agrees(unpaired(*logs), baseline, environment, paired=False)
+        assert_pingouin_agrees(estimate_unpaired(*logs), baseline, environment, paired=False)
         n = min(len(baseline), len(environment))
         baseline, environment = baseline[:n], environment[:n]
         logs = np.log(baseline).tolist(), np.log(environment).tolist()
-        assert_pingouin_agrees(paired(*logs), baseline, environment, paired=True)
+        assert_pingouin_agrees(estimate_paired(*logs), baseline, environment, paired=True)
 
 
 def test_paired_by_hand():
     """Log-ratios 0.01, 0.02, 0.03: mean 0.02, SD 0.01, t(2) at 97.5 % = 4.302653."""
-    estimate = paired([1.0, 2.0, 3.0], [1.01, 2.02, 3.03])
+    estimate = estimate_paired([1.0, 2.0, 3.0], [1.01, 2.02, 3.03])
     assert estimate.log_ratio == pytest.approx(0.02)
     assert estimate.se == pytest.approx(0.01 / math.sqrt(3))
     assert estimate.df == pytest.approx(2)
@@ -107,7 +107,7 @@ def test_paired_by_hand():
 
 def test_unpaired_by_hand():
     """Variances 1e-4 and 4e-4 of 3 runs: se² = 5e-4 / 3, df = 25 / (1 + 16) * 2."""
-    estimate = unpaired([0.99, 1.0, 1.01], [1.03, 1.05, 1.07])
+    estimate = estimate_unpaired([0.99, 1.0, 1.01], [1.03, 1.05, 1.07])
     assert estimate.log_ratio == pytest.approx(0.05)
     assert estimate.se == pytest.approx(math.sqrt(5e-4 / 3))
     assert estimate.df == pytest.approx(50 / 17)
@@ -130,7 +130,7 @@ TABLE_3 = {
     ],
 )
 def test_the_published_table_gives_the_reference_ratios(gpus, ratio, theta, se, df, p, ci95, ci90):
-    estimate = from_summary(*TABLE_3[gpus])
+    estimate = estimate_from_summary(*TABLE_3[gpus])
     assert round(estimate.ratio, 4) == ratio
     assert f"{estimate.log_ratio:.4g}" == f"{theta:.4g}"
     assert f"{estimate.se:.4g}" == f"{se:.4g}"
@@ -149,18 +149,18 @@ def test_the_published_table_gives_the_reference_ratios(gpus, ratio, theta, se, 
     ],
 )
 def test_the_published_table_gives_the_reference_equivalence(gpus, at_1, at_2, at_5, smallest):
-    estimate = from_summary(*TABLE_3[gpus])
+    estimate = estimate_from_summary(*TABLE_3[gpus])
     for margin, expected in ((0.01, at_1), (0.02, at_2), (0.05, at_5)):
         assert f"{estimate.p_equivalence(margin):.4g}" == f"{expected:.4g}"
     assert round(100 * estimate.smallest_margin, 3) == smallest
 
 
 def test_a_summary_without_spread_or_runs_gives_no_inference():
-    assert from_summary(Summary(10, 0.1, 1), Summary(10, 0.1, 3)).flaw == "n = 1"
-    assert from_summary(Summary(10, 0, 3), Summary(11, 0, 3)).flaw == "identical values"
+    assert estimate_from_summary(Summary(10, 0.1, 1), Summary(10, 0.1, 3)).flaw == "n = 1"
+    assert estimate_from_summary(Summary(10, 0, 3), Summary(11, 0, 3)).flaw == "identical values"
     for bad in (Summary(0, 1, 3), Summary(math.nan, 1, 3), Summary(1, -1, 3), Summary(1, 1, 0)):
         with pytest.raises(ValueError, match="positive mean"):
-            from_summary(Summary(10, 0.1, 3), bad)
+            estimate_from_summary(Summary(10, 0.1, 3), bad)
 
 
 @given(
@@ -175,11 +175,13 @@ def test_without_each_is_what_the_others_alone_give(pairs):
     baseline, environment = (list(arm) for arm in zip(*pairs, strict=True))
     n = len(pairs)
     rest_b, rest_e = ([arm[:i] + arm[i + 1 :] for i in range(n)] for arm in (baseline, environment))
-    pairwise = [paired(b, e) for b, e in zip(rest_b, rest_e, strict=True)]
-    apart = [unpaired(b, environment) for b in rest_b] + [unpaired(baseline, e) for e in rest_e]
+    pairwise = [estimate_paired(b, e) for b, e in zip(rest_b, rest_e, strict=True)]
+    apart = [estimate_unpaired(b, environment) for b in rest_b] + [
+        estimate_unpaired(baseline, e) for e in rest_e
+    ]
     for found, expected in (
-        (paired_without_each(baseline, environment), pairwise),
-        (unpaired_without_each(baseline, environment), apart),
+        (estimate_paired_without_each(baseline, environment), pairwise),
+        (estimate_unpaired_without_each(baseline, environment), apart),
     ):
         for one, other in zip(found, expected, strict=True):
             assert one.log_ratio == pytest.approx(other.log_ratio, rel=1e-9, abs=1e-12)
@@ -191,5 +193,5 @@ def test_without_each_is_what_the_others_alone_give(pairs):
 
 def test_two_wild_runs_still_give_finite_numbers():
     """JSON has no infinity."""
-    estimate = unpaired([-300.0, 300.0], [-300.0, 300.0])
+    estimate = estimate_unpaired([-300.0, 300.0], [-300.0, 300.0])
     assert all(math.isfinite(end) for end in (*estimate.interval(0.95), estimate.smallest_margin))

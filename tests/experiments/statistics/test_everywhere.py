@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_ind
 
 from experiments.statistics.compare_samples import compare
-from experiments.statistics.estimates import paired, unpaired
-from experiments.statistics.everywhere import p_same_ratio, summarise_environments
+from experiments.statistics.estimates import estimate_paired, estimate_unpaired
+from experiments.statistics.everywhere import compute_p_same_ratio, summarise_environments
 from experiments.statistics.values import Sample, Verdict
 
 BARE, BOX = [10.0, 10.1, 9.9, 10.05, 10.0], [10.05, 10.15, 9.95, 10.1, 10.0]
@@ -53,7 +53,8 @@ def test_pairs_give_what_all_their_arms_would(cells):
     """Satterthwaite's degrees of freedom of degrees of freedom are those of all variances."""
     (one,) = summarise_environments([pair(bare, box, margin=9) for bare, box in cells])
     estimates = [
-        unpaired([math.log(v) for v in bare], [math.log(v) for v in box]) for bare, box in cells
+        estimate_unpaired([math.log(v) for v in bare], [math.log(v) for v in box])
+        for bare, box in cells
     ]
     variances = [(arm.variance / arm.n, arm.n) for each in estimates for arm in each.arms]
     total = sum(v for v, _ in variances)
@@ -106,7 +107,9 @@ def test_with_two_cells_it_is_welchs_t_test():
     """Three values each stand for the log-ratios of three blocks."""
     one, two = [0.01, 0.02, 0.04, 0.03], [0.05, 0.09, 0.06]
     zeros = ([0.0] * 4, [0.0] * 3)
-    found = p_same_ratio([paired(zeros[0], one), paired(zeros[1], two)], [1, 1])
+    found = compute_p_same_ratio(
+        [estimate_paired(zeros[0], one), estimate_paired(zeros[1], two)], [1, 1]
+    )
     assert found == pytest.approx(ttest_ind(one, two, equal_var=False).pvalue)
 
 
@@ -115,8 +118,8 @@ def test_like_cells_are_seldom_called_different():
     draw, alarms, q_alarms, simulated = np.random.default_rng(7), 0, 0, 2000
     for _ in range(simulated):
         cells = draw.normal(0, 1, (4, 3)) * np.array([[1], [1], [2], [2]])
-        estimates = [paired([0.0] * 3, list(cell)) for cell in cells]
-        alarms += p_same_ratio(estimates, [1] * 4) < 0.05
+        estimates = [estimate_paired([0.0] * 3, list(cell)) for cell in cells]
+        alarms += compute_p_same_ratio(estimates, [1] * 4) < 0.05
         weights = np.array([1 / one.se**2 for one in estimates])
         logs = np.array([one.log_ratio for one in estimates])
         q = (weights * (logs - (weights * logs).sum() / weights.sum()) ** 2).sum()

@@ -13,12 +13,12 @@ from experiments.statistics import Sample, Verdict, compare, vectorised
 from experiments.statistics.interim_analyses import (
     MOST_ANALYSES,
     POCOCK,
-    course,
-    level,
-    most_analyses,
+    count_most_analyses,
+    get_level,
     schedule,
+    simulate_course,
 )
-from experiments.statistics.planner import equivalence_power, planned
+from experiments.statistics.planner import compute_equivalence_power, expect_estimate
 from experiments.statistics.values import InterimAnalysis
 from experiments.statistics.verdicts import FEWEST
 
@@ -41,15 +41,17 @@ def chance_of_an_alarm(after, alpha):
 
 @pytest.mark.parametrize("looks", range(1, MOST_ANALYSES + 1))
 def test_equal_steps_at_pococks_levels_err_in_five_of_a_hundred(looks):
-    assert chance_of_an_alarm(range(1, looks + 1), level(looks)) == pytest.approx(0.05, abs=1.5e-4)
+    assert chance_of_an_alarm(range(1, looks + 1), get_level(looks)) == pytest.approx(
+        0.05, abs=1.5e-4
+    )
 
 
 def test_every_schedule_that_a_plan_can_have_keeps_five_of_a_hundred():
     """Also where the repeats cannot be cut into equal parts."""
     worst = max(
-        chance_of_an_alarm(schedule(repeats, looks), level(looks))
+        chance_of_an_alarm(schedule(repeats, looks), get_level(looks))
         for repeats in range(2 * FEWEST, 120)
-        for looks in range(2, most_analyses(repeats) + 1)
+        for looks in range(2, count_most_analyses(repeats) + 1)
     )
     assert worst < 0.0515
 
@@ -60,7 +62,7 @@ def test_the_stricter_level_matters():
 
 @given(st.integers(1, 1000), st.integers(1, MOST_ANALYSES))
 def test_looks_are_spread_evenly_and_the_last_one_has_everything(repeats, looks):
-    looks = min(looks, most_analyses(repeats))
+    looks = min(looks, count_most_analyses(repeats))
     after = schedule(repeats, looks)
     steps = np.diff([0, *after])
     assert (len(after), after[-1]) == (looks, repeats)
@@ -96,7 +98,7 @@ def pair_of(ratios, look=None, margin=0.02):
 
 def test_a_look_decides_by_the_intervals_of_its_level():
     ratios = [1.030, 1.006, 1.022, 1.001, 1.028]
-    look = InterimAnalysis(number=1, of=2, alpha=level(2))
+    look = InterimAnalysis(number=1, of=2, alpha=get_level(2))
     pair = pair_of(ratios, look)
     test = stats.ttest_1samp(np.log(ratios), 0)
     wide = np.exp(test.confidence_interval(1 - 0.0294))
@@ -113,7 +115,7 @@ def test_a_look_decides_by_the_intervals_of_its_level():
 
 def test_the_smallest_margin_is_that_of_the_level():
     ratios = [1.000, 1.006, 0.998, 1.004, 1.001]
-    look = InterimAnalysis(number=2, of=3, alpha=level(3))
+    look = InterimAnalysis(number=2, of=3, alpha=get_level(3))
     smallest = pair_of(ratios, look).smallest_margin
     assert smallest > pair_of(ratios).smallest_margin
     for factor, verdict in ((1.001, Verdict.EQUIVALENT), (0.999, Verdict.INCONCLUSIVE)):
@@ -127,27 +129,29 @@ def test_the_smallest_margin_is_that_of_the_level():
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_course_is_what_happens(cv, repeats, looks, paired):
     """20,000 experiments of single runs, judged at each look by the rules themselves."""
-    draw, judge = np.random.default_rng(repeats), vectorised.unpaired
+    draw, judge = np.random.default_rng(repeats), vectorised.estimate_unpaired
     arms = [draw.normal(0, cv, (20_000, repeats)) for _ in range(2)]
     if paired:
-        arms[0], judge = np.zeros_like(arms[0]), vectorised.paired
+        arms[0], judge = np.zeros_like(arms[0]), vectorised.estimate_paired
     ended, equivalent = np.full(20_000, repeats), np.zeros(20_000, dtype=bool)
     going_on = np.ones(20_000, dtype=bool)
     for after in schedule(repeats, looks):
         seen = judge(*(arm[:, :after] for arm in arms))
-        proved = seen.p_equivalence(0.02) < level(looks)
+        proved = seen.p_equivalence(0.02) < get_level(looks)
         equivalent |= going_on & proved
         ended[going_on] = after
-        going_on &= ~proved & (seen.p_difference >= level(looks))
-    found = course(planned(cv, repeats, paired=paired), 0.02, repeats=repeats, analyses=looks)
+        going_on &= ~proved & (seen.p_difference >= get_level(looks))
+    found = simulate_course(
+        expect_estimate(cv, repeats, paired=paired), 0.02, repeats=repeats, analyses=looks
+    )
     assert found.repeats == pytest.approx(ended.mean(), rel=0.03)
     assert found.equivalent == pytest.approx(equivalent.mean(), abs=0.025)
 
 
 def test_the_course_of_one_look_is_the_power_and_always_the_same():
-    truth = planned(0.012, 8, paired=True)
-    found = course(truth, 0.02, repeats=8, analyses=1)
-    assert found == course(truth, 0.02, repeats=8, analyses=1)
+    truth = expect_estimate(0.012, 8, paired=True)
+    found = simulate_course(truth, 0.02, repeats=8, analyses=1)
+    assert found == simulate_course(truth, 0.02, repeats=8, analyses=1)
     assert found.repeats == 8
     # An experiment in forty that is judged once calls a difference that is not there.
-    assert found.equivalent == pytest.approx(equivalence_power(truth, 0.02), abs=0.025)
+    assert found.equivalent == pytest.approx(compute_equivalence_power(truth, 0.02), abs=0.025)

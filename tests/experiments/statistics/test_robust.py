@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.statistics import Sample, Verdict, compare, ranks
-from experiments.statistics.normality import normality
-from experiments.statistics.robust import bca, robustness, trimmed
+from experiments.statistics.normality import check_normality
+from experiments.statistics.robust import compare_trimmed_means, compute_bca, compute_robustness
 
 close = {"rel": 1e-9, "abs": 1e-12}
 
@@ -25,14 +25,14 @@ def data_set(seed, low=2, high=12):
 def test_mann_whitney_without_ties_is_scipys_exact_one():
     for seed in range(60):
         baseline, environment = data_set(seed, high=25)
-        p, how = ranks.mann_whitney(baseline, environment)
+        p, how = ranks.compute_mann_whitney(baseline, environment)
         expected = stats.mannwhitneyu(environment, baseline, method="exact").pvalue
         assert (how, p) == (ranks.EXACT, pytest.approx(expected, **close))
 
 
 def test_three_against_three_cannot_say_more_than_one_in_ten():
-    assert ranks.mann_whitney([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
-    assert ranks.permutation([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
+    assert ranks.compute_mann_whitney([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
+    assert ranks.permute_labels([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
 
 
 few = st.lists(st.integers(0, 4), min_size=2, max_size=4)
@@ -53,13 +53,13 @@ def by_hand(baseline, environment):
 
 @given(few, few)
 def test_small_samples_are_rearranged_in_every_way(baseline, environment):
-    assert ranks.permutation(baseline, environment)[0] == pytest.approx(
+    assert ranks.permute_labels(baseline, environment)[0] == pytest.approx(
         by_hand(baseline, environment)
     )
     middle = stats.rankdata([*baseline, *environment])
     if len(set(middle)) < len(middle):
         n_b = len(baseline)
-        assert ranks.mann_whitney(baseline, environment) == (
+        assert ranks.compute_mann_whitney(baseline, environment) == (
             pytest.approx(by_hand(middle[:n_b], middle[n_b:])),
             ranks.EXACT,
         )
@@ -75,31 +75,31 @@ def test_signs_are_flipped_in_every_way(differences):
 def test_signed_ranks_without_ties_are_scipys_exact_ones():
     for seed in range(60):
         differences = [*data_set(seed, high=25)[1], 0.0]
-        p, how = ranks.signed_rank(differences)
+        p, how = ranks.compute_signed_rank(differences)
         expected = stats.wilcoxon(differences[:-1], method="exact").pvalue
         assert (how, p) == (ranks.EXACT, pytest.approx(expected, **close))
-    assert ranks.signed_rank([1, 2, 3, 4, 5])[0] == pytest.approx(0.0625)
-    assert ranks.signed_rank([0.0, 0.0]) == (1.0, ranks.EXACT)
+    assert ranks.compute_signed_rank([1, 2, 3, 4, 5])[0] == pytest.approx(0.0625)
+    assert ranks.compute_signed_rank([0.0, 0.0]) == (1.0, ranks.EXACT)
 
 
 def test_signed_ranks_with_ties_are_those_of_all_signs():
     differences = [1, 1, -1, 2, 2, 3, -3, 4]
     middle = stats.rankdata(np.abs(differences)) * np.sign(differences)
-    assert ranks.signed_rank(differences)[0] == ranks.sign_flips(middle.tolist())[0]
+    assert ranks.compute_signed_rank(differences)[0] == ranks.sign_flips(middle.tolist())[0]
 
 
 def test_large_samples_are_rearranged_at_random_the_same_way_each_time():
     draw = np.random.default_rng(3)
     baseline, environment = draw.normal(0, 1, 40).tolist(), draw.normal(0.5, 1, 40).tolist()
-    p, how = ranks.permutation(baseline, environment)
-    assert ranks.permutation(baseline, environment) == (p, how)
+    p, how = ranks.permute_labels(baseline, environment)
+    assert ranks.permute_labels(baseline, environment) == (p, how)
     assert how == "9,999 random arrangements"
     # Normal values: a permutation of means is then nearly the t test.
     assert p == pytest.approx(stats.ttest_ind(baseline, environment).pvalue, abs=0.01)
     p, how = ranks.sign_flips(environment)
     assert p == pytest.approx(stats.ttest_1samp(environment, 0).pvalue, abs=0.01)
     rounded = [round(value, 1) for value in baseline], [round(v, 1) for v in environment]
-    p, how = ranks.mann_whitney(*rounded)
+    p, how = ranks.compute_mann_whitney(*rounded)
     expected = stats.mannwhitneyu(*rounded, method="asymptotic").pvalue
     assert (how, p) == (ranks.RANDOM, pytest.approx(expected, abs=0.01))
 
@@ -107,13 +107,13 @@ def test_large_samples_are_rearranged_at_random_the_same_way_each_time():
 def test_trimmed_means_are_yuens_as_scipy_has_them():
     for seed in range(60):
         baseline, environment = data_set(seed, low=5, high=40)
-        found = trimmed([baseline, environment])
+        found = compare_trimmed_means([baseline, environment])
         test = stats.ttest_ind(environment, baseline, equal_var=False, trim=0.2)
         assert found.p_difference == pytest.approx(test.pvalue, **close)
         assert found.df == pytest.approx(test.df)
         interval = test.confidence_interval(0.95)
         assert found.log_interval(0.95) == pytest.approx((interval.low, interval.high), **close)
-        one = trimmed([environment])
+        one = compare_trimmed_means([environment])
         cut = int(0.2 * len(environment)) / len(environment)
         expected = stats.mstats.trimmed_mean_ci(environment, limits=(cut, cut), alpha=0.05)
         assert one.log_interval(0.95) == pytest.approx(tuple(expected), **close)
@@ -136,9 +136,9 @@ def test_bca_is_that_of_scipy(seed):
             samples, statistic, n_resamples=50_000, method="BCa", rng=7
         ).confidence_interval
         room = 0.03 * (expected.high - expected.low)  # the resamples are not the same
-        interval, _ = bca(groups, 0.95)
+        interval, _ = compute_bca(groups, 0.95)
         assert interval == pytest.approx((expected.low, expected.high), abs=room)
-        assert bca(groups, 0.95) == bca(groups, 0.95)
+        assert compute_bca(groups, 0.95) == compute_bca(groups, 0.95)
 
 
 @pytest.mark.parametrize("n", [20, 200])
@@ -152,7 +152,7 @@ def test_the_digits_of_bca_that_are_shown_are_not_those_of_the_seed(n):
         decimals = found.companions[-1].decimals
         assert decimals >= 2
         for seed in range(4):
-            interval, _ = bca(groups, 0.95, seed=seed)
+            interval, _ = compute_bca(groups, 0.95, seed=seed)
             shown = zip(interval, found.companions[-1].interval, strict=True)
             for again, first in shown:
                 moved.append(round((np.exp(again) - first) * 10**decimals, 3))
@@ -186,7 +186,7 @@ def test_shapiro_is_scipys():
         draw = np.random.default_rng(seed)
         n = int(draw.integers(8, 60))
         values = draw.exponential(1, n) if seed % 2 else draw.normal(0, 1, n)
-        found, expected = normality("box", values.tolist()), stats.shapiro(values)
+        found, expected = check_normality("box", values.tolist()), stats.shapiro(values)
         assert found.w == pytest.approx(expected.statistic, abs=1e-6)
         assert found.p == pytest.approx(expected.pvalue, abs=1e-5)
         assert [y for _, y in found.points] == sorted(y for _, y in found.points)
@@ -194,7 +194,7 @@ def test_shapiro_is_scipys():
 
 @pytest.mark.parametrize("values", [[1.0] * 20, [0.0, 1.0] * 3, []])
 def test_no_spread_or_too_few_values_are_no_normality(values):
-    assert normality("box", values) is None
+    assert check_normality("box", values) is None
 
 
 def samples_of(baseline, environment):
@@ -216,7 +216,7 @@ def both(baseline, environment, *, paired):
         paired=paired,
         unit="s",
     )
-    return pair, robustness(pair, samples)
+    return pair, compute_robustness(pair, samples)
 
 
 def lognormal(seed, n, mean=0.0):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.statistics import Sample, Verdict, compare, compare_points, numbers
 from experiments.statistics.everywhere import summarise_environments
-from experiments.statistics.robust import robustness
+from experiments.statistics.robust import compute_robustness
 from experiments.statistics.step_spread import RunSpread, compare_packed
 from experiments.statistics.steps import Trained, compare_losses, describe_agreements
 from experiments.statistics.training.equivalence import compare_trainings
@@ -74,7 +74,7 @@ def test_verdicts(pairs, scale, spread, paired, better, shift):
     check(found.sentence)
     for reason in found.reasons:
         check(reason)
-    check(robustness(found, samples).sentence)
+    check(compute_robustness(found, samples).sentence)
     in_words = re.search(
         r"is ([\d.]+) % (slower|faster) than bare \(ratio ([\d.]+),", found.sentence
     )

@@ -183,7 +183,10 @@ def test_the_interval_covers_the_true_ratio_of_sds_whatever_the_steps_are(steps)
     covered = {}
     for n in (3, 5, 10):
         logs = [np.log(steps(rng, (EXPERIMENTS, n, STEPS)).std(axis=-1, ddof=1)) for _ in TWO]
-        for name, estimate in (("paired", vectorised.paired), ("unpaired", vectorised.unpaired)):
+        for name, estimate in (
+            ("paired", vectorised.estimate_paired),
+            ("unpaired", vectorised.estimate_unpaired),
+        ):
             covered[n, name] = float(estimate(*logs).times(2).covers(2).mean())
     assert all(0.93 <= share <= 0.985 for share in covered.values()), covered
 

@@ -17,10 +17,10 @@ from experiments.statistics.change_points import (
     MOST_BLOCKS,
     SHORTEST,
     Shape,
-    change_points,
+    compute_kendall,
+    compute_tail_means,
     find,
-    kendall,
-    tails,
+    find_change_points,
 )
 
 # What ruptures 1.1.10 says: Pelt(model="l2", min_size=3, jump=1), penalty 6 ln(k), of `noisy`.
@@ -57,7 +57,7 @@ def noisy(seed):
 @pytest.mark.parametrize("seed", RUPTURES)
 def test_change_points_are_those_of_ruptures(seed):
     heights = np.array(noisy(seed))
-    assert change_points(heights, 6 * math.log(len(heights))) == RUPTURES[seed]
+    assert find_change_points(heights, 6 * math.log(len(heights))) == RUPTURES[seed]
 
 
 def cost(heights, ends, penalty):
@@ -71,7 +71,7 @@ def cost(heights, ends, penalty):
 )
 def test_no_other_segments_cost_less(numbers, penalty):
     heights = np.array(numbers, dtype=float)
-    ours = change_points(heights, penalty)
+    ours = find_change_points(heights, penalty)
     assert ours[-1] == len(heights)
     places = range(SHORTEST, len(heights) - SHORTEST + 1)
     others = [
@@ -90,7 +90,7 @@ def test_the_trend_is_that_of_scipy(seed):
     count = int(draw.integers(3, 60))
     values = draw.integers(0, 8, count).astype(float) if seed % 2 else draw.normal(size=count)
     wanted = kendalltau(range(len(values)), values, method="asymptotic")
-    assert kendall(values) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-10)
+    assert compute_kendall(values) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-10)
 
 
 def level(steps=400, *, seed=1, noise=0.01):
@@ -174,7 +174,7 @@ def test_a_million_steps_have_larger_blocks():
     values = scaled(level(1_000_000), first=0, last=70_000, by=1.2)
     found = find(values)
     assert (found.block_steps, found.warm_up) == (1_000_000 // MOST_BLOCKS, 70_000)
-    assert len(tails(values)) == MOST_BLOCKS
+    assert len(compute_tail_means(values)) == MOST_BLOCKS
 
 
 def test_values_that_are_means_of_ten_steps_are_blocks():
@@ -183,14 +183,14 @@ def test_values_that_are_means_of_ten_steps_are_blocks():
     ends = [1, *range(10, 501, 10)]
     found = find(values, ends)
     assert (found.block_steps, found.warm_up) == (10, 70)
-    left = tails(values, ends)
+    left = compute_tail_means(values, ends)
     assert left[70] == pytest.approx(values[8:].mean())
     assert left[1] == pytest.approx((9 * values[1] + 10 * values[2:].sum()) / 499)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
 def test_what_is_left_after_a_cut_is_the_mean_of_every_step_after_it(values):
-    left = tails(values)
+    left = compute_tail_means(values)
     assert list(left) == [BLOCK * block for block in range(len(values) // BLOCK)]
     for cut, mean in left.items():
         assert mean == pytest.approx(np.mean(values[cut:]), rel=1e-9, abs=1e-9)

@@ -10,8 +10,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from experiments.statistics.published.compare import compare_table
-from experiments.statistics.published.printed import Place, mean, spread
-from experiments.statistics.published.report import as_json, as_text
+from experiments.statistics.published.printed import Place, read_mean, read_spread
+from experiments.statistics.published.report import format_text, make_json
 from experiments.statistics.published.tables import read_table
 from experiments.statistics.values import Stamp, Verdict
 
@@ -91,7 +91,7 @@ def test_table_3_carries_the_stamps_it_deserves(margin):
 
 
 def test_all_cells_together_are_the_largest_p_and_the_geometric_mean():
-    values = as_json(compared(TABLE_3, baseline="baremetal"))["all_cells"][0]
+    values = make_json(compared(TABLE_3, baseline="baremetal"))["all_cells"][0]
     close = {"rel": 5e-4}
     assert values["largest_p_equivalence"] == pytest.approx(0.3585, **close)
     assert not values["equivalent_in_all"]
@@ -122,11 +122,17 @@ def test_an_sd_is_the_standard_error_times_the_root_of_n():
 
 def test_the_printed_digits_bound_the_number():
     place = Place(2, "se")
-    assert (spread("10", place, step=None).low, spread("10", place, step=None).high) == (9.5, 15)
-    assert (spread("30", place, step=None).low, spread("30", place, step=None).high) == (25, 35)
-    assert spread("16", place, step=None).low == 15.5
-    assert spread("2.50", place, step=None).low == pytest.approx(2.495)
-    assert mean("3710", place, step=10).low == 3705
+    assert (read_spread("10", place, step=None).low, read_spread("10", place, step=None).high) == (
+        9.5,
+        15,
+    )
+    assert (read_spread("30", place, step=None).low, read_spread("30", place, step=None).high) == (
+        25,
+        35,
+    )
+    assert read_spread("16", place, step=None).low == 15.5
+    assert read_spread("2.50", place, step=None).low == pytest.approx(2.495)
+    assert read_mean("3710", place, step=10).low == 3705
 
 
 def test_the_precision_of_a_row_decides_where_it_is_given():
@@ -326,6 +332,6 @@ def test_the_command_refuses_in_words(tmp_path):
 
 
 def test_text_shows_a_dash_where_nothing_is_known():
-    text = as_text(compared("environment,mean_s\nbare,100\nbox,110\n"))
+    text = format_text(compared("environment,mean_s\nbare,100\nbox,110\n"))
     assert "1.100" in text
     assert "–" in text

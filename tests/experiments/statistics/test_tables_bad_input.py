@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments.statistics.published import sheets
 from experiments.statistics.published.compare import compare_table
-from experiments.statistics.published.report import as_json, as_text
+from experiments.statistics.published.report import format_text, make_json
 from experiments.statistics.published.tables import TableError, read_table
 
 MEANS = "gpus,environment,mean_s,sd_s,n,unit,direction\n"
@@ -167,8 +167,8 @@ def test_no_number_that_is_read_breaks_a_comparison(mean_b, sd_b, mean_e, sd_e, 
         compared = compare_table(
             read_table(text.encode(), baseline="bare"), baseline="bare", margin=0.02
         )
-        json.dumps(as_json(compared), allow_nan=False)
-        assert as_text(compared)
+        json.dumps(make_json(compared), allow_nan=False)
+        assert format_text(compared)
 
 
 def test_steps_given_as_runs_are_refused():

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.statistics.published.columns import ROLES, SEVERAL, Reading, recognise
-from experiments.statistics.published.compare import compare_table, left_out
-from experiments.statistics.published.printed import Place, TableError, duration
-from experiments.statistics.published.sheets import read_sheet, text_of
+from experiments.statistics.published.compare import compare_table, describe_left_out
+from experiments.statistics.published.printed import Place, TableError, read_duration
+from experiments.statistics.published.sheets import decode_text, read_sheet
 from experiments.statistics.published.tables import read_table
 from experiments.statistics.values import Stamp, Verdict
 
@@ -79,7 +79,7 @@ def test_a_clock_counts_in_sixtieths(hours, minutes, seconds):
     total = 3600 * hours + 60 * minutes + seconds
     if not total:
         return
-    value, step = duration(text, place, "hh:mm:ss")
+    value, step = read_duration(text, place, "hh:mm:ss")
     assert value * 3600 == pytest.approx(total)
     assert step * 3600 == pytest.approx(1)
 
@@ -95,7 +95,7 @@ def test_what_a_person_says_comes_before_what_is_recognised():
     cells, table = compared(LAUNCHERS, "plain", roles=said)
     assert table.labels == ("gpus",)
     assert [one.pair.ratio for one in cells] == [pytest.approx(252 / 225)]
-    assert left_out(table, baseline="plain") == [
+    assert describe_left_out(table, baseline="plain") == [
         "Row 2: only the baseline plain (gpus 1).",
         "Row 5: no row of the baseline plain has the same labels (gpus 4). Any column that is not "
         "recognised is a label, unless it is ignored.",
@@ -150,7 +150,9 @@ def test_our_own_export_of_runs_is_known():
     assert found["step_time (s)"] == "value"
     (one,), table = compared(RUNS, "bare")
     assert table.left_out == 1
-    assert left_out(table, baseline="bare") == ["1 row of a run that did not succeed is left out."]
+    assert describe_left_out(table, baseline="bare") == [
+        "1 row of a run that did not succeed is left out."
+    ]
     assert one.pair.paired
     assert (one.pair.n_blocks, one.pair.dropped_blocks) == (2, ("3",))
     assert one.pair.ratio == pytest.approx((1.10 / 1.00 * 1.12 / 1.01) ** 0.5)
@@ -209,7 +211,7 @@ TABLE = "environment,mean_s,sd_s,n\nbäre,100,1.5,3\nbox,101,1.5,3\n"
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\n\n"])
 def test_encodings_and_separators_are_recognised(encoding, separator, newline):
     text = newline + TABLE.replace(",", separator).replace("\n", newline)
-    (one,), _ = compared(text_of(text.encode(encoding)), "bäre")
+    (one,), _ = compared(decode_text(text.encode(encoding)), "bäre")
     assert one.pair.ratio == pytest.approx(1.01)
 
 

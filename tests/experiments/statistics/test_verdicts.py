@@ -10,8 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from experiments.statistics import Sample, Verdict, compare
-from experiments.statistics.estimates import Arm, Estimate, Summary, from_summary, unpaired
-from experiments.statistics.verdicts import chance_of_decision, decide, more_needed
+from experiments.statistics.estimates import (
+    Arm,
+    Estimate,
+    Summary,
+    estimate_from_summary,
+    estimate_unpaired,
+)
+from experiments.statistics.verdicts import compute_chance_of_decision, count_more_needed, decide
 
 percents = st.integers(-400, 400).map(lambda number: 1 + number / 1000)
 values = st.lists(st.tuples(percents, percents), min_size=2, max_size=8)
@@ -169,7 +175,7 @@ def test_inconclusive_may_still_exclude_a_cost():
     ],
 )
 def test_the_published_table_gets_its_verdicts(baseline, environment, equivalent_at):
-    estimate = from_summary(baseline, environment)
+    estimate = estimate_from_summary(baseline, environment)
     for margin in (0.01, 0.02, 0.05):
         expected = Verdict.EQUIVALENT if margin in equivalent_at else Verdict.INCONCLUSIVE
         assert decide(estimate, margin, "lower")[0] is expected
@@ -193,7 +199,7 @@ def test_verdicts_are_as_often_right_as_they_claim(n, ratio, equivalent, slower,
     draw = np.random.default_rng(20261120)
     found = Counter(
         decide(
-            unpaired(
+            estimate_unpaired(
                 draw.normal(0, 0.01, n).tolist(), draw.normal(math.log(ratio), 0.01, n).tolist()
             ),
             0.02,
@@ -227,7 +233,7 @@ def test_the_chance_of_a_decision_is_what_happens(true_log_ratio, n):
     t90, t95 = unit.log_interval(0.90)[1], unit.log_interval(0.95)[1]
     mean = np.abs(data.mean(axis=1))
     decided = (mean + t90 * half < math.log1p(margin)) | (mean - t95 * half > 0)
-    planned = chance_of_decision(Estimate(true_log_ratio, (Arm(spread**2, n),)), margin)
+    planned = compute_chance_of_decision(Estimate(true_log_ratio, (Arm(spread**2, n),)), margin)
     assert planned == pytest.approx(decided.mean(), abs=0.012)  # 3.5 standard errors
 
 
@@ -235,12 +241,12 @@ def test_the_chance_of_a_decision_is_what_happens(true_log_ratio, n):
 def test_blocks_needed_agree_with_the_exact_power_of_tost(spread, blocks):
     """R's PowerTOST: 4 (floor: 5), 11 and 22 pairs show equivalence within 2 % where R = 1."""
     estimate = Estimate(0.0, (Arm(spread**2, 3),))
-    more = more_needed(estimate, 0.02)
+    more = count_more_needed(estimate, 0.02)
     assert more is not None
     # A false alarm decides too, so slightly fewer than for equivalence alone.
     assert blocks - 2 <= 3 + more <= blocks
-    assert chance_of_decision(estimate.more(more), 0.02) >= 0.8
+    assert compute_chance_of_decision(estimate.more(more), 0.02) >= 0.8
 
 
 def test_a_hopeless_question_is_told_so():
-    assert more_needed(Estimate(0.0, (Arm(1.0, 5),)), 0.001) is None
+    assert count_more_needed(Estimate(0.0, (Arm(1.0, 5),)), 0.001) is None
