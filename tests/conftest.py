@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +106,24 @@ def experiment(here: Cluster, bare: Environment, quick: Workload) -> Callable[..
     return make
 
 
+def pause_longer() -> Iterator[None]:
+    """Pause for a moment, and longer each time: asking takes the processor from what is awaited."""
+    seconds = 0.05
+    while True:
+        time.sleep(seconds)
+        yield
+        seconds = min(seconds * 1.3, 0.5)
+
+
 def tick_until(cluster: Cluster, done: Callable[[], bool], seconds: float = 120) -> None:
     """Visit the cluster until `done()`; it must come true within `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline, pauses = time.monotonic() + seconds, pause_longer()
     while not done():
         assert time.monotonic() < deadline, list(
             cluster.jobs.values_list("state", "reason", "message", "scheduler_state")
         )
         execution.tick(cluster.pk)
-        time.sleep(0.05)
+        next(pauses)
 
 
 def finish(experiment: Experiment, seconds: float = 300) -> None:

@@ -19,6 +19,7 @@ from runners.runner import Runner
 from runners.schedulers import Scheduler
 from runners.transports import SSH
 from runners.workloads import WORKLOADS
+from tests.conftest import pause_longer
 from tests.lab.gated import gated, own
 
 BLAS = WORKLOADS["blas"]
@@ -76,9 +77,10 @@ class Machine:
             assert variables["HOME"] == job.run_directory(sent)
 
     def until(self, condition: Callable[[], object], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
+        end, pauses = time.monotonic() + seconds, pause_longer()
         while not condition():
             assert time.monotonic() < end, "it did not happen in time"
+            next(pauses)
 
     def begun(self, job: JobSpec) -> str:
         """Submit a job and wait until its first program runs."""
