@@ -53,6 +53,13 @@ def test_intervals_and_p_are_scipys_on_the_raw_scale(paired):
         assert pair.smallest_margin == pytest.approx(max(map(abs, pair.ci90)))
 
 
+def test_two_runs_have_a_standard_deviation_and_one_has_none():
+    pair = pair_of([0.50, 0.52], [0.50, 0.53])
+    assert (pair.baseline_sd, pair.environment_sd) == pytest.approx((2 / 2**0.5, 3 / 2**0.5))
+    pair = pair_of([0.50], [0.60])
+    assert (pair.baseline_sd, pair.environment_sd) == (None, None)
+
+
 def test_by_hand():
     """Differences of 1, 2 and 3 points: mean 2, SD 1, t(2) at 95 % = 2.919986."""
     pair = pair_of([0.50, 0.51, 0.52], [0.51, 0.53, 0.55])

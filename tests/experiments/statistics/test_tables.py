@@ -90,6 +90,15 @@ def test_table_3_carries_the_stamps_it_deserves(margin):
     assert all(len(one.stamps) == len(one.reasons) for one in pairs)
 
 
+def test_the_export_says_which_rows_were_left_out():
+    table = compared(TABLE_3, baseline="baremetal")
+    exported = make_json(table, ["Row 3: why"])
+    assert exported.keys() == {"comparisons", "all_cells", "left_out"}
+    assert exported["left_out"] == ["Row 3: why"]
+    assert len(exported["comparisons"]) == len(table)
+    assert make_json(table)["left_out"] == []
+
+
 def test_all_cells_together_are_the_largest_p_and_the_geometric_mean():
     values = make_json(compared(TABLE_3, baseline="baremetal"))["all_cells"][0]
     close = {"rel": 5e-4}
