@@ -21,7 +21,7 @@ from tests.factories import NOON, JobFactory, RunFactory
 pytestmark = pytest.mark.django_db
 
 STAGE = Stage(
-    looks=(5, 10),
+    after_repeats=(5, 10),
     taken=0,
     planned=10,
     ended=0,

@@ -10,7 +10,7 @@ import pytest
 from experiments.planning.interim import WHY, Judgement, Stage
 
 ONCE = Stage(
-    looks=(5,),
+    after_repeats=(5,),
     taken=0,
     planned=5,
     ended=2,
@@ -22,14 +22,14 @@ ONCE = Stage(
     stopped_at=None,
     states=Counter(),
 )
-TWICE = replace(ONCE, looks=(5, 10), planned=10)
+TWICE = replace(ONCE, after_repeats=(5, 10), planned=10)
 
 
 def test_each_planned_analysis_has_its_level() -> None:
     assert (ONCE.level, TWICE.level) == (0.05, 0.0294)
     assert ONCE.plan == "one, after all repeats"
     assert TWICE.plan == "2: after 5 and 10 repeats, each at the level 0.0294"
-    thrice = replace(TWICE, looks=(5, 10, 15))
+    thrice = replace(TWICE, after_repeats=(5, 10, 15))
     assert thrice.plan == "3: after 5, 10 and 15 repeats, each at the level 0.0221"
 
 
@@ -82,17 +82,17 @@ def test_what_may_be_judged(changes: dict[str, int], judgements: list[Judgement]
     ("changes", "waiting", "brief"),
     [
         (
-            {"looks": (5,), "planned": 5},
+            {"after_repeats": (5,), "planned": 5},
             f"The verdict appears when all 5 blocks have ended; 2 have. {WHY}",
             "verdict after 5 blocks; 2 so far",
         ),
         (
-            {"looks": (1,), "planned": 1, "ended": 0},
+            {"after_repeats": (1,), "planned": 1, "ended": 0},
             f"The verdict appears when its one block has ended; 0 have. {WHY}",
             "verdict after 1 block; 0 so far",
         ),
         (
-            {"looks": (1,), "planned": 2, "unit": "run"},
+            {"after_repeats": (1,), "planned": 2, "unit": "run"},
             f"The verdict appears when both runs have ended; 2 have. {WHY}",
             "verdict after 2 runs; 2 so far",
         ),

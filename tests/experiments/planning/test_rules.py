@@ -187,7 +187,7 @@ def test_an_independent_plan_has_a_job_for_each_run() -> None:
         "repeats": 5,
     }
     seen = forecast(**plan, scales=["1x1", "lots"], paired=False, cooldown_seconds=30)
-    assert (seen.cells, seen.blocks, seen.jobs, seen.runs) == (3, 5, 15, 15)
+    assert (seen.combinations, seen.blocks, seen.jobs, seen.runs) == (3, 5, 15, 15)
     assert seen.longest_job_seconds == 600 + 60
     nothing = forecast(**(plan | {"workloads": []}), scales=["1x1"], paired=True)
     assert (nothing.runs, nothing.longest_job_seconds, nothing.gpu_hours_at_most) == (0, 0, 0)
