@@ -66,7 +66,7 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 @require_POST
 def dismiss(request: Request, pk: int) -> HttpResponse:
-    """Put away what came of an image_import: it has been read."""
+    """Take an image import that is over off the list: what came of it has been read."""
     row = get_object_or_404(ImageImport.objects.listed_for(request.user), pk=pk)
     if row.is_over:
         ImageImport.objects.filter(pk=pk).update(dismissed_at=timezone.now())

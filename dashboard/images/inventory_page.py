@@ -31,7 +31,7 @@ class Same:
 
 
 def search_packages(image: Image, search_text: str = "") -> list[Package]:
-    """Return the packages whose names, versions and sources hold all of `words`."""
+    """Return the packages whose names, versions and sources hold all words of `search_text`."""
     kept = image.facts.get("packages")
     by_source = kept if isinstance(kept, dict) else {"python": image.packages}
     search_words = search_text.lower().split()

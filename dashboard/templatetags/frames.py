@@ -87,7 +87,7 @@ def confirm(content: SafeString, text: str, css: str = "btn-danger") -> SafeStri
 def post_button(
     context: Context, text: str, view: str, *args: Any, css: str = "btn-quiet btn-sm", **hidden: Any
 ) -> SafeString:
-    """Return a button that posts to a view: `{% post_button "Inspect" "image_look" image.pk %}`.
+    """Return a button that posts to a view: `{% post_button "Verify" "staged_verify" row.pk %}`.
 
     Further names and values travel in hidden fields.
     """

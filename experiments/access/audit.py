@@ -75,7 +75,7 @@ def note(
     changes: dict[str, Any] | None = None,
     why: str = "",
 ) -> AuditEntry:
-    """Write one entry. `by` is None where a command did it; `changes` come from `changes()`."""
+    """Write one entry. `by` is None for a command; `changes` come from `compare_values`."""
     return AuditEntry.objects.create(
         actor=by if isinstance(by, User) else None,
         what=what,

@@ -100,7 +100,7 @@ class PartitionForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class PartitionFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
-    """The partitions of one cluster, whose names must differ."""
+    """The partitions of one cluster, each such that its scheduler can be asked for it."""
 
     def clean(self) -> None:
         """Refuse what the scheduler's own job script could not say."""

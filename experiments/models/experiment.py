@@ -18,7 +18,7 @@ from experiments.models.visibility import Shared, SharedQuerySet
 from runners.workloads import choose_repeat_seed
 
 MOST_ANALYSES = 5
-"""At the data, as many as `statistics.looks` has levels for."""
+"""Interim analyses, as many as `statistics.interim_analyses` has levels for."""
 
 
 def default_scales() -> list[str]:

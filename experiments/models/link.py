@@ -28,7 +28,7 @@ def new_token() -> str:
 
 
 def compute_token_hash(token: str) -> str:
-    """Return the SHA-256 of a token, which is all that is stored of it."""
+    """Return the SHA-256 of a token, by which its link is found."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -60,7 +60,7 @@ def get_link_column(row: models.Model) -> str:
 
 
 class ShareLinkManager(models.Manager["ShareLink"]):
-    """The manager that makes links; their tokens are never stored."""
+    """The manager that makes links; their tokens are stored encrypted."""
 
     def get_queryset(self) -> ShareLinkQuerySet:
         return ShareLinkQuerySet(self.model, using=self._db)

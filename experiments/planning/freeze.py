@@ -43,7 +43,7 @@ def freeze_workload(workload: Workload) -> dict[str, Any]:
 
 
 def make_workload_of_repeat(workload: Mapping[str, Any], repeat: int) -> dict[str, Any]:
-    """Return the workload of one repeat, from the spec that `workload_spec` returned."""
+    """Return the workload of one repeat, from the spec that `freeze_workload` returned."""
     return {**workload, "parameters": choose_repeat_seed(workload["parameters"], repeat)}
 
 

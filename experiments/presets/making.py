@@ -161,7 +161,7 @@ def make_draft(
 ) -> Experiment:
     """Create the missing workloads and a draft experiment with them, in one transaction.
 
-    Raises ParameterError as `workloads_of` does.
+    Raises ParameterError as `make_workloads` does.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:

@@ -2,7 +2,7 @@
 
 A host is looked up once. All addresses of the resolver are checked, and the connection goes to one
 of these, so that a name cannot mean one address when it is checked and another when it is used.
-`inside` holds the hosts that may be anywhere, as `environment.hosts` returns them: `host` or
+`inside` holds the hosts that may be anywhere, as `environment.read_hosts` returns them: `host` or
 `host:port` with TLS, `http://` before it without.
 """
 
