@@ -7,8 +7,14 @@ from types import ModuleType
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 
+from experiments.models import EnvironmentInspection, ImageImport, Operation
 from tests.source_tree import BASE, FLOORS
+
+BEFORE_THE_RENAMING = "0034_warm_up_labels"
 
 
 @pytest.mark.django_db
@@ -38,3 +44,31 @@ def test_what_migrations_name_in_the_code_is_still_there() -> None:
             else:
                 assert hasattr(value, part), f"{file} uses {name}"
                 value = getattr(value, part)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rows_from_before_a_renaming_are_there_after_it() -> None:
+    """Chores, arrivals and surveys are operations, image imports and inspections today."""
+    call_command("migrate", "experiments", BEFORE_THE_RENAMING, verbosity=0)
+    try:
+        state = MigrationExecutor(connection).loader.project_state(
+            ("experiments", BEFORE_THE_RENAMING)
+        )
+        models = state.apps.app_configs["experiments"].models
+        owner = models["user"].objects.create(username="owner")
+        cluster = models["cluster"].objects.create(name="alpha", owner=owner, work_directory="/w")
+        environment = models["environment"].objects.create(name="e", cluster=cluster, owner=owner)
+        arrival = models["arrival"].objects.create(kind="recipe", reference="a:1", owner=owner)
+        alive = {"cluster": cluster, "owner": owner}
+        models["chore"].objects.create(kind="build", arrival=arrival, **alive)
+        chore = models["chore"].objects.create(kind="survey", environment=environment, **alive)
+        models["environmentsurvey"].objects.create(
+            environment=environment, chore=chore, definition="d", looked_at=timezone.now()
+        )
+        asked_at = arrival.asked_at
+    finally:
+        call_command("migrate", "experiments", verbosity=0)
+    build, inspection = Operation.objects.order_by("pk")
+    assert build.image_import == ImageImport.objects.get(reference="a:1", requested_at=asked_at)
+    assert inspection.kind == Operation.Kind.INSPECT
+    assert EnvironmentInspection.objects.get().operation == inspection
