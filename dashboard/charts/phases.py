@@ -22,8 +22,15 @@ COLOURS = {
     "end": "end",
 }
 """Phase -> its colour's name, in the order in which a program goes through them."""
+RENAMED = {"burn-in": "warm-up"}
+"""What pages call a phase that has another name in the files of runs."""
 OTHERS = 3
 """Colours for phases that only a user's own program knows."""
+
+
+def describe_phase(name: str) -> str:
+    """Return what pages call a phase."""
+    return RENAMED.get(name, name)
 
 
 def choose_css_class(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.charts.phases import choose_css_class, sort_by_time
+from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
 from experiments.comparisons.anatomy import Anatomy, Body
 from experiments.statistics import numbers
 
@@ -80,7 +80,7 @@ def _panel(anatomy: Anatomy) -> Panel:
             body.environment,
             body.runs,
             [
-                Part(name, seconds, 100 * seconds / longest, css)
+                Part(describe_phase(name), seconds, 100 * seconds / longest, css)
                 for name, css in colours.items()
                 if (seconds := body.phases.get(name, 0.0)) > 0
             ],
@@ -89,7 +89,8 @@ def _panel(anatomy: Anatomy) -> Panel:
         )
         for body in anatomy.bodies
     ]
-    return Panel(anatomy.title, [(name, colours.get(name, "")) for name in order], rows)
+    headings = [(describe_phase(name), colours.get(name, "")) for name in order]
+    return Panel(anatomy.title, headings, rows)
 
 
 def _overhead(body: Body, names: Sequence[str] | dict[str, str]) -> float:

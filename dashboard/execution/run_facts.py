@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from dashboard.charts import Figure, draw_accuracy_curves, draw_interval_trace, draw_step_trace
-from dashboard.charts.phases import choose_css_class, sort_by_time
+from dashboard.charts.phases import choose_css_class, describe_phase, sort_by_time
 from experiments.comparisons.accuracies import get_target
 from experiments.comparisons.series import ACCURACY, ACCURACY_TIME
 from experiments.comparisons.step_summaries import read_steady_state
@@ -116,8 +116,9 @@ def list_phases(run: Run) -> list[Phase]:
     # PostgreSQL keeps no order of keys.
     spent = sort_by_time(name for name, seconds in run.phases.items() if seconds > 0)
     return [
-        Phase(name, run.phases[name], 100 * run.phases[name] / total, choose_css_class(name))
+        Phase(describe_phase(name), seconds, 100 * seconds / total, choose_css_class(name))
         for name in spent
+        for seconds in [run.phases[name]]
     ]
 
 

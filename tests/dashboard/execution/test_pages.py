@@ -290,6 +290,11 @@ def test_phases_are_told_in_the_order_in_which_they_happen() -> None:
     ]
 
 
+def test_the_phase_before_the_steady_state_is_called_warm_up() -> None:
+    (phase,) = list_phases(Run(phases={"burn-in": 1.0}))
+    assert (phase.name, phase.css) == ("warm-up", "phase-warm-up")
+
+
 def test_a_run_is_excluded_with_a_cause_alone(run: Run, as_owner: Client) -> None:
     address = reverse("run_exclude", args=[run.uid])
     assert "Not excluded" in as_owner.post(address, {"why": " "}, follow=True).content.decode()
