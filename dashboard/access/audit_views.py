@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.access.field_changes import KINDS, find_pages
+from dashboard.access.field_changes import KINDS, find_pages, list_stored_kinds
 from dashboard.access.rights import require
 from dashboard.lists import Filter, make_listing
 from dashboard.typed_requests import Request
@@ -31,8 +31,9 @@ class AuditFilter(Filter):
         if text := self.value_of("q"):
             in_change_or_reason = Q(what__icontains=text) | Q(why__icontains=text)
             rows = rows.filter(Q(name__icontains=text) | in_change_or_reason)
+        if kind := self.value_of("kind"):
+            rows = rows.filter(kind__in=list_stored_kinds(kind))
         for name, path in (
-            ("kind", "kind"),
             ("who", "actor__username__icontains"),
             ("since", "at__date__gte"),
             ("until", "at__date__lte"),

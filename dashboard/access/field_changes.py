@@ -11,10 +11,21 @@ from django.urls import reverse
 
 from experiments.access.audit import name_kind
 from experiments.access.permissions import MAKERS
-from experiments.models import AuditEntry, Cluster, Credential, Experiment, Image, User
+from experiments.models import (
+    AuditEntry,
+    Cluster,
+    Credential,
+    Experiment,
+    Image,
+    ImageImport,
+    Operation,
+    User,
+)
 from experiments.models.visibility import Visibility
 
 KINDS = {name_kind(model): str(model._meta.verbose_name) for model in MAKERS}
+RENAMED_KINDS = {"arrival": name_kind(ImageImport), "chore": name_kind(Operation)}
+"""Kinds of entries from before a model was renamed, which nobody can rewrite, and today's."""
 PAGES: dict[str, Any] = {
     "cluster": Cluster.objects.visible_to,
     "credential": Credential.objects.usable_by,
@@ -22,6 +33,16 @@ PAGES: dict[str, Any] = {
     "image": Image.objects.visible_to,
 }
 """Kinds with a page of their own, and who may see it."""
+
+
+def describe_kind(kind: str) -> str:
+    """Return what pages call a kind; that of a model that is gone keeps its own name."""
+    return KINDS.get(RENAMED_KINDS.get(kind, kind), kind)
+
+
+def list_stored_kinds(kind: str) -> list[str]:
+    """Return the kind, and those under which its entries were stored before."""
+    return [kind, *(old for old, new in RENAMED_KINDS.items() if new == kind)]
 
 
 @dataclass(frozen=True)

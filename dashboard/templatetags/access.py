@@ -8,7 +8,7 @@ from django import template
 from django.apps import apps
 from django.db.models import Model
 
-from dashboard.access.field_changes import KINDS, FieldChange, describe_changes
+from dashboard.access.field_changes import FieldChange, describe_changes, describe_kind
 from experiments.access import permissions
 from experiments.execution.repairs import can_allow_any_node
 from experiments.models import AuditEntry
@@ -49,10 +49,7 @@ def field_changes(entry: AuditEntry) -> list[FieldChange]:
     return describe_changes(entry)
 
 
-@register.filter
-def kind(name: str) -> str:
-    """Return the name of a kind of the audit log; a model that is gone keeps its own name."""
-    return KINDS.get(name, name)
+register.filter("kind", describe_kind)
 
 
 @register.filter

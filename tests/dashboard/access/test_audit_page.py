@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from experiments.access import audit
-from experiments.models import Role, User
+from experiments.models import AuditEntry, Role, User
 from tests.dashboard.conftest import People
 from tests.factories import (
     ClusterFactory,
@@ -98,6 +98,20 @@ def test_it_is_filtered_and_linked_from_what_it_is_about(people: People, keeper:
     assert f"{reverse('audit')}?on={first.pk}" in page
     page = people.client("owner").get(reverse("cluster", args=[first.pk])).content.decode()
     assert reverse("audit") not in page
+
+
+def test_entries_from_before_a_model_was_renamed_are_found_under_its_name_today(
+    people: People,
+) -> None:
+    AuditEntry.objects.create(what="asked for an image", kind="arrival", object_pk="1", name="a:1")
+    AuditEntry.objects.create(what="deleted", kind="gone", object_pk="1", name="b:2")
+    page = read(people.admin)
+    assert '<span class="muted">image import</span>' in page
+    assert '<span class="muted">arrival</span>' not in page
+    assert '<span class="muted">gone</span>' in page
+    page = read(people.admin, kind="imageimport")
+    assert "a:1" in page
+    assert "b:2" not in page
 
 
 def test_a_page_costs_as_many_queries_however_long_the_log_is(people: People) -> None:
