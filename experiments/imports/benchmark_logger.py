@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from experiments.imports.problems import ImportProblem, describe_line_problem
+from experiments.imports.problems import ImportProblem, make_line_problem
 from experiments.imports.reading import Line
 from runners.workloads.results import LARGEST
 
@@ -77,14 +77,12 @@ def read_evaluation(path: str, lines: Iterable[Line]) -> tuple[Info | None, dict
     numbers: dict[str, float] = {}
     for number, document in _objects(path, lines):
         if document is None:
-            raise describe_line_problem(path, number, "it is cut off.")
+            raise make_line_problem(path, number, "it is cut off.")
         name = _text(document.get("name"))
         if name.startswith("eval_"):
             numbers[name.removeprefix("eval_")] = _number(path, number, document)
         elif info:
-            raise describe_line_problem(
-                path, number, "a second run begins here; a file holds one run."
-            )
+            raise make_line_problem(path, number, "a second run begins here; a file holds one run.")
         else:
             info = _info(path, number, document)
     return info, numbers
@@ -141,9 +139,7 @@ def read_metrics(path: str, lines: Iterable[Line]) -> Metrics:
             metrics.stepped_at = moment or metrics.stepped_at
         elif name == AVERAGE:
             if metrics.average is not None:
-                raise describe_line_problem(
-                    path, number, f"a second {AVERAGE}; a file holds one run."
-                )
+                raise make_line_problem(path, number, f"a second {AVERAGE}; a file holds one run.")
             metrics.average = _positive(path, number, document)
         elif name.startswith("eval_"):
             metrics.evaluation[name.removeprefix("eval_")] = _number(path, number, document)
@@ -163,11 +159,9 @@ def _remember_tail(lines: Iterable[Line], tail: deque[str]) -> Iterator[Line]:
 def _add_step(path: str, number: int, document: dict[str, Any], metrics: Metrics) -> None:
     step = document.get("global_step")
     if isinstance(step, bool) or not isinstance(step, int) or not 0 < step < 2**31:
-        raise describe_line_problem(
-            path, number, f"the step is {step!r}, not a whole number from 1."
-        )
+        raise make_line_problem(path, number, f"the step is {step!r}, not a whole number from 1.")
     if metrics.steps and step <= metrics.steps[-1]:
-        raise describe_line_problem(
+        raise make_line_problem(
             path,
             number,
             f"step {step} after step {metrics.steps[-1]}: a file holds one run, from its start.",
@@ -187,7 +181,7 @@ def _loss(path: str, number: int, document: dict[str, Any]) -> float | None:
             try:
                 return float(entry.get("value", ""))
             except (TypeError, ValueError):
-                raise describe_line_problem(
+                raise make_line_problem(
                     path, number, f"the loss is {entry.get('value')!r}."
                 ) from None
     return None
@@ -204,11 +198,11 @@ def _objects(path: str, lines: Iterable[Line]) -> Iterator[tuple[int, dict[str, 
             if not line.ended:
                 yield line.number, None
                 return
-            raise describe_line_problem(
+            raise make_line_problem(
                 path, line.number, "this is not JSON, as BenchmarkLogger writes it."
             ) from None
         if not isinstance(document, dict):
-            raise describe_line_problem(path, line.number, "this is not a JSON object.")
+            raise make_line_problem(path, line.number, "this is not a JSON object.")
         yield line.number, document
 
 
@@ -217,7 +211,7 @@ def _object_at(path: str, number: int, document: dict[str, Any], name: str) -> d
     if table is None:
         return {}
     if not isinstance(table, dict):
-        raise describe_line_problem(path, number, f"{name} is not an object.")
+        raise make_line_problem(path, number, f"{name} is not an object.")
     return table
 
 
@@ -227,7 +221,7 @@ def _entries_at(
     """Yield the entries of a list of {"name": ..., a value} by their names."""
     for entry in document.get(key) or []:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise describe_line_problem(path, number, f"{key} is not a list of names with values.")
+            raise make_line_problem(path, number, f"{key} is not a list of names with values.")
         yield entry["name"], entry
 
 
@@ -259,19 +253,17 @@ def clean(text: str) -> str:
 def _number(path: str, number: int, document: dict[str, Any]) -> float:
     value = document.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise describe_line_problem(
-            path, number, f"{document.get('name')} is {value!r}, not a number."
-        )
+        raise make_line_problem(path, number, f"{document.get('name')} is {value!r}, not a number.")
     try:
         parsed = float(value)
     except OverflowError:
         parsed = math.inf
     if not math.isfinite(parsed):
-        raise describe_line_problem(
+        raise make_line_problem(
             path, number, f"{document.get('name')} is {parsed}, not a finite number."
         )
     if abs(parsed) > LARGEST:
-        raise describe_line_problem(
+        raise make_line_problem(
             path, number, f"{document.get('name')} is {parsed:g}, more than is ever measured."
         )
     return parsed
@@ -280,7 +272,7 @@ def _number(path: str, number: int, document: dict[str, Any]) -> float:
 def _positive(path: str, number: int, document: dict[str, Any]) -> float:
     speed = _number(path, number, document)
     if speed <= 0:
-        raise describe_line_problem(
+        raise make_line_problem(
             path, number, f"{document.get('name')} is {speed:g}; a speed is above zero."
         )
     return speed
@@ -293,11 +285,11 @@ def _time(path: str, number: int, value: Any) -> datetime | None:
     try:
         moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", str(value)))
     except ValueError:
-        raise describe_line_problem(
+        raise make_line_problem(
             path, number, f"{value!r} is not a time such as 2019-03-25T10:03:36Z."
         ) from None
     if moment.year not in YEARS:
-        raise describe_line_problem(
+        raise make_line_problem(
             path, number, f"the year {moment.year} is not one in which TensorFlow ran."
         )
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -8,6 +8,6 @@ class ImportProblem(ValueError):
     """Raised for logs that cannot be imported. Nothing of them is kept."""
 
 
-def describe_line_problem(path: str, line: int, text: str) -> ImportProblem:
+def make_line_problem(path: str, line: int, text: str) -> ImportProblem:
     """Return a problem in one line of a file; lines are counted from 1, as editors do."""
     return ImportProblem(f"{path}, line {line}: {text[:LONGEST]}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.imports.benchmark_logger import TAIL, Metrics, clean
-from experiments.imports.problems import describe_line_problem
+from experiments.imports.problems import make_line_problem
 from experiments.imports.reading import Line
 from runners.workloads.results import LARGEST
 
@@ -60,7 +60,7 @@ def read_output(path: str, lines: Iterable[Line]) -> Output:
         if step := STEP.match(text):
             number, rate = int(step[1]), _speed(path, line.number, step[2])
             if metrics.average is not None or (metrics.steps and number <= metrics.steps[-1]):
-                raise describe_line_problem(
+                raise make_line_problem(
                     path, line.number, "a second run begins here; a file holds one run."
                 )
             loss = float(step[3]) if step[3] else float("nan")
@@ -97,5 +97,5 @@ def _read_header(text: str, parameters: dict[str, Any]) -> None:
 def _speed(path: str, line: int, text: str) -> float:
     value = float(text)
     if not 0 < value <= LARGEST:
-        raise describe_line_problem(path, line, f"images/sec is {text}; a speed is above zero.")
+        raise make_line_problem(path, line, f"images/sec is {text}; a speed is above zero.")
     return value

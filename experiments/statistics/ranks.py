@@ -39,7 +39,7 @@ def compute_mann_whitney(baseline: Sequence[float], environment: Sequence[float]
     return _two_sided(_rank_sums(n_b, n_e), smaller), EXACT
 
 
-def permute_labels(baseline: Sequence[float], environment: Sequence[float]) -> P:
+def compute_permutation(baseline: Sequence[float], environment: Sequence[float]) -> P:
     """Return the share of random labels that give means at least as far apart as these."""
     return _rearranged([*baseline, *environment], len(baseline))
 

@@ -123,7 +123,7 @@ def compute_robustness(pair: Pair, samples: Sequence[Sample]) -> Robustness:
         groups, whose = [baseline, environment], [pair.baseline, pair.environment]
         tests = [
             ("Mann-Whitney", ranks.compute_mann_whitney(baseline, environment)),
-            ("a permutation of labels", ranks.permute_labels(baseline, environment)),
+            ("a permutation of labels", ranks.compute_permutation(baseline, environment)),
         ]
     companions = [
         Companion(name=name, p=p, how=how, sees_a_difference=p < pair.alpha)

@@ -32,7 +32,7 @@ def test_mann_whitney_without_ties_is_scipys_exact_one():
 
 def test_three_against_three_cannot_say_more_than_one_in_ten():
     assert ranks.compute_mann_whitney([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
-    assert ranks.permute_labels([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
+    assert ranks.compute_permutation([1, 2, 3], [4, 5, 6])[0] == pytest.approx(0.1)
 
 
 few = st.lists(st.integers(0, 4), min_size=2, max_size=4)
@@ -53,7 +53,7 @@ def by_hand(baseline, environment):
 
 @given(few, few)
 def test_small_samples_are_rearranged_in_every_way(baseline, environment):
-    assert ranks.permute_labels(baseline, environment)[0] == pytest.approx(
+    assert ranks.compute_permutation(baseline, environment)[0] == pytest.approx(
         by_hand(baseline, environment)
     )
     middle = stats.rankdata([*baseline, *environment])
@@ -91,8 +91,8 @@ def test_signed_ranks_with_ties_are_those_of_all_signs():
 def test_large_samples_are_rearranged_at_random_the_same_way_each_time():
     draw = np.random.default_rng(3)
     baseline, environment = draw.normal(0, 1, 40).tolist(), draw.normal(0.5, 1, 40).tolist()
-    p, how = ranks.permute_labels(baseline, environment)
-    assert ranks.permute_labels(baseline, environment) == (p, how)
+    p, how = ranks.compute_permutation(baseline, environment)
+    assert ranks.compute_permutation(baseline, environment) == (p, how)
     assert how == "9,999 random arrangements"
     # Normal values: a permutation of means is then nearly the t test.
     assert p == pytest.approx(stats.ttest_ind(baseline, environment).pvalue, abs=0.01)
