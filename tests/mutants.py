@@ -88,7 +88,7 @@ PACKAGES = {
             "tests/runners/test_grid_engine.py",
             "tests/runners/test_grid_engine_queues.py",
             "tests/runners/test_scheduler_commands.py",
-            "tests/runners/test_reasons.py",
+            "tests/runners/test_waiting_reasons.py",
             "tests/runners/test_preflight_reading.py",
             "tests/runners/test_scripts.py::test_golden_scripts_are_what_is_rendered",
         ),

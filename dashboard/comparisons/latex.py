@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments.comparisons import Comparison, Group
 from experiments.statistics import Measured, Pair, numbers
-from experiments.statistics.everywhere import Everywhere
+from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.verdict_sentences import describe_analysis
 
 SPECIAL = str.maketrans(

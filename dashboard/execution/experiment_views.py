@@ -19,7 +19,7 @@ from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
-from experiments.execution import lifecycle, repairs, unsent
+from experiments.execution import lifecycle, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
 from experiments.execution.progress import explain_waiting, measure_progress
@@ -99,7 +99,9 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "pauses": [
             (pause, pause.jobs.filter(experiment=row).count()) for pause in list_pauses(row)
         ],
-        "unsent": unsent.list_unsent_jobs(row, stage).count() if run_matrix.tally.failed else 0,
+        "unsent": unsent_jobs.list_unsent_jobs(row, stage).count()
+        if run_matrix.tally.failed
+        else 0,
     }
     if context["pauses"]:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
@@ -177,7 +179,7 @@ def retry_unsent(request: Request, pk: int) -> HttpResponse:
     """Plan the next attempt of every job that the cluster's scheduler has not taken."""
     row = get_editable(request, pk)
     try:
-        count = unsent.retry_unsent(row, request.user)
+        count = unsent_jobs.retry_unsent(row, request.user)
     except NotDone as refusal:
         messages.error(request, str(refusal))
         return redirect(row)

@@ -11,7 +11,12 @@ from dashboard.planning.experiment_forms import choose_cluster
 from dashboard.typed_requests import parse_whole_number
 from experiments.models import Cluster, Environment, Experiment, User, Workload
 from experiments.presets import LAPTOP, Preset, Size
-from experiments.presets.making import list_candidates, list_refusals, make_draft, select_ready
+from experiments.presets.preset_drafts import (
+    list_candidates,
+    list_refusals,
+    make_draft,
+    select_ready,
+)
 from runners.workloads import ParameterError
 
 WORDS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}

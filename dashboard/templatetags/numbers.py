@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from experiments.comparisons.accuracies import Spread
 from experiments.models import Job, Operation, Run
 from experiments.statistics import Pair, PointsPair, numbers
-from experiments.statistics.everywhere import Everywhere
+from experiments.statistics.across_configurations import Everywhere
 from experiments.statistics.robust import Companion
 from experiments.statistics.step_spread import Ratio
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from experiments.comparisons.trainings import Trainings
 from experiments.comparisons.warm_ups import WarmUps
 from experiments.statistics import Measured, Pair, Sample, Verdict, numbers
-from experiments.statistics.everywhere import Everywhere, summarise_environments
+from experiments.statistics.across_configurations import Everywhere, summarise_environments
 from experiments.statistics.training.outcomes import TrainingComparison
 from experiments.statistics.values import ALPHA
 

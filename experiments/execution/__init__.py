@@ -3,12 +3,12 @@
 import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
-from experiments.execution.check_visits import check, fetch_host_key
+from experiments.execution.connection_test_visits import test_connection, try_log_in
 from experiments.execution.connections import connect
 from experiments.execution.file_copies import copy_file
 from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
-from experiments.execution.login_visits import test_connection, try_log_in
+from experiments.execution.preflight_visits import check, fetch_host_key
 from experiments.execution.specs import explain_partition_problem
 from experiments.execution.tick import tick
 

@@ -13,7 +13,7 @@ from django.db.models import Count
 
 from experiments.clusters.pauses import list_paused_keys
 from experiments.models import Experiment, Job, Run
-from runners.schedulers.reasons import explain_reason
+from runners.schedulers.waiting_reasons import explain_reason
 
 ACTIVE = (Job.State.RUNNING, Job.State.COLLECTING)
 REASONS_SHOWN = 3

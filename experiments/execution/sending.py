@@ -26,7 +26,7 @@ from experiments.execution.operations import (
     name_operation_directory,
 )
 from experiments.execution.rows import list_jobs, list_operations, list_rows, make_handle
-from experiments.execution.senders import why_not_sent
+from experiments.execution.sending_rights import why_not_sent
 from experiments.execution.specs import (
     explain_partition_problem,
     make_job_spec,

@@ -8,7 +8,7 @@ from django.db import models
 
 from experiments.models.cluster import Cluster
 from experiments.models.states import JOB_FINAL, JOB_LIVE, JOB_NEXT, JobState
-from runners.schedulers.reasons import explain_reason
+from runners.schedulers.waiting_reasons import explain_reason
 
 
 def new_uid() -> str:

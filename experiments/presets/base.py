@@ -1,4 +1,4 @@
-"""The data of a preset. `experiments.presets.making` turns it into rows of the database."""
+"""The data of a preset. `experiments.presets.preset_drafts` turns it into rows of the database."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from django.core.management import call_command
 
-from experiments.execution.check_visits import run_checks
+from experiments.execution.preflight_visits import run_checks
 from experiments.models import CheckReport, Cluster, Environment, Partition
 from lab.client import Lab
 from runners.preflight.checks import Check

@@ -17,7 +17,7 @@ from runners.schedulers.base import (
     parse_printed_id,
     parse_time_limit,
 )
-from runners.schedulers.reasons import explain_reason
+from runners.schedulers.waiting_reasons import explain_reason
 from runners.transports import Completed
 
 RESOURCES = Resources(time_limit_seconds=60)

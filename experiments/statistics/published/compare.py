@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from experiments.statistics.arms import Arms
-from experiments.statistics.compare_samples import compare, correct_by_holm
+from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import Estimate, Summary, estimate_from_summary
+from experiments.statistics.multiple_comparisons import correct_by_holm
 from experiments.statistics.published.printed import TableError
 from experiments.statistics.published.tables import Row, Table
 from experiments.statistics.stamps import list_stamps

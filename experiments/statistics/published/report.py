@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.statistics import numbers
-from experiments.statistics.everywhere import summarise_environments
+from experiments.statistics.across_configurations import summarise_environments
 from experiments.statistics.published.compare import Compared
 
 HEADINGS = (

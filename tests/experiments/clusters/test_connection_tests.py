@@ -95,7 +95,8 @@ def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by
     test = connection_tests.request_test(credential, by)
     with (
         mock.patch(
-            "experiments.execution.login_visits.check_connection", side_effect=KeyError("what")
+            "experiments.execution.connection_test_visits.check_connection",
+            side_effect=KeyError("what"),
         ),
         pytest.raises(KeyError),
     ):

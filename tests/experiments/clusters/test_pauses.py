@@ -18,7 +18,7 @@ from experiments.clusters.pauses import list_paused_keys, list_pauses, try_now
 from experiments.comparisons.compared_pairs import TRIED_AGAIN
 from experiments.execution import lifecycle
 from experiments.execution.sending import MOST_REFUSALS
-from experiments.execution.unsent import retry_unsent
+from experiments.execution.unsent_jobs import retry_unsent
 from experiments.models import (
     Cluster,
     Environment,

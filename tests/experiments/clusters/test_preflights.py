@@ -23,7 +23,7 @@ from experiments.clusters.preflights import (
     request_check,
     request_host_key,
 )
-from experiments.execution.check_visits import make_site
+from experiments.execution.preflight_visits import make_site
 from experiments.management.commands.clock import enqueue_waiting
 from experiments.models import (
     AuditEntry,
@@ -114,7 +114,9 @@ class TestCheck:
         report = request_check(here, None)
         unexpected = KeyError("what nobody expected \0 \udce9")
         with (
-            mock.patch("experiments.execution.check_visits.check_cluster", side_effect=unexpected),
+            mock.patch(
+                "experiments.execution.preflight_visits.check_cluster", side_effect=unexpected
+            ),
             pytest.raises(KeyError),
         ):
             execution.check(report.pk)
@@ -272,7 +274,9 @@ class TestHostKey:
     def test_what_nobody_expected_ends_it(self, there: Cluster) -> None:
         row = request_host_key(there, there.owner)
         with (
-            mock.patch("experiments.execution.check_visits.scan_host_key", side_effect=KeyError),
+            mock.patch(
+                "experiments.execution.preflight_visits.scan_host_key", side_effect=KeyError
+            ),
             pytest.raises(KeyError),
         ):
             execution.fetch_host_key(row.pk)

@@ -8,7 +8,12 @@ from experiments.design import Scale
 from experiments.models import AuditEntry, Environment, Experiment, User, Workload
 from experiments.planning import rules
 from experiments.presets import FULL, LAPTOP, PRESETS, Preset
-from experiments.presets.making import choose_partition, list_candidates, make_draft, select_ready
+from experiments.presets.preset_drafts import (
+    choose_partition,
+    list_candidates,
+    make_draft,
+    select_ready,
+)
 from runners.workloads import WORKLOADS
 from tests.factories import (
     ClusterFactory,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.statistics import Sample, Verdict, compare, compare_points, numbers
-from experiments.statistics.everywhere import summarise_environments
+from experiments.statistics.across_configurations import summarise_environments
 from experiments.statistics.robust import compute_robustness
 from experiments.statistics.step_spread import RunSpread, compare_packed
 from experiments.statistics.steps import Trained, compare_losses, describe_agreements

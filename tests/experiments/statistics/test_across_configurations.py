@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, ttest_ind
 
+from experiments.statistics.across_configurations import (
+    compute_p_same_ratio,
+    summarise_environments,
+)
 from experiments.statistics.compare_samples import compare
 from experiments.statistics.estimates import estimate_paired, estimate_unpaired
-from experiments.statistics.everywhere import compute_p_same_ratio, summarise_environments
 from experiments.statistics.values import Sample, Verdict
 
 BARE, BOX = [10.0, 10.1, 9.9, 10.05, 10.0], [10.05, 10.15, 9.95, 10.1, 10.0]

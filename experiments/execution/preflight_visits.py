@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.utils import timezone
 
+from experiments.execution.connection_test_visits import make_entry_check
 from experiments.execution.connections import Link, make_ssh_address
 from experiments.execution.guard import end_on_failure, make_storable
-from experiments.execution.login_visits import make_entry_check
 from experiments.execution.specs import add_partition, make_environment_spec, split_lines
 from experiments.models import (
     CheckReport,

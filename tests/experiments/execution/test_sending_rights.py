@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from experiments import execution
-from experiments.execution import lifecycle, repairs, unsent
+from experiments.execution import lifecycle, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone
 from experiments.models import Cluster, Experiment, Job, Pause, User
 from tests.experiments.execution.test_repairs import failed_block
@@ -48,7 +48,7 @@ class TestPlanningAnew:
         with pytest.raises(NotDone, match="Not tried again"):
             lifecycle.retry(job, person(made))
         with pytest.raises(NotDone, match="Not tried again"):
-            unsent.retry_unsent(made, person(made))
+            unsent_jobs.retry_unsent(made, person(made))
         client.force_login(person(made))
         for address in (
             reverse("job_retry", args=[job.uid]),

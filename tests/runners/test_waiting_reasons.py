@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runners.schedulers.reasons import explain_reason
+from runners.schedulers.waiting_reasons import explain_reason
 
 
 @pytest.mark.parametrize(

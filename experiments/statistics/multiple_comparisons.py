@@ -1,0 +1,45 @@
+"""The correction for many comparisons in one experiment."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from experiments.statistics.values import Pair, Stamp, Verdict
+
+
+def correct_by_holm(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs with Holm's (1979) adjusted p values, for each question on its own.
+
+    The family is all pairs of an experiment; those without inference do not count. A verdict that
+    its adjusted p no longer supports keeps its word and is stamped NOT AFTER HOLM.
+    """
+    difference = _adjust([pair.p_difference for pair in pairs])
+    equivalence = _adjust([pair.p_equivalence for pair in pairs])
+    family = sum(p is not None for p in difference)
+    adjusted = []
+    for pair, p_difference, p_equivalence in zip(pairs, difference, equivalence, strict=True):
+        deciding = {
+            Verdict.EQUIVALENT: p_equivalence,
+            Verdict.SLOWER: p_difference,
+            Verdict.FASTER: p_difference,
+        }.get(pair.verdict)
+        pair = replace(pair, p_difference_holm=p_difference, p_equivalence_holm=p_equivalence)
+        if deciding is not None and deciding > pair.alpha:
+            reason = f"Among {family} comparisons the adjusted p is {deciding:.2g}."
+            pair = replace(
+                pair,
+                stamps=(*pair.stamps, Stamp.NOT_AFTER_HOLM),
+                reasons=(*pair.reasons, reason),
+            )
+        adjusted.append(pair)
+    return adjusted
+
+
+def _adjust(ps: Sequence[float | None]) -> list[float | None]:
+    """Return p values adjusted by Holm's step-down; None stays None."""
+    ordered = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    adjusted: list[float | None] = [None] * len(ps)
+    largest = 0.0
+    for rank, (p, i) in enumerate(ordered):
+        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
+        adjusted[i] = largest
+    return adjusted
