@@ -55,8 +55,8 @@ PACKAGES = {
                     "test_calibration.py::test_the_command_prints_a_table_and_what_the_limits_are"
                     "_widened_by",
                     "test_calibration.py::test_the_command_gives_every_share_as_json",
-                    "test_looks.py::test_every_schedule_that_a_plan_can_have_keeps_five_of_a"
-                    "_hundred",
+                    "test_interim_analyses.py::test_every_schedule_that_a_plan_can_have_keeps_five"
+                    "_of_a_hundred",
                 )
             ),
         ),

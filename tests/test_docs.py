@@ -21,7 +21,8 @@ DOCUMENTS = sorted(
 ARCHITECTURE = BASE / "docs" / "architecture.md"
 # What CONTRIBUTING.md and docs/architecture.md take as an example of something to add.
 EXAMPLES = {"runners/runtimes/bubblewrap.py", "tests/runners/golden/runtimes/bubblewrap.bash"}
-TOP_FOLDERS = {path.name for path in BASE.iterdir() if path.is_dir()}
+MADE_BY_USE = {"mutants", "staticfiles", "var"}  # a checkout may have them or not
+TOP_FOLDERS = {path.name for path in BASE.iterdir() if path.is_dir()} - MADE_BY_USE
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?<![\w/<>{}*.$-])(?:[\w.-]+/)+[\w.-]*(?![\w<>{}*])")
 DOTTED = re.compile(r"[a-z_]\w*(?:\.\w+)+")
