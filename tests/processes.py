@@ -55,7 +55,7 @@ SLOW = {
     "tests/experiments/execution/test_processes.py",
     "tests/experiments/execution/test_repairs.py",
     "tests/experiments/statistics/test_calibration.py",
-    "tests/experiments/statistics/test_looks.py",
+    "tests/experiments/statistics/test_interim_analyses.py",
     "tests/runners/test_blas.py",
     "tests/runners/test_cnn_data.py",
     "tests/runners/test_command.py",

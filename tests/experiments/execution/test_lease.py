@@ -30,7 +30,7 @@ from tests.experiments.execution.test_execution import script
 
 Make = Callable[..., Experiment]
 
-TOKEN = f"import runpy; print(runpy.run_path({holder.__file__!r})['new_token'](), flush=True); "
+TOKEN = f"import runpy; print(runpy.run_path({holder.__file__!r})['make_token'](), flush=True); "
 
 
 @pytest.fixture
