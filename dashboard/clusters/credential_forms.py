@@ -118,7 +118,7 @@ class ImportForm(CredentialForm):
         text = cleaned.pop("private_key", "") or ""
         upload, passphrase = cleaned.pop("key_file", None), cleaned.pop("passphrase", "")
         if upload and text.strip():
-            self.add_error("private_key", "Hand in the file or the text, not both.")
+            self.add_error("private_key", "Give the file or the text, not both.")
             return cleaned
         try:
             text = read_text(upload, "a private key") or text

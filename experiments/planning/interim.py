@@ -103,7 +103,8 @@ class Stage:
         if self.cancelled:
             return "It is being cancelled: the verdict comes when the runs under way have ended."
         if len(self.after_repeats) == 1:
-            return f"The verdict appears when {self._all_have} ended; {self.ended} have. {WHY}"
+            ended = f"{self.ended} {_have(self.ended)}"
+            return f"The verdict appears when {self._all_have} ended; {ended}. {WHY}"
         number = self.taken + 1
         first_repeats = (
             f"the first {self.after_repeats[self.taken]} repeats of every configuration have"
@@ -111,8 +112,8 @@ class Stage:
         return (
             f"Interim analysis {number} of {len(self.after_repeats)} comes when "
             f"{first_repeats if number < len(self.after_repeats) else self._all_have} ended; "
-            f"{self.ended_for_next} of their {self.planned_for_next} {self.unit}s have."
-            + ("" if self.taken else f" {WHY}")
+            f"{self.ended_for_next} of their {self.planned_for_next} {self.unit}s "
+            f"{_have(self.ended_for_next)}." + ("" if self.taken else f" {WHY}")
         )
 
     @property
@@ -174,6 +175,10 @@ class Block:
     @property
     def came_about(self) -> bool:
         return self.ended and not self.cut
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
 
 
 def _after(ended_at: datetime | None, cancelled_at: datetime | None) -> bool:

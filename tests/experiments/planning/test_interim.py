@@ -87,6 +87,17 @@ def test_what_may_be_judged(changes: dict[str, int], judgements: list[Judgement]
             "verdict after 5 blocks; 2 so far",
         ),
         (
+            {"after_repeats": (5,), "planned": 5, "ended": 1},
+            f"The verdict appears when all 5 blocks have ended; 1 has. {WHY}",
+            "verdict after 5 blocks; 1 so far",
+        ),
+        (
+            {"ended_for_next": 1},
+            "Interim analysis 1 of 2 comes when the first 5 repeats of every configuration have "
+            f"ended; 1 of their 5 blocks has. {WHY}",
+            "interim analysis 1 of 2 after 5 blocks; 1 so far",
+        ),
+        (
             {"after_repeats": (1,), "planned": 1, "ended": 0},
             f"The verdict appears when its one block has ended; 0 have. {WHY}",
             "verdict after 1 block; 0 so far",
