@@ -222,14 +222,14 @@ def test_names_of_all_allowed_characters_are_not_refused():
 
 
 def test_a_program_beside_the_runs_has_the_variables_of_a_run():
-    command = wrap_program(replace(SIF, variables=(("A", "1"),)), "/work/here", ["prog", "-x"])
+    command = wrap_program(replace(SIF, variables=(("A", "1"),)), "/scratch/run", ["prog", "-x"])
     begin = command.index("/usr/bin/env")
     assert command[0] == "apptainer"
-    assert {"--bind=/work/here:/work/here", "--pwd=/work/here"} <= set(command[:begin])
+    assert {"--bind=/scratch/run:/scratch/run", "--pwd=/scratch/run"} <= set(command[:begin])
     assert "--nv" not in command
     assert command[begin + 1 :] == [
-        "TARE_RUN=/work/here",
-        "HOME=/work/here",
+        "TARE_RUN=/scratch/run",
+        "HOME=/scratch/run",
         "LANG=C.UTF-8",
         "PYTHONDONTWRITEBYTECODE=1",
         "PYTHONNOUSERSITE=1",
