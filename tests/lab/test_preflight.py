@@ -74,12 +74,13 @@ def test_a_cluster_that_is_well_has_nothing_red_and_every_environment_starts(
     forms = ("bare metal", "Apptainer SIF", "Apptainer sandbox", "udocker P1", "udocker R1")
     for form in forms:
         assert any(name.startswith(f"Start of {form}") for name in started), form
-    # The lab's GPUs are stand-ins, and that is all there is to say against it.
     tried = {name: now["Modes of udocker", f"udocker {name}"].value for name in UDOCKER_MODES}
     assert tried == UDOCKER_MODES
     assert "patchelf" in now["Modes of udocker", "udocker F3"].found
+    # The lab's GPUs are stand-ins, and that is all there is to say against it; how full the disk
+    # is, is up to the machine on which the tests run.
     amber = {check.name for check in now.values() if check.outcome == "warning"}
-    assert amber == {"GPU"}
+    assert amber - {"Disk space"} == {"GPU"}
     assert not list((lab.directory / "scratch" / "researcher").rglob(".tare-check*"))
 
 
