@@ -4,6 +4,9 @@ PYTHON ?= python3
 export UV_PYTHON_DOWNLOADS := never
 # pip trusts the system's certificate authorities, a proxy's own among them; uv does when it is told to.
 export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/*.crt /etc/pki/tls/certs/*.crt /etc/ssl/cert.pem),true,false)
+# uv installs packages as source: where their bytecode may not be kept, each of a test run's hundreds of
+# processes compiles all that it imports anew, which takes as long as the tests.
+unexport PYTHONDONTWRITEBYTECODE
 UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt

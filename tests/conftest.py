@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
@@ -17,12 +18,14 @@ from pytest_django import Settings
 from experiments import execution
 from experiments.execution import lifecycle
 from experiments.models import Cluster, Environment, Experiment, Job, Workload
+from lab.host import hold_lock
 from tests.factories import (
     ClusterFactory,
     EnvironmentFactory,
     ExperimentFactory,
     WorkloadFactory,
 )
+from tests.services import MIGRATED_ONCE
 
 # How long an example takes says how busy the machine is, not whether the promise holds. `make test`
 # tries the same examples each time, so that a change is blamed for what it breaks and for nothing
@@ -35,6 +38,25 @@ EXPLORES = PROFILE == "explore"
 """Whether this is `make explore`: sweeps try all pairs, where otherwise each part is tried once."""
 
 QUICK = {"steps": 6, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings: None, django_db_blocker: Any
+) -> None:
+    """Have each process's database copied from one that the first of them migrates.
+
+    The migrations take seconds. A server that is not the tests' own is left as it is.
+    """
+    if MIGRATED_ONCE not in os.environ:
+        return
+    migrated = Path(os.environ[MIGRATED_ONCE])
+    with hold_lock(migrated.with_suffix(".lock")), django_db_blocker.unblock():
+        if not migrated.exists():
+            call_command("migrate", verbosity=0)
+            connection.close()  # what is copied must have no visitors
+            migrated.touch()
+        connection.settings_dict["TEST"]["TEMPLATE"] = connection.settings_dict["NAME"]
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,9 @@ from cryptography.fernet import Fernet
 from standalone.postgres import Postgres
 from standalone.valkey import Valkey
 
+# Names a file that says that the database of DATABASE_URL, which is the tests' own, is migrated.
+MIGRATED_ONCE = "TARE_TESTS_MIGRATED"
+
 
 def with_database(url: str, number: int) -> str:
     """Return the address of another of the server's databases."""
@@ -36,6 +39,7 @@ def start() -> None:
         postgres.start()
         atexit.register(postgres.stop)
         os.environ["DATABASE_URL"] = postgres.url
+        os.environ[MIGRATED_ONCE] = str(folder / "migrated")
     if "REDIS_URL" not in os.environ:
         valkey = Valkey(folder / "valkey")
         valkey.start()
