@@ -31,7 +31,7 @@ def overview(request: Request) -> HttpResponse:
     shown = list(alive[:ALIVE])
     context: dict[str, Any] = {
         "alive": shown,
-        "progress": measure_progress(shown),
+        "all_progress": measure_progress(shown),
         "clusters": clusters,
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),

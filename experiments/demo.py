@@ -87,7 +87,7 @@ def register_lab(facts: Mapping[str, Any], owner: User) -> Cluster:
         first={
             "credential": credential,
             "work_directory": f"{facts['work_directory']}/tare",
-            **list_first_settings(owner),
+            **make_first_settings(owner),
         },
     )
     for partition in facts["partitions"]:
@@ -207,7 +207,7 @@ def register_here(
             "work_directory": str(work_directory),
             "retry_at": None,
         },
-        first=list_first_settings(owner),
+        first=make_first_settings(owner),
     )
     for kind, executable in runtimes.items():
         audit.keep(
@@ -224,8 +224,8 @@ def register_here(
     return cluster
 
 
-def list_first_settings(owner: User) -> dict[str, Any]:
-    """Return what a cluster of the demo begins with, and people may change for good."""
+def make_first_settings(owner: User) -> dict[str, Any]:
+    """Return the columns that a cluster of the demo begins with; people may change them."""
     return {
         "max_live_jobs": ONE_AT_A_TIME,
         "poll_seconds": POLL_SECONDS,

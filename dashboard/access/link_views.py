@@ -116,7 +116,7 @@ def links_of(request: Request, kind: str, row: Any) -> dict[str, Any]:
     if kind not in KINDS or row.pk is None:
         return {}
     rows = ShareLink.objects.of(row).filter(withdrawn_at=None).select_related("made_by")
-    shown = [
+    links = [
         {
             "link": link,
             "address": _address(request, link),
@@ -124,7 +124,7 @@ def links_of(request: Request, kind: str, row: Any) -> dict[str, Any]:
         }
         for link in rows
     ]
-    return {"links": shown, "link_form": LinkForm(), "may_link": True}
+    return {"links": links, "link_form": LinkForm(), "may_link": True}
 
 
 def _address(request: Request, link: ShareLink) -> str:

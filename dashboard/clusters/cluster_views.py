@@ -69,9 +69,7 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         .select_related("owner", "staged_image__image", "environment", "image_import", "image")
         .defer("script", "output_tail", "result")[:RECENT],
         "findings": preflights.collect_findings(row),
-        "tests": connection_tests.list_latest_tests(row.credential, row)
-        if row.credential
-        else None,
+        "tests": connection_tests.get_latest_tests(row.credential, row) if row.credential else None,
         "host_key": preflights.find_host_key(row),
         "pinned": compute_fingerprint(row.host_key),
         "pauses": [

@@ -202,7 +202,7 @@ def _page(request: Request, row: Credential, **forms: Any) -> HttpResponse:
         "gate_digest": authorized_keys.compute_gate_digest(),
         "certificate": keys.read_certificate(row.certificate),
         "next_certificate": keys.read_certificate(row.next_certificate),
-        "tests": connection_tests.list_latest_tests(row),
+        "tests": connection_tests.get_latest_tests(row),
         "may_change": may_change(request.user, row),
         "entries": audit.list_entries(row)[:ENTRIES],
         "share": ShareForm(instance=row),

@@ -65,7 +65,7 @@ def experiments(request: Request) -> HttpResponse:
         "listing": rows,
         "filter": filters,
         "experiments": [named[pk] for pk in shown],
-        "progress": measure_progress(named.values()),
+        "all_progress": measure_progress(named.values()),
     }
     return render(request, "execution/list.html", context)
 

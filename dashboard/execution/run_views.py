@@ -67,7 +67,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "run": row,
         "experiment": row.experiment,
         "mark": mark,
-        "words": search_text,
+        "search_text": search_text,
         "parameters": describe_parameters(row.spec.get("workload", {})),
         "facts": search_facts(row.snapshot.content if row.snapshot else {}, search_text),
         "measurements": list_measurements(row),

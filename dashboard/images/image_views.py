@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.access.rights import changeable_row, require, visible_row
 from dashboard.images import inventory_page
 from dashboard.images.image_forms import LabelsForm, StageForm
-from dashboard.images.staged import list_forms, list_history
+from dashboard.images.staged import list_forms, prepare_history
 from dashboard.typed_requests import Request
 from experiments.access import permissions
 from experiments.images import deleting, staging
@@ -101,7 +101,7 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
     context: dict[str, Any] = {
         "image": row,
         "forms": staged_forms,
-        **list_history(row, request.user),
+        **prepare_history(row, request.user),
     }
     context["matches"] = list_twins(row, request.user)
     context["alive"] = any(form.is_alive for form in staged_forms) or bool(
@@ -109,7 +109,7 @@ def _page(request: Request, row: Image, fragment: str = "", **forms: Any) -> Htt
     )
     if not fragment:
         context |= _packages(request, row)
-        context["told"] = list(inventory_page.describe_image(row))
+        context["inventory"] = list(inventory_page.describe_image(row))
         context["may_change"] = permissions.may_change(request.user, row)
         context["why_not_delete"] = deleting.why_not_delete(row)
         context["may_stage"] = permissions.may_add(request.user, StagedImage)
@@ -124,5 +124,5 @@ def _packages(request: Request, row: Image) -> dict[str, Any]:
     return {
         "image": row,
         "packages": inventory_page.search_packages(row, search_text),
-        "words": search_text,
+        "search_text": search_text,
     }

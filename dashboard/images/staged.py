@@ -85,7 +85,7 @@ def list_forms(image: Image, reader: User) -> list[Form]:
     ]
 
 
-def list_history(image: Image, reader: User) -> dict[str, Any]:
+def prepare_history(image: Image, reader: User) -> dict[str, Any]:
     """Return what was and is being done with an image: alive, and the last that have ended.
 
     `cancellable` are the keys of those that `reader` may end.

@@ -36,12 +36,12 @@ def logs(request: Request) -> HttpResponse:
     if tried and valid:
         try:
             stored = form.store(request.user)
-        except AlreadyImported as known:
-            context["known"] = known.experiment
+        except AlreadyImported as refusal:
+            context["earlier_import"] = refusal.experiment
         except ImportProblem as problem:
             form.add_error("archive", str(problem))
         else:
             address = stored.get_absolute_url()
             return HttpResponseClientRedirect(address) if request.htmx else redirect(address)
-    fragment = "#found" if request.htmx else ""
+    fragment = "#contents" if request.htmx else ""
     return render(request, f"imports/form.html{fragment}", context)

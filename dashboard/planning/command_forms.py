@@ -245,7 +245,7 @@ class CommandForm(WorkloadForm):
         return [self[name] for name in ("read", "file", "primary", "burn_in")]
 
     @property
-    def tried(self) -> list[PatternMatches]:
+    def matches(self) -> list[PatternMatches]:
         """Return what the metrics read in the pasted log; nothing where none was pasted."""
         source = self.data if self.is_bound else {}
         log = source.get("log", "") or self.initial.get("log", "")

@@ -53,7 +53,7 @@ class PatternMatches:
         return f"{self.value:.6g}" if self.value is not None else ""
 
     @property
-    def said(self) -> str:
+    def explanation(self) -> str:
         """Return how the value comes from its matches: "the mean of 5"."""
         if self.count < 2:
             return "the only match" if self.count else ""

@@ -88,7 +88,7 @@ def edit(request: Request, pk: int) -> HttpResponse:
 def try_numbers(request: Request) -> HttpResponse:
     """Show what the metrics that are being typed would read in a pasted log."""
     matches = try_patterns(read_typed_parameters(request.POST), request.POST.get("log", ""))
-    return render(request, "planning/pattern_matches.html", {"tried": matches})
+    return render(request, "planning/pattern_matches.html", {"matches": matches})
 
 
 @require_POST

@@ -19,7 +19,7 @@ from experiments.presets.preset_drafts import (
 )
 from runners.workloads import ParameterError
 
-WORDS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
+LABELS = {"full": "Full, as published", "laptop": "Laptop, scaled down"}
 
 
 class PresetForm(Styled, forms.Form):
@@ -42,7 +42,7 @@ class PresetForm(Styled, forms.Form):
         self.preset, self.user = preset, user
         self.chosen_cluster = choose_cluster(user, data.get("cluster") if data else cluster)
         self._field("cluster").queryset = Cluster.objects.usable_by(user)
-        self._field("size").choices = [(name, WORDS[name]) for name in preset.sizes]
+        self._field("size").choices = [(name, LABELS[name]) for name in preset.sizes]
         self._ask_for_data()
         self.candidates = (
             list_candidates(preset, self.chosen_cluster, user) if self.chosen_cluster else []
@@ -86,7 +86,7 @@ class PresetForm(Styled, forms.Form):
         return [
             {
                 "name": name,
-                "words": WORDS[name],
+                "label": LABELS[name],
                 "size": size,
                 "checked": name == chosen,
                 "refusals": self.refusals(size, self.at_first, self.bare),

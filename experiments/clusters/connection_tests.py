@@ -81,7 +81,7 @@ class LatestTests:
         ]
 
 
-def list_latest_tests(credential: Credential, cluster: Cluster | None = None) -> LatestTests:
+def get_latest_tests(credential: Credential, cluster: Cluster | None = None) -> LatestTests:
     """Return the tests of a credential; with `cluster`, those that went there."""
     tests = credential.connection_tests.select_related("owner", "cluster")
     if cluster:

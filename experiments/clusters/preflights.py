@@ -192,7 +192,7 @@ def find_last_if_red(cluster: Cluster) -> CheckReport | None:
     return last if last and last.outcome == "failed" else None
 
 
-def list_tried_modes(cluster: Cluster) -> dict[str, Check]:
+def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
     """Return the newest check of each runtime's mode, by `mode_name`; no entry: never tried.
 
     A check beside runs that are measured leaves modes out, so earlier ones count too.

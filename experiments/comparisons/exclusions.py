@@ -128,7 +128,7 @@ def stamp_excluded(
         return pair
     then = _before(before or replace(pair, verdict=Verdict.NO_INFERENCE, ratio=None), len(late))
     known = ", ".join(filter(None, (then.description, problem)))
-    whose = _list_runs(late) if late else "They are runs of other configurations."
+    whose = _describe_runs(late) if late else "They are runs of other configurations."
     runs = numbers.count(len(late), "run") if late else "Runs"
     was = "was" if len(late) == 1 else "were"
     reason = (
@@ -163,7 +163,7 @@ def _after_holm(pair: Pair) -> bool:
     return Stamp.NOT_AFTER_HOLM not in pair.stamps
 
 
-def _list_runs(late: Sequence[Exclusion]) -> str:
+def _describe_runs(late: Sequence[Exclusion]) -> str:
     more = f"; and {len(late) - NAMED} more" if len(late) > NAMED else ""
     names = "; ".join(exclusion.description for exclusion in late[:NAMED])
     return f"{names[0].upper()}{names[1:]}{more}."

@@ -156,7 +156,7 @@ def launch(experiment: Experiment, by: User) -> None:
     parity = parity_reports.make_reports(experiment)
     if unwaived := parity_reports.explain_unwaived(parity):
         problems.setdefault("environments", []).extend(unwaived)
-    for name, rows in _list_requirements(experiment).items():
+    for name, rows in _group_requirements(experiment).items():
         for row in rows:
             if why_not := why_not_use(by, row):
                 problems.setdefault(name, []).append(why_not)
@@ -180,7 +180,7 @@ def launch(experiment: Experiment, by: User) -> None:
         record_event(experiment, "launched", why=f"plan {experiment.plan_hash}, seed {seed}", by=by)
 
 
-def _list_requirements(experiment: Experiment) -> dict[str, list[Model]]:
+def _group_requirements(experiment: Experiment) -> dict[str, list[Model]]:
     """Return the rows that the person who launches must be allowed to use, by form field."""
     return {
         "cluster": [experiment.cluster],

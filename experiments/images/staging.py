@@ -43,7 +43,7 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
     The mode is empty except where each mode needs a form of its own. Modes that do not work,
     according to a check of the cluster, are left out; `why_not_form` says why.
     """
-    tried = preflights.list_tried_modes(cluster)
+    tried = preflights.find_tried_modes(cluster)
     why_untried = preflights.why_modes_are_untried(cluster)
     labels: dict[tuple[str, str], str] = {}
     for runtime in cluster.runtimes.all():
@@ -63,7 +63,7 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
 def list_impossible_forms(cluster: Cluster) -> list[Check]:
     """Return the checks of modes that do not work on this cluster: `list_forms` omits them."""
     return [
-        check for check in preflights.list_tried_modes(cluster).values() if check.value != WORKS
+        check for check in preflights.find_tried_modes(cluster).values() if check.value != WORKS
     ]
 
 

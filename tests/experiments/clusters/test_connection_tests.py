@@ -69,7 +69,7 @@ def test_it_logs_in_everywhere_and_remembers_when(
     there(server, credential, name="inner", jump_host=gateway)
     test = run(credential, by)
     assert (test.outcome, [row["name"] for row in test.rows]) == ("ok", ["gateway", "inner"])
-    inner = connection_tests.list_latest_tests(credential).places[1]
+    inner = connection_tests.get_latest_tests(credential).places[1]
     assert any("jump host" in check.area for check in inner.checks)
     credential.refresh_from_db()
     assert credential.last_used_at
@@ -103,7 +103,7 @@ def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by
         execution.test_connection(test.pk)
     test.refresh_from_db()
     assert (test.outcome, bool(test.ended_at)) == ("failed", True)
-    (place,) = connection_tests.list_latest_tests(credential).places
+    (place,) = connection_tests.get_latest_tests(credential).places
     assert "Tare itself failed" in place.checks[0].found
 
 
@@ -114,7 +114,7 @@ def test_the_first_wrong_step_is_named_for_each_cluster(
     there(server, credential, name="off", port=free_port())
     test = run(credential, by)
     assert test.outcome == "failed"
-    good, off = connection_tests.list_latest_tests(credential).places
+    good, off = connection_tests.get_latest_tests(credential).places
     assert not good.is_bad
     (red,) = [check for check in off.checks if check.is_bad]
     assert red.name == "Port"
