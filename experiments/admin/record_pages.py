@@ -10,7 +10,7 @@ from experiments.models import CheckReport, Credential, Event, HostKey, Job, Run
 
 @admin.register(Credential)
 class CredentialAdmin(ReadOnly):
-    """A list only: keys are handed in, shared, rotated and deleted on their own pages."""
+    """A list only: keys are imported, shared, rotated and deleted on their own pages."""
 
     fields = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at", "created_at")
     list_display = ("name", "user_name", "fingerprint", "origin", "owner", "last_used_at")

@@ -83,7 +83,7 @@ class Origin(models.TextChoices):
     """Where a private key was made."""
 
     GENERATED = "generated", "made by Tare"
-    IMPORTED = "imported", "handed in"
+    IMPORTED = "imported", "imported"
 
 
 class Credential(models.Model):

@@ -1,6 +1,6 @@
 """What an administrator and a researcher do, by forms and admin pages alone, on real clusters.
 
-A key is handed in, the cluster entered, its host key pinned, checked; an image is fetched from it
+A key is imported, the cluster entered, its host key pinned, checked; an image is fetched from it
 and staged; environments, a workload and an experiment are made; it runs and is compared.
 """
 
@@ -128,7 +128,7 @@ def with_grid_engine(lab: Lab) -> Site:
 
 
 def enter_cluster(person: Person, site: Site) -> Cluster:
-    """Hand in the key, enter the cluster with its partition and runtimes, pin its host key."""
+    """Import the key, enter the cluster with its partition and runtimes, pin its host key."""
     key = Path(site.lab.private_key).read_text()
     page = person.get("credential_import")
     person.send(page, "", name="lab's key", user_name=site.lab.user, private_key=key)

@@ -28,7 +28,7 @@ def as_admin(people: People) -> Client:
 
 
 def test_credentials_are_only_listed(as_admin: Client) -> None:
-    """Keys are handed in on their own pages, and in one place only."""
+    """Keys are imported on their own pages, and in one place only."""
     row = CredentialFactory()
     assert as_admin.get(reverse("admin:experiments_credential_add")).status_code == 403
     page = as_admin.get(reverse("admin:experiments_credential_change", args=[row.pk]))

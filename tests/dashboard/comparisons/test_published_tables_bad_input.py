@@ -1,4 +1,4 @@
-"""Published tables: whatever is handed in, and whatever may be wrong with it."""
+"""Published tables: whatever is pasted or uploaded, and whatever may be wrong with it."""
 
 from __future__ import annotations
 
