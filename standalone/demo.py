@@ -40,7 +40,8 @@ class Service:
     failures: int = 0
     resume_at: float = 0.0
 
-    def look(self) -> None:
+    def keep_alive(self) -> None:
+        """Start the child if it does not run, after a pause if it has failed."""
         if self.child is None:
             if time.monotonic() >= self.resume_at:
                 self.child = self.start()
@@ -93,7 +94,7 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
     answer = _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
     web = Service("web", lambda: _web(port, environment))
     services.append(web)
-    web.look()
+    web.keep_alive()
     assert web.child
     children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
     if "password changed" in answer:
@@ -126,7 +127,7 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
     say(f"Ctrl-C ends it, and the runs under way; results stay in {VAR}.")
     while True:
         for service in services:
-            service.look()
+            service.keep_alive()
         for name, server in (("PostgreSQL", postgres), ("Valkey", valkey)):
             if server.poll() is not None:
                 say(f"{name} ended with exit code {server.poll()}. Starting it again.")

@@ -17,12 +17,12 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--quick", action="store_true", help="seconds instead of minutes")
+        parser.add_argument("--quick", action="store_true", help="Take seconds instead of minutes.")
         parser.add_argument("--seed", type=int, default=SEED)
-        parser.add_argument("--json", action="store_true", help="every share, not only the worst")
+        parser.add_argument("--json", action="store_true", help="Print every share, as JSON.")
 
     def handle(self, *args: Any, quick: bool, seed: int, **options: Any) -> None:
-        """CommandError, and with it exit status 1, when a band is violated."""
+        """Print the shares and their bands. Raises CommandError if a band is violated."""
         effort = QUICK if quick else FULL
         began = time.monotonic()
         bands = calibrate(effort, seed)
@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
 
 def format_table(bands: list[Band]) -> list[str]:
-    """Markdown, the columns aligned."""
+    """Return the lines of a Markdown table of the bands, its columns aligned."""
     rows = [
         ["promise", "shares", "the worst", "value", "limit", "result"],
         *(

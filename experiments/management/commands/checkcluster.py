@@ -1,4 +1,4 @@
-"""`manage.py checkcluster NAME`: is a cluster ready for an experiment?"""
+"""`manage.py checkcluster NAME`: check whether a cluster is ready for an experiment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runners.preflight.checks import Check
 
 
 class Command(BaseCommand):
-    help = "Log in to a cluster, look at everything that an experiment needs, and say the cure."
+    help = "Log in to a cluster, check what an experiment needs, and name a cure for each problem."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="The cluster's name in the catalogue.")
@@ -25,6 +25,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Print the checks, and exit with 1 if one has failed.
+
+        Raises CommandError if no cluster has this name, or if a check is under way.
+        """
         cluster = Cluster.objects.filter(name=options["name"], recorded=False).first()
         if cluster is None:
             known = (
@@ -40,7 +44,7 @@ class Command(BaseCommand):
         for area, rows in groupby(checks, lambda check: check.area):
             self.stdout.write(self.style.MIGRATE_HEADING(area))
             for check in rows:
-                self._say(check)
+                self._write(check)
         red = sum(check.outcome == "failed" for check in checks)
         seconds = time.monotonic() - began
         self.stdout.write(f"{cluster}: {red or 'nothing'} red of {len(checks)}, {seconds:.1f} s")
@@ -54,7 +58,7 @@ class Command(BaseCommand):
         report.refresh_from_db()
         return report.checks
 
-    def _say(self, check: Check) -> None:
+    def _write(self, check: Check) -> None:
         style = {"failed": self.style.ERROR, "warning": self.style.WARNING}.get(
             check.outcome, self.style.SUCCESS if check.outcome == "ok" else str
         )

@@ -1,4 +1,4 @@
-"""`manage.py clock`: enqueues a visit to every cluster that is due. Run one."""
+"""`manage.py clock`: enqueue a visit to every cluster that is due. Run only one clock."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Command(BaseCommand):
     help = "Enqueue a visit to every cluster, as often as the cluster allows."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Enqueue what is due twice a second, until SIGTERM or SIGINT."""
         stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopping.set())

@@ -1,4 +1,4 @@
-"""`manage.py compare_table FILE --baseline NAME`: the verdicts that a published table supports."""
+"""`manage.py compare_table FILE --baseline NAME`: print the verdicts of a published table."""
 
 from __future__ import annotations
 
@@ -28,14 +28,21 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="NAME=ROLE",
-            help=f"What a column is, where its name does not tell: {', '.join(ROLES)}.",
+            help=f"The role of a column whose name does not show it: {', '.join(ROLES)}.",
         )
-        parser.add_argument("--unit", default="", help="Of the whole table: s, images/s, hh:mm.")
-        parser.add_argument("--direction", choices=["lower", "higher"], help="Which is better.")
-        parser.add_argument("--runs", type=int, help="Behind each mean, if no column says it.")
-        parser.add_argument("--json", action="store_true", help="Full results, as JSON.")
+        parser.add_argument(
+            "--unit", default="", help="The unit of the whole table: s, images/s, hh:mm."
+        )
+        parser.add_argument(
+            "--direction", choices=["lower", "higher"], help="Which values are better."
+        )
+        parser.add_argument(
+            "--runs", type=int, help="Runs behind each mean, if no column has them."
+        )
+        parser.add_argument("--json", action="store_true", help="Print the full results, as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Print the verdicts. Raises CommandError for a file that cannot be read or compared."""
         try:
             with options["file"].open("rb") as file:
                 # One byte more than is allowed tells, whatever the size of the file.

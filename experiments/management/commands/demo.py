@@ -1,4 +1,4 @@
-"""`manage.py demo`: registers the lab as it comes up, builds its images, launches the demo."""
+"""`manage.py demo`: register the lab as it comes up, build its images, launch the demo."""
 
 from __future__ import annotations
 
@@ -22,32 +22,37 @@ from experiments.software import inspections
 from runners.runtimes import RUNTIMES
 
 IMAGE = "tensorflow"
-LONGEST_LOOK_SECONDS = 120
+LONGEST_INSPECTION_SECONDS = 120
 
 
 class Command(BaseCommand):
     help = "Fill the catalogue with the cluster of this machine and launch the demo experiment."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--lab", type=Path, help="The lab's folder; it may still be starting.")
-        parser.add_argument("--here", action="store_true", help="This machine, without a cluster.")
+        parser.add_argument(
+            "--lab", type=Path, help="The folder of the lab, which may still be starting."
+        )
+        parser.add_argument(
+            "--here", action="store_true", help="Measure this machine, without a cluster."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Register the cluster and launch. Raises CommandError if something cannot be built."""
         owner = User.objects.get(username="demo")
         if options["here"]:
-            self._here(owner)
+            self._measure_this_machine(owner)
             return
         folder: Path = options["lab"]
         cluster = demo.register_lab(wait_for_lab(folder), owner)
         self._build(folder, cluster)
         facts = json.loads((folder / "lab.json").read_text())
         demo.register_image(cluster, facts["images"][IMAGE], owner)
-        self._look(cluster, demo.DEMO_ENVIRONMENTS, owner)
+        self._inspect(cluster, demo.DEMO_ENVIRONMENTS, owner)
         demo.launch_demo(cluster, demo.DEMO_ENVIRONMENTS, owner)
         tell(cluster, "", None)
         enqueue_tick(cluster.pk)
 
-    def _here(self, owner: User) -> None:
+    def _measure_this_machine(self, owner: User) -> None:
         """Measure this machine against itself: all that can be done without root and images."""
         folder: Path = settings.BASE_DIR / "var" / "here"
         commands = {kind: RUNTIMES[kind].command for kind in demo.RUNTIMES}
@@ -60,7 +65,7 @@ class Command(BaseCommand):
         except subprocess.CalledProcessError as error:
             tell(cluster, "TensorFlow could not be installed; see var/log/demo.", None)
             raise CommandError(str(error)) from None
-        self._look(cluster, demo.CONTROL_ENVIRONMENTS, owner)
+        self._inspect(cluster, demo.CONTROL_ENVIRONMENTS, owner)
         demo.launch_demo(
             cluster, demo.CONTROL_ENVIRONMENTS, owner, question=demo.CONTROL, scale="1x0"
         )
@@ -84,21 +89,21 @@ class Command(BaseCommand):
         ]
         subprocess.run([*install, "--compile-bytecode", "-r", lock], check=True)
 
-    def _look(self, cluster: Cluster, names: Iterable[str], owner: User) -> None:
-        """Have the software of each read before the launch; without an answer it is launched so."""
+    def _inspect(self, cluster: Cluster, names: Iterable[str], owner: User) -> None:
+        """Inspect the software of each environment, and go on without an answer after a while."""
         rows = list(Environment.objects.filter(cluster=cluster, name__in=names))
         unknown = [
             pk
             for pk, software in inspections.find_known_software(rows).items()
             if not software.is_known
         ]
-        tell(cluster, "Looking into the environments", None)
+        tell(cluster, "Inspecting the environments", None)
         operations = [
             inspections.request_inspection(row, owner).pk for row in rows if row.pk in unknown
         ]
         enqueue_tick(cluster.pk)
         alive = Operation.objects.filter(pk__in=operations).exclude(state__in=Operation.FINAL)
-        deadline = time.monotonic() + LONGEST_LOOK_SECONDS
+        deadline = time.monotonic() + LONGEST_INSPECTION_SECONDS
         while alive.exists() and time.monotonic() < deadline:
             time.sleep(0.5)
 

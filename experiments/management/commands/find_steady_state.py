@@ -1,4 +1,4 @@
-"""`manage.py find_steady_state`: look for the start-up of runs that were stored before Tare did."""
+"""`manage.py find_steady_state`: find the end of the warm-up of runs that older Tares stored."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from experiments.models import Series
 
 
 class Command(BaseCommand):
-    help = "Find where the start-up of each stored run ends, where nobody has looked. Repeatable."
+    help = "Find the end of the warm-up in the steps of stored runs that have none yet."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--again", action="store_true", help="also where it has been found")
+        parser.add_argument(
+            "--again", action="store_true", help="Find it anew for runs that have one, too."
+        )
 
     def handle(self, *args: Any, again: bool, **options: Any) -> None:
+        """Store what is found, and print how many series were read."""
         rows = Series.objects.filter(unit="s", metric__in=TIMES)
         if not again:
             rows = rows.filter(shape="")
-        noted = add_step_summaries(rows.iterator(chunk_size=100))
-        self.stdout.write(f"{noted} series looked at.")
+        count = add_step_summaries(rows.iterator(chunk_size=100))
+        self.stdout.write(f"{count} series read.")

@@ -1,4 +1,4 @@
-"""`manage.py import_tf_cnn_logs FOLDER --owner NAME --baseline NAME`: logs become an experiment."""
+"""`manage.py import_tf_cnn_logs FOLDER`: import logs of tf_cnn_benchmarks as an experiment."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("source", type=Path, help=f"docs/imports.md. {LIMITS.in_words()}")
-        parser.add_argument("--owner", required=True, help="Whose experiment it will be.")
+        parser.add_argument("--owner", required=True, help="The user who will own the experiment.")
         parser.add_argument(
             "--baseline", required=True, help="The environment's folder, or a part of its name."
         )
         parser.add_argument("--question", default="", help="The experiment's title.")
         parser.add_argument("--margin", type=float, default=0.02, help="0.02 is 2 %%.")
-        parser.add_argument("--machine", default="", help="What the machine is to be called.")
+        parser.add_argument("--machine", default="", help="The name of the machine.")
         parser.add_argument(
             "--environment",
             type=int,
-            help="Which part of the paths names the environment, from 0; by default the first "
-            "that speaks of container tools.",
+            help="The part of the paths that names the environment, from 0; by default the first "
+            "that names container tools.",
         )
         parser.add_argument("--metric", default="", choices=[m.name for m in KIND.metrics])
         parser.add_argument(
@@ -41,6 +41,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Store the experiment. Raises CommandError, with nothing stored, if that cannot be."""
         source: Path = options["source"]
         owner = User.objects.filter(username=options["owner"]).first()
         if owner is None:
@@ -83,6 +84,7 @@ class Command(BaseCommand):
 
 
 def _choose_position(paths_positions: list[Position], index: int | None) -> Position:
+    """Return the position with this index, or the likeliest. Raises ImportProblem for none."""
     if index is None:
         position = suggest_position(paths_positions)
         if position is None:
@@ -94,7 +96,10 @@ def _choose_position(paths_positions: list[Position], index: int | None) -> Posi
 
 
 def _find_baseline(position: Position, name: str) -> str:
-    """Return the environment that `name` names in full, or in part if only one matches."""
+    """Return the environment that `name` names in full, or in part if only one matches.
+
+    Raises ImportProblem if none or several match in part.
+    """
     matching = [
         candidate for candidate in position.values if name == candidate or name in candidate
     ]

@@ -1,4 +1,4 @@
-"""`manage.py new_credential_key`: prints a key for CREDENTIAL_KEYS."""
+"""`manage.py new_credential_key`: print a key for CREDENTIAL_KEYS."""
 
 from __future__ import annotations
 

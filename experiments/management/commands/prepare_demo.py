@@ -1,4 +1,4 @@
-"""`manage.py prepare_demo`: what `make demo` needs before the first page."""
+"""`manage.py prepare_demo`: prepare what `make demo` needs before the first page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSWORD_CHANGED = "password changed"  # noqa: S105 - what is printed
 class Command(BaseCommand):
     help = (
         "Migrate, collect static files and make the demo user with the password in "
-        f'$TARE_DEMO_PASSWORD. Prints "{PASSWORD_CHANGED}" if that user has another one by now.'
+        f'$TARE_DEMO_PASSWORD. Print "{PASSWORD_CHANGED}" if that user has another one by now.'
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py rotate_credentials`: encrypts every secret with the first key."""
+"""`manage.py rotate_credentials`: encrypt every secret with the first key."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Command(BaseCommand):
     help = "Encrypt all secrets with the first of CREDENTIAL_KEYS; then drop the old keys."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Encrypt what a key opens. Raises CommandError that names the secrets which none does."""
         lost: list[str] = []
         for model in list_models_with_secrets():
             count = 0

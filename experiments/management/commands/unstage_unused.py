@@ -15,20 +15,29 @@ from experiments.statistics import numbers
 
 class Command(BaseCommand):
     help = (
-        "Ask for the removal of staged images that Tare has made and that no environment uses, and "
+        "Request the removal of staged images that Tare has made and that no environment uses, and "
         "remove what the image store holds of no image. What a launched experiment uses stays."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--cluster", metavar="NAME", help="There alone; the store is left.")
-        parser.add_argument("--dry-run", action="store_true", help="Say it, and remove nothing.")
+        parser.add_argument(
+            "--cluster",
+            metavar="NAME",
+            help="Only on this cluster; the image store stays as it is.",
+        )
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Print what would be removed, and remove nothing.",
+        )
         parser.add_argument(
             "--owner",
             metavar="NAME",
-            help="In whose name the removals are asked for; without it a site administrator.",
+            help="The user who requests the removals; by default a site administrator.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        """Request the removals, and print each. Raises CommandError for an unknown name."""
         cluster = _cluster(options["cluster"])
         by = None if options["dry_run"] else _owner(options["owner"])
         freed = count = 0

@@ -1,4 +1,4 @@
-"""`manage.py worker`: runs the tasks of a queue."""
+"""`manage.py worker`: run the tasks of a queue."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from experiments.execution.task_worker import TaskWorker
 
 
 class Command(BaseCommand):
-    help = "Run the tasks that pages and the clock ask for, until told to stop."
+    help = "Run the tasks that pages and the clock have enqueued, until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--queue", choices=settings.RQ_QUEUES, default="default", help="One worker, one queue."
+            "--queue",
+            choices=settings.RQ_QUEUES,
+            default="default",
+            help="The queue of this worker.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -85,8 +85,8 @@ def look(*arguments):
 def test_the_command_looks_where_nobody_has_looked():
     stored = SeriesFactory(values=STEPS)
     SeriesFactory(run=stored.run, metric="loss", unit="1")
-    assert look() == "1 series looked at."
+    assert look() == "1 series read."
     stored.refresh_from_db()
     assert (stored.shape, stored.warm_up) == ("warm-up", 70)
-    assert look() == "0 series looked at."
-    assert look("--again") == "1 series looked at."
+    assert look() == "0 series read."
+    assert look("--again") == "1 series read."
