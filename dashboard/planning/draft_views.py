@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
@@ -73,7 +74,8 @@ def _form(request: Request, experiment: Experiment) -> HttpResponse:
         return _page(request, form, "#consequences" if request.htmx else "", refused)
     if not valid:
         return _page(request, form, refused=refused)
-    saved = form.save()
+    with transaction.atomic():  # the row and its lists of workloads and environments
+        saved = form.save()
     return _launch(request, saved) if action == "launch" else redirect(saved)
 
 
@@ -134,8 +136,9 @@ def clone(request: Request, pk: int) -> HttpResponse:
     if source.imported_at:
         raise PermissionDenied("Runs that others have made cannot be launched again.")
     copied = {name: getattr(source, name) for name in COPIED}
-    draft = Experiment.objects.create(owner=request.user, **copied)
-    draft.workloads.set(source.workloads.all())
-    draft.environments.set(source.environments.all())
+    with transaction.atomic():
+        draft = Experiment.objects.create(owner=request.user, **copied)
+        draft.workloads.set(source.workloads.all())
+        draft.environments.set(source.environments.all())
     messages.success(request, "A draft with the same definition. The first one is untouched.")
     return redirect("experiment_edit", pk=draft.pk)
