@@ -15,12 +15,15 @@ from dashboard.charts.style import (
     colour,
     label,
     layout,
+    legend_room,
     meta,
     symbol,
     with_unit,
 )
 from experiments.statistics import Sample, numbers
 
+NAME_ROOM = 6
+"""Pixels that the figure grows by for each character of its longest name."""
 PANEL = 2.0
 """From one environment's panel to the next, where 1 is the width of a panel."""
 
@@ -83,20 +86,20 @@ def draw_slopes(samples: Sequence[Sample], *, unit: str, metric: str, marks: Mar
                     },
                 }
             )
-    ticks = [arm for name in others for arm in (baseline, name)]
+    ticks = [label(arm) for name in others for arm in (baseline, name)]
     shown = [y for trace in data for y in trace["y"] if y is not None]
     return {
         "data": data,
         "layout": layout(
-            height=340,
-            margin={"t": 48, "b": 16},
+            height=340 + NAME_ROOM * max(map(len, ticks), default=0) + legend_room(len(names)),
+            margin={"t": 48},
             showlegend=True,
-            # Names under many panels would not fit a phone; the legend wraps.
             xaxis=axis(
-                showticklabels=False,
                 range=[-0.4, PANEL * len(others) - PANEL + 1.4],
                 tickvals=[PANEL * panel + end for panel in range(len(others)) for end in (0, 1)],
-                ticktext=[label(arm) for arm in ticks],
+                ticktext=ticks,
+                # Names that do not fit side by side, as on a phone, are upright.
+                autotickangles=[0, -90],
                 showgrid=False,
                 fixedrange=True,
             ),

@@ -17,17 +17,39 @@ from experiments.statistics.step_spread import Ratio
 
 register = template.Library()
 
-for write in (
-    numbers.percent,
-    numbers.cost,
-    numbers.factor,
-    numbers.margin,
-    numbers.provable,
-    numbers.duration,
-    numbers.level,
-):
-    register.filter(write.__name__, write)
+register.filter("factor", numbers.factor)
+register.filter("duration", numbers.duration)
 register.filter("p", numbers.p_value)
+
+
+@register.filter
+def unbroken(text: str) -> str:
+    """Return a text in which no line breaks between a number and its "%"."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+@register.filter
+def percent(fraction: float | None) -> str:
+    """Return a fraction in per cent, without a forced sign."""
+    return unbroken(numbers.percent(fraction))
+
+
+@register.filter
+def margin(fraction: float) -> str:
+    """Return a margin in per cent, as it was typed."""
+    return unbroken(numbers.margin(fraction))
+
+
+@register.filter
+def provable(fraction: float | None) -> str:
+    """Return a provable margin in per cent, rounded up."""
+    return unbroken(numbers.provable(fraction))
+
+
+@register.filter
+def level(share: float) -> str:
+    """Return the level of an interval in per cent."""
+    return unbroken(numbers.level(share))
 
 
 @register.filter
@@ -63,7 +85,7 @@ def ratio_alone(value: float | None) -> str:
 @register.filter
 def cost_of(pair: Pair | Everywhere) -> str:
     """Return the cost in per cent, with the digits of the ratio."""
-    return numbers.change(pair.cost, pair.ci_difference)
+    return unbroken(numbers.change(pair.cost, pair.ci_difference))
 
 
 @register.filter
@@ -149,7 +171,7 @@ def points(margin: float | None) -> str:
 def _spread(mean: float | None, sd: float | None, n: int, unit: str) -> SafeString:
     """Return mean and standard deviation, with the kind of spread and n on a line below."""
     text = numbers.spread(mean, sd, n, "" if unit == "1" else unit)
-    value, bracket, rest = text.partition(" (")
+    value, bracket, rest = unbroken(text).partition(" (")
     return format_html('{}<br><small class="muted">{}</small>', value, bracket[1:] + rest)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,11 +114,14 @@ def list_refusals(
             paired=paired,
             cooldown_seconds=cooldown_seconds,
         ).longest_job_seconds
-        if math.ceil(needed / 60) > limit:
+        if needed > 60 * limit:
+            job_time, time_limit = numbers.duration(needed), numbers.duration(60 * limit)
+            if job_time == time_limit:  # days are written without minutes
+                job_time = f"more than {time_limit}"
             messages["partition"].append(
-                f"The longest job may take {math.ceil(needed / 60)} min; {partition.name} ends "
-                f"jobs after {limit} min. Shorten a workload's time limit, or choose fewer "
-                "environments or the independent design."
+                f"The longest job may take {job_time}; {partition.name} ends jobs after "
+                f"{time_limit}. Shorten a workload's time limit, or choose fewer environments or "
+                "the independent design."
             )
     return dict(messages)
 

@@ -113,7 +113,7 @@ def list_libraries(facts: Facts) -> Iterator[tuple[str, str]]:
     for library in LIBRARIES:
         yield library, _text(facts.get(library.lower()))
     for name, build in sorted((facts.get("builds") or {}).items()):
-        yield f"{name}’s build", _text(build)
+        yield f"{name}’s build", _describe_build(build)
 
 
 def grade_package(name: str) -> Grade:
@@ -211,6 +211,16 @@ def _flags(text: str) -> set[str]:
         for option in cleaned
         if option and not option.endswith("=") and not FOLDER_OPTIONS.fullmatch(option)
     }
+
+
+def _describe_build(build: Mapping[str, Any]) -> str:
+    """Return what a framework was built with; a value that begins with its own key once."""
+    parts = []
+    for key, value in sorted(build.items()):
+        text = _text(value)
+        is_named = text.casefold().split()[:1] == [key.casefold()]
+        parts.append(text if is_named else f"{key} {text}".strip())
+    return ", ".join(parts)
 
 
 def _text(value: Any) -> str:

@@ -42,6 +42,18 @@ def test_no_line_of_a_template_is_longer_than_a_screen() -> None:
     assert not long_lines
 
 
+@pytest.mark.parametrize("name", ["margin", "percent", "provable", "level"])
+def test_no_line_breaks_between_a_number_and_its_percent_sign(name: str) -> None:
+    template = Template("{% load numbers %}{{ value|" + name + " }}")
+    written = template.render(Context({"value": 0.02}))
+    assert written.endswith("\N{NO-BREAK SPACE}%")
+    assert " %" not in written
+    sentence = Template("{% load numbers %}{{ value|unbroken }}")
+    assert sentence.render(Context({"value": "within 2 % <b>"})) == (
+        "within 2\N{NO-BREAK SPACE}% &lt;b&gt;"
+    )
+
+
 def test_a_panel_has_a_heading_or_a_label() -> None:
     assert rendered('{% panel "Events" css="flush" id="events" %}x{% endpanel %}') == (
         '<section class="panel flush" id="events"><h2>Events</h2>x</section>'

@@ -395,6 +395,7 @@ def test_slopes_join_the_two_values_of_each_block():
             for k in range(6)
         ]
         assert line["x"][:3] == [2.0 * panel, 2.0 * panel + 1, None]
+    assert figure["layout"]["xaxis"].get("showticklabels", True), "the names are on the page"
     assert figure["layout"]["xaxis"]["ticktext"] == [
         "bare metal",
         "Apptainer",

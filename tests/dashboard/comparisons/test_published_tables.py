@@ -52,6 +52,7 @@ def test_a_pasted_table_becomes_its_verdicts_in_two_clicks(as_owner: Client) -> 
     assert row.question == "What does uDocker cost compared with baremetal?"
     assert row.reading["roles"] == {}, "nothing was mapped by hand"
     page = as_owner.get(row.get_absolute_url()).content.decode()
+    page = page.replace("\N{NO-BREAK SPACE}", " ")
     for words in (
         "uDocker is equivalent to baremetal within 2 %",
         "ROUNDING-SENSITIVE",

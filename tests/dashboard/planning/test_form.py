@@ -91,7 +91,7 @@ def test_launch_from_the_form_plans_every_run(as_owner: Client, site: Site) -> N
         ({"margin": "0"}, "margin", "from 0.01 % to 100 %"),
         ({"margin": "nan"}, "margin", "Enter a number."),
         ({"margin": "150"}, "margin", "from 0.01 % to 100 %"),
-        ({"cooldown_seconds": "5000"}, "partition", "gpu ends jobs after 60 min"),
+        ({"cooldown_seconds": "5000"}, "partition", "gpu ends jobs after 1 h 00 min"),
         ({"question": ""}, "question", "This field is required."),
         ({"question": "?" * 301}, "question", "at most 300 characters"),
         ({"environments": []}, "environments", "This field is required."),

@@ -66,14 +66,27 @@ def test_a_job_longer_than_the_partition_allows_is_refused(asked: dict[str, Any]
     asked["partition"].time_limit_minutes = 20
     assert list_refusals(**asked) == {
         "partition": [
-            "The longest job may take 21 min; gpu ends jobs after 20 min. Shorten a workload's "
-            "time limit, or choose fewer environments or the independent design."
+            "The longest job may take 21 min 00 s; gpu ends jobs after 20 min 00 s. Shorten a "
+            "workload's time limit, or choose fewer environments or the independent design."
         ]
     }
     assert "partition" not in list_refusals(**(asked | {"paired": False}))
     asked["partition"].time_limit_minutes = 21
     seen = list_refusals(**(asked | {"cooldown_seconds": 1}))
-    assert seen["partition"][0].startswith("The longest job may take 22 min;")
+    assert seen["partition"][0].startswith("The longest job may take 21 min 01 s;")
+
+
+def test_lengths_of_days_are_told_in_days_and_the_longer_one_is_not_told_as_the_same(
+    asked: dict[str, Any],
+) -> None:
+    asked["partition"].time_limit_minutes = 2 * 24 * 60
+    (workload,) = asked["workloads"]
+    workload.time_limit_seconds = 6 * 24 * 3600
+    (text,) = list_refusals(**asked)["partition"]
+    assert text.startswith("The longest job may take 12 d 00 h; gpu ends jobs after 2 d 00 h.")
+    workload.time_limit_seconds = 24 * 3600
+    (text,) = list_refusals(**asked)["partition"]
+    assert text.startswith("The longest job may take more than 2 d 00 h; gpu ends jobs after 2 d")
 
 
 def test_as_many_interim_analyses_are_allowed_as_have_repeats_for_a_verdict(

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.software.parity import NONE, Grade, count_by_grade, list_differences, list_packages
+from experiments.software.parity import (
+    NONE,
+    Grade,
+    count_by_grade,
+    list_differences,
+    list_libraries,
+    list_packages,
+)
 
 versions = st.from_regex(r"[0-9]{1,2}\.[0-9]{1,2}", fullmatch=True)
 names = st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4})?", fullmatch=True)
@@ -120,6 +127,14 @@ def test_folders_are_not_told_as_build_flags() -> None:
         "Python’s build flags",
         "--enable-optimizations",
         NONE,
+    )
+
+
+def test_a_library_whose_text_begins_with_its_name_is_named_once() -> None:
+    build = {"BLAS": "scipy-openblas", "OpenBLAS": "OpenBLAS 0.3.31 Haswell", "compiler": "gcc"}
+    libraries = dict(list_libraries({"builds": {"numpy": build}}))
+    assert libraries["numpy’s build"] == (
+        "BLAS scipy-openblas, OpenBLAS 0.3.31 Haswell, compiler gcc"
     )
 
 
