@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from standalone import children
 
 # A demo's and a test's data can be made again: speed before durability in the tests only.
 QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+
+STOP_SECONDS = 60  # a slow disk takes many to have all data
+PREDECESSOR_SECONDS = 30  # in which the last processes of a server that was killed end
+STILL_IN_USE = b"pre-existing shared memory block"
 
 
 class Postgres:
@@ -38,7 +43,21 @@ class Postgres:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (self._data / "PG_VERSION").exists():
             self._initialise()
-        self._child = children.start(
+        deadline = time.monotonic() + PREDECESSOR_SECONDS
+        while True:
+            log_size = self._measure_log()
+            self._child = self._start_server()
+            try:
+                children.wait_until(self._answers, "PostgreSQL", child=self._child)
+                break
+            except RuntimeError as error:
+                if time.monotonic() > deadline or not self._has_predecessor(log_size):
+                    raise RuntimeError(f"{error} Its log is {self.folder / 'log'}.") from None
+            time.sleep(0.2)
+        self._make_database()
+
+    def _start_server(self) -> subprocess.Popen[bytes]:
+        return children.start(
             [
                 *_not_as_root(),
                 self._binaries / "postgres",
@@ -48,17 +67,23 @@ class Postgres:
             ],
             log=self.folder / "log",
         )
-        try:
-            children.wait_until(self._answers, "PostgreSQL", child=self._child)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error} Its log is {self.folder / 'log'}.") from None
-        self._make_database()
+
+    def _measure_log(self) -> int:
+        log = self.folder / "log"
+        return log.stat().st_size if log.exists() else 0
+
+    def _has_predecessor(self, log_size: int) -> bool:
+        """Return whether a process of a server that was killed still has the data in its hands."""
+        with (self.folder / "log").open("rb") as log:
+            log.seek(log_size)
+            return STILL_IN_USE in log.read()
 
     def stop(self) -> None:
+        """End the server, and wait until its data are on the disk."""
         if self._child:
             # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
             children.terminate(self._child, by=signal.SIGINT)
-            children.wait_or_kill([self._child], seconds=2)
+            children.wait_or_kill([self._child], seconds=STOP_SECONDS)
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

@@ -1,0 +1,49 @@
+"""The PostgreSQL server of `make demo`: what it holds survives however the last one ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from standalone.postgres import STILL_IN_USE, Postgres
+from tests.conftest import pause_longer
+
+
+def find_checkpointer(server: int) -> int:
+    """Return the process id of the checkpointer of this server."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            name = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == server and b"checkpointer" in name:
+            return int(folder.name)
+    raise AssertionError("the server has no checkpointer")
+
+
+@pytest.mark.timeout(120)
+def test_it_waits_for_the_last_processes_of_one_that_was_killed(tmp_path: Path) -> None:
+    first = Postgres(tmp_path / "postgres", quick=True)
+    first.start()
+    assert first._child
+    checkpointer = find_checkpointer(first._child.pid)
+    os.kill(checkpointer, signal.SIGSTOP)  # as one that still writes to a slow disk
+    try:
+        first._child.kill()
+        first._child.wait()
+        second = Postgres(tmp_path / "postgres", quick=True)
+        starting = threading.Thread(target=second.start)
+        starting.start()
+        pauses = pause_longer()
+        while STILL_IN_USE not in (tmp_path / "postgres/log").read_bytes():
+            next(pauses)
+    finally:
+        os.kill(checkpointer, signal.SIGCONT)
+    starting.join()
+    assert second.poll() is None
+    second.stop()
