@@ -23,7 +23,7 @@ from experiments.statistics import Sample, compare, numbers
 from runners.jobs import EnvironmentSpec, JobSpec, Launch, Resources, RunSpec
 from runners.records import read_record
 from runners.schedulers.direct import BEGIN, Direct
-from runners.scripts import job_files, quote
+from runners.scripts import quote, render_job_files
 from runners.workloads import WORKLOADS
 
 LIMIT_SECONDS = 300
@@ -80,7 +80,7 @@ def write(settings: dict[str, Any], folder: Path) -> None:
     lines = ["#!/bin/bash", f"mkdir -p {quote(settings['at'])}"]
     for cell, job in jobs(settings):
         directory = folder / "jobs" / job.uid
-        for name, content in job_files(job, Direct()).items():
+        for name, content in render_job_files(job, Direct()).items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             (directory / name).write_bytes(content)
         queue = f"{settings['at']}/machine-$(hostname)"

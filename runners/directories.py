@@ -100,14 +100,16 @@ def choose_files(
     """Return the names of the files to fetch whole, and of those whose end is to be fetched."""
     by_size = sorted(sizes, key=lambda name: (sizes[name], name))
     names_to_read = [name for name in by_size if is_needed(name, extra_files)]
-    whole = _within(names_to_read, sizes, OUR_FILE_LIMIT, OUR_LIMIT)
+    whole = _choose_within(names_to_read, sizes, OUR_FILE_LIMIT, OUR_LIMIT)
     rest = names_to_read[len(whole) :]
     ends = [name for name in rest if not name.endswith(NO_ENDS)][:END_COUNT]
     set_to_read = set(names_to_read)
     other_names = [
         name for name in by_size if name not in set_to_read and not NOT_FETCHED.match(name)
     ]
-    return whole + _within(other_names, sizes, OTHER_FILE_LIMIT, OTHER_LIMIT)[:OTHER_COUNT], ends
+    return whole + _choose_within(other_names, sizes, OTHER_FILE_LIMIT, OTHER_LIMIT)[
+        :OTHER_COUNT
+    ], ends
 
 
 def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
@@ -117,7 +119,7 @@ def is_needed(name: str, extra_files: Collection[str] = ()) -> bool:
     return name in AROUND or bool(re.match(r"snapshot/|scheduler[^/]*\.out$", name))
 
 
-def _within(
+def _choose_within(
     by_size: Sequence[str], sizes: Mapping[str, int], file_limit: int, limit: int
 ) -> list[str]:
     """Return the first names, smallest files first, that fit into both limits."""

@@ -9,7 +9,7 @@ from runners.directories import Fetched, fetch_record
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers import JobEnding, Scheduler, Status
-from runners.scripts import job_files
+from runners.scripts import render_job_files
 from runners.transports import Transport
 from runners.transports.base import MIB
 from runners.untrusted import clean_text
@@ -61,8 +61,10 @@ class Runner:
 
         If the answer is lost, the job may exist all the same: call `find` before trying again.
         """
-        self.transport.send(job.directory, job_files(job, self.scheduler))
-        return self.scheduler.parse_submit(self.transport.run(self.scheduler.submit(job)))
+        self.transport.send(job.directory, render_job_files(job, self.scheduler))
+        return self.scheduler.parse_submit(
+            self.transport.run(self.scheduler.build_submit_command(job))
+        )
 
     def find(self, job: JobSpec) -> str | None:
         """Return the id of a job that may have been submitted; None if there is no trace of it.
@@ -73,13 +75,13 @@ class Runner:
             known = clean_text(self.transport.read(f"{job.directory}/started")).strip()
             if self.scheduler.is_id(known):  # else it was not the job's script that wrote this
                 return known
-        return self.scheduler.parse_find(self.transport.run(self.scheduler.find(job)))
+        return self.scheduler.parse_find(self.transport.run(self.scheduler.build_find_command(job)))
 
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
         """Return the status of the live jobs among these, with one call for thousands of jobs."""
         statuses: dict[str, Status] = {}
         for portion in split_into_portions(ids):
-            command = self.scheduler.status([job_id for (job_id,) in portion])
+            command = self.scheduler.build_status_command([job_id for (job_id,) in portion])
             done = self.transport.run(command, timeout=_compute_timeout(portion))
             statuses |= self.scheduler.parse_status(done)
         return statuses
@@ -134,7 +136,7 @@ class Runner:
         """Return how jobs ended, as far as the scheduler remembers."""
         endings: dict[str, JobEnding] = {}
         for portion in split_into_portions(ids, ids):  # they are named twice
-            command = self.scheduler.accounting([job_id for job_id, _ in portion])
+            command = self.scheduler.build_accounting_command([job_id for job_id, _ in portion])
             if command is None:
                 return {}
             done = self.transport.run(command, timeout=_compute_timeout(portion))
@@ -144,7 +146,7 @@ class Runner:
     def cancel(self, ids: Sequence[str]) -> None:
         """End jobs; those that have ended already are no error."""
         for portion in split_into_portions(ids):
-            command = self.scheduler.cancel([job_id for (job_id,) in portion])
+            command = self.scheduler.build_cancel_command([job_id for (job_id,) in portion])
             self.scheduler.parse_cancel(
                 self.transport.run(command, timeout=_compute_timeout(portion))
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runners import launching
 from runners.jobs import EnvironmentSpec, JobSpec, RunSpec
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES, Inside, Runtime
 from runners.schedulers import Scheduler
 from runners.workloads import WORKLOADS
@@ -23,10 +23,10 @@ from runners.workloads.given import OURS, why_no_file_name
 TEMPLATE = Path(__file__).with_name("job.sh.template")
 
 
-def job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
+def render_job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
     """Return all files of the job's directory before it is submitted: contents by name."""
     files = {"job.sh": render(job, scheduler).encode()}
-    files |= {f"payload/{name}": content for name, content in payload_files().items()}
+    files |= {f"payload/{name}": content for name, content in read_payload_files().items()}
     files |= dict(job.files)
     if any(run.workload == Command.kind for run in job.runs):
         files |= {f"files/{name}": content for name, content in job.sent}
@@ -51,7 +51,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
     """Return the text of `job.sh`. ValueError if something cannot be written safely in a script."""
     _refuse_unsafe(job)
     parts = {
-        "header": "\n".join(scheduler.header(job)),
+        "header": "\n".join(scheduler.render_header(job)),
         "directory": quote(job.directory),
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
@@ -72,10 +72,10 @@ def quote(text: str) -> str:
     if text.isprintable():
         text.encode()  # a lone surrogate is a ValueError too
         return shlex.quote(text)
-    return "$'" + "".join(_escaped(character) for character in text) + "'"
+    return "$'" + "".join(_escape_character(character) for character in text) + "'"
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in "\\'":
         return "\\" + character
     if character.isprintable():
@@ -111,10 +111,10 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
             f"# Run {number} of {len(job.runs)}: {run.workload}, {runtime.label} {label}",
             f"setup={quote(setup)}",
             f"limit={run.time_limit_seconds:d}",
-            f"runtime={quote(runtime.executable(environment))}",
+            f"runtime={quote(runtime.choose_executable(environment))}",
             f"image={quote(environment.image_path)}",
-            f"present=({_quote_all(runtime.present(environment))})",
-            f"version=({_quote_all(runtime.version(environment.executable))})",
+            f"present=({_quote_all(runtime.build_presence_command(environment))})",
+            f"version=({_quote_all(runtime.build_version_command(environment.executable))})",
             *(_render_several_processes(job, runtime, inside) if several else ()),
             f"wall=({_quote_all(container_command)})",
             f"variables=({gpu_setting}{settings})",
@@ -126,7 +126,7 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
 
 def _render_several_processes(job: JobSpec, runtime: Runtime, inside: Inside) -> list[str]:
     return [
-        f"ready=({_quote_all(runtime.ready(inside))})",
+        f"ready=({_quote_all(runtime.build_preparation_command(inside))})",
         f"launch=({_quote_all(launching.build_launcher_command(job))})",
         f"hands_gpus={'' if runtime.numbers_gpus else 'yes'}",
     ]
@@ -195,7 +195,7 @@ def _refuse_unsafe(job: JobSpec) -> None:
             raise ValueError(why)
     for run in job.runs:
         runtime = RUNTIMES[run.environment.runtime]()
-        if refusals := runtime.refusals(run.environment.mode, run.environment.binds):
+        if refusals := runtime.list_refusals(run.environment.mode, run.environment.binds):
             raise ValueError(" ".join(refusals.values()))
         for name, _ in run.environment.variables:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):

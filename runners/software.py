@@ -22,7 +22,7 @@ def inspect_software(environment: EnvironmentSpec, directory: str, mark: str) ->
     )
     if not environment.image_path:
         return (inspection,)
-    present = RUNTIMES[environment.runtime]().present(environment)
+    present = RUNTIMES[environment.runtime]().build_presence_command(environment)
     presence_check = Step(
         "Looking for the image", ("sh", "-c", LOOK, environment.image_path, *present)
     )

@@ -116,7 +116,7 @@ def validate(value: Any, shape: Shape, path: str = "it", depth: int = 0) -> Any:
             if isinstance(value, bool) or not isinstance(value, int):
                 _refuse(value, "a whole number", path)
             if not least <= value <= most_of_all:
-                raise Damaged(f"{path} is {_short(value)}, not {least} to {most_of_all}")
+                raise Damaged(f"{path} is {_shorten(value)}, not {least} to {most_of_all}")
             return value
         case Number(low, high):
             return _validate_number(value, low, high, path)
@@ -140,7 +140,7 @@ def _validate_text(value: Any, most: int, pattern: str, path: str) -> str:
         raise Damaged(f"{path} has {len(value)} characters, not at most {most}")
     text = clean_text(value)
     if pattern and not re.fullmatch(pattern, text):
-        raise Damaged(f"{path} is {_short(text)}, which has another form")
+        raise Damaged(f"{path} is {_shorten(text)}, which has another form")
     return text
 
 
@@ -152,7 +152,7 @@ def _validate_number(value: Any, least: float, most: float, path: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not least <= number <= most:
-        raise Damaged(f"{path} is {_short(value)}, not a number from {least:g} to {most:g}")
+        raise Damaged(f"{path} is {_shorten(value)}, not a number from {least:g} to {most:g}")
     return number
 
 
@@ -195,7 +195,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise Damaged(f"it holds {name}, which is not a number")
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, int) and abs(value) > LARGEST:
         return "a number of more than 18 digits"
     return repr(value)[:60]

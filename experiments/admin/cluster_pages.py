@@ -18,7 +18,7 @@ from experiments.execution import explain_partition_problem
 from experiments.models import Cluster, Partition, Runtime, User
 from experiments.models.cluster import LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
-from runners.transports import fingerprint
+from runners.transports import fingerprint_public_key
 
 
 class OptionLines(forms.CharField):
@@ -155,7 +155,7 @@ class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
         text = str(self.cleaned_data["host_key"]).strip()
         if text:
             try:
-                fingerprint(text)
+                fingerprint_public_key(text)
             except ValueError as problem:
                 raise ValidationError(str(problem)) from None
         return text
@@ -252,4 +252,4 @@ class ClusterAdmin(Owned):
 
     @admin.display(description="Pinned fingerprint")
     def pinned(self, cluster: Cluster) -> str:
-        return fingerprint(cluster.host_key) if cluster.host_key else "none yet"
+        return fingerprint_public_key(cluster.host_key) if cluster.host_key else "none yet"

@@ -21,10 +21,10 @@ from experiments.models import Cluster, Credential, Origin, User
 from runners.errors import TryAgain
 from runners.transports import (
     Certificate,
-    fingerprint,
+    fingerprint_public_key,
+    format_public_key,
     load_private_key,
     parse_certificate,
-    public_line,
 )
 
 # The columns that a rotation fills in, and empties at its end.
@@ -45,7 +45,7 @@ class Pair:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.public_key)
+        return fingerprint_public_key(self.public_key)
 
 
 def make_pair() -> Pair:
@@ -72,7 +72,7 @@ def read_pair(private_key: str, passphrase: str = "") -> Pair:
         key = load_private_key(private_key, passphrase)
     except TryAgain as problem:
         raise ValueError(str(problem)) from None
-    return Pair(normalise_key(private_key), public_line(key), passphrase)
+    return Pair(normalise_key(private_key), format_public_key(key), passphrase)
 
 
 def compute_fingerprint(private_key: str, passphrase: str = "") -> str:
@@ -142,7 +142,7 @@ def add_certificate(credential: Credential, text: str, by: User) -> Certificate:
             f"The certificate belongs to another key: to {certificate.key_fingerprint}, and this "
             f"one is {credential.fingerprint}."
         )
-    if expiry_problem := certificate.expiry(timezone.now()):
+    if expiry_problem := certificate.why_not_valid(timezone.now()):
         raise NotDone(expiry_problem)
     if of_next:
         credential.next_certificate = text.strip()

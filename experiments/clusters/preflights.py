@@ -14,7 +14,7 @@ from experiments.access import audit, permissions
 from experiments.models import CheckReport, Cluster, Experiment, HostKey, User
 from experiments.models.checks import compute_fingerprint
 from runners.preflight.checks import Change, Check, find_changes
-from runners.preflight.modes import WORKS, mode_name
+from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
 
 # A visit that has not ended by then has died with its worker.
@@ -193,12 +193,12 @@ def find_last_if_red(cluster: Cluster) -> CheckReport | None:
 
 
 def find_tried_modes(cluster: Cluster) -> dict[str, Check]:
-    """Return the newest check of each runtime's mode, by `mode_name`; no entry: never tried.
+    """Return the newest check of each runtime's mode, by `name_mode_check`; no entry: never tried.
 
     A check beside runs that are measured leaves modes out, so earlier ones count too.
     """
     names = {
-        mode_name(kind.label, mode)
+        name_mode_check(kind.label, mode)
         for runtime in cluster.runtimes.all()
         for kind in [RUNTIMES[runtime.kind]]
         for mode in kind.modes

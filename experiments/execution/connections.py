@@ -98,6 +98,6 @@ def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -
 class Link(SSH):
     """A connection with a key of ours, which remembers when it was last used."""
 
-    def logged_in(self) -> None:
+    def record_log_in(self) -> None:
         used = Credential.objects.filter(pk__in=[self.address.owner])
         used.update(last_used_at=timezone.now())

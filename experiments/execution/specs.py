@@ -116,7 +116,7 @@ def explain_partition_problem(partition: Partition, scheduler: str) -> str:
     everything = Resources(time_limit_seconds=60, gpus_per_node=partition.gpus_per_node)
     job = JobSpec("x", "tare-x-1", "/x/jobs/x-1", (), add_partition(everything, partition))
     try:
-        SCHEDULERS[scheduler]().header(job)
+        SCHEDULERS[scheduler]().render_header(job)
     except ValueError as problem:
         return str(problem)
     return ""

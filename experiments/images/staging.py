@@ -27,7 +27,7 @@ from runners.errors import Refused
 from runners.images.formats import FORMATS
 from runners.images.staging_steps import Source
 from runners.preflight.checks import Check
-from runners.preflight.modes import WORKS, mode_name
+from runners.preflight.modes import WORKS, name_mode_check
 from runners.runtimes import RUNTIMES
 
 State = StagedImage.State
@@ -51,7 +51,7 @@ def list_forms(cluster: Cluster) -> list[tuple[str, str, str]]:
         for name in kind.formats:
             if name in FORMATS and not FORMATS[name].by_site:
                 for mode in kind.modes if FORMATS[name].by_mode else ("",):
-                    check = tried.get(mode_name(kind.label, mode))
+                    check = tried.get(name_mode_check(kind.label, mode))
                     if check and check.value != WORKS:
                         continue
                     label = f"{name} {mode}".strip()
@@ -72,7 +72,7 @@ def why_not_form(cluster: Cluster, form: str, mode: str) -> str:
     if (form, mode) in {known[:2] for known in list_forms(cluster)}:
         return ""
     kinds = (RUNTIMES[runtime.kind] for runtime in cluster.runtimes.all())
-    names = {mode_name(kind.label, mode) for kind in kinds if form in kind.formats}
+    names = {name_mode_check(kind.label, mode) for kind in kinds if form in kind.formats}
     for check in list_impossible_forms(cluster):
         if mode and check.name in names:
             return f"{check.name}: {check.found} If that is mended, check {cluster} again."

@@ -7,7 +7,7 @@ from django.db import models
 
 from experiments.models.cluster import Cluster, Credential
 from runners.preflight.checks import Check, Outcome
-from runners.transports import fingerprint
+from runners.transports import fingerprint_public_key
 
 
 def outcome_choices() -> list[tuple[str, str]]:
@@ -130,6 +130,6 @@ class ConnectionTest(models.Model):
 def compute_fingerprint(key: str) -> str:
     """Return `SHA256:...` of a public key, however it was pasted; "" for an empty text."""
     try:
-        return fingerprint(key) if key else ""
+        return fingerprint_public_key(key) if key else ""
     except ValueError:
         return "a text that is no key"

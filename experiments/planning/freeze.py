@@ -8,7 +8,7 @@ from typing import Any
 from experiments.design import PlannedBlock, Scale, plan_blocks
 from experiments.models import Environment, Experiment, Workload
 from experiments.statistics.interim_analyses import get_level, schedule
-from runners.payload import payload_hash
+from runners.payload import hash_payload
 from runners.workloads import WORKLOADS, choose_repeat_seed
 
 
@@ -87,7 +87,7 @@ def freeze_definition(experiment: Experiment, seed: int) -> dict[str, Any]:
         "primary_metric": experiment.primary_metric,
         "warm_up": experiment.warm_up,
         "cooldown_seconds": experiment.cooldown_seconds,
-        "payload": payload_hash(),
+        "payload": hash_payload(),
         "order_seed": seed,
         "blocks": [
             {

@@ -47,7 +47,7 @@ def is_plain(host: str, inside: Collection[str]) -> bool:
     """Return whether the site lists `host` or `host:port` for requests without TLS."""
     try:
         parts = urllib.parse.urlsplit(f"http://{host}")
-        names = _names(parts.hostname or "", parts.port or 80, "http://")
+        names = _list_spellings(parts.hostname or "", parts.port or 80, "http://")
     except ValueError:  # no host at all; `check_address` says so
         return False
     return not names.isdisjoint(inside)
@@ -93,7 +93,7 @@ def look_up(host: str, port: int, inside: Collection[str]) -> list[tuple[Any, ..
         results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError:  # a label that is empty or too long
         raise Refused(f"{host!r} is no name of a host.") from None
-    is_listed = not _names(host, port, "", "http://").isdisjoint(inside)
+    is_listed = not _list_spellings(host, port, "", "http://").isdisjoint(inside)
     if not is_listed and not all(is_public(str(result[-1][0])) for result in results):
         # Without the address: people who may name an image must not explore the site's network.
         raise Refused(
@@ -119,7 +119,7 @@ def connect(host: str, port: int, timeout: Any, inside: Collection[str]) -> sock
     raise problem
 
 
-def _names(host: str, port: int, *prefixes: str) -> set[str]:
+def _list_spellings(host: str, port: int, *prefixes: str) -> set[str]:
     """Return the spellings in which a site may list a host."""
     name = f"[{host}]" if ":" in host else host.rstrip(".").lower()
     return {f"{prefix}{name}{end}" for prefix in prefixes for end in ("", f":{port}")}

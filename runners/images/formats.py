@@ -10,13 +10,13 @@ from runners.images import scripts
 from runners.images.format_base import File, Format, Named, Staging
 from runners.images.staging_steps import (
     Source,
+    choose_partial_path,
+    choose_partial_root,
     find_unpacker,
     make_final_step,
     make_guarded_step,
     make_unpack_step,
     parse_hex_digest,
-    partial_path,
-    partial_root,
 )
 from runners.jobs import Step
 
@@ -31,16 +31,23 @@ class Sif(File):
     ) -> list[Step]:
         if source.kind == "sif":
             copy = make_guarded_step(
-                "Copying the SIF file", location, "cp", source.path, partial_path(location)
+                "Copying the SIF file", location, "cp", source.path, choose_partial_path(location)
             )
             return [copy, make_final_step(location)]
         steps, content = [], f"oci-archive:{source.path}"
         if source.kind == "rootfs":
             steps, content = (
                 [make_unpack_step(source, location, executable)],
-                partial_root(location),
+                choose_partial_root(location),
             )
-        command = ("sh", "-c", scripts.BUILD_SIF, executable, partial_path(location), content)
+        command = (
+            "sh",
+            "-c",
+            scripts.BUILD_SIF,
+            executable,
+            choose_partial_path(location),
+            content,
+        )
         return [
             *steps,
             make_guarded_step("Making the SIF file", location, *command),
@@ -62,9 +69,13 @@ class Sandbox(File):
             make_unpack_step(source, location, executable, keep_variables=True),
             # Folders that sites bind need a mount point; empty folders do not change the survey.
             make_guarded_step(
-                "Making a mount point", location, "mkdir", "-p", partial_root(location) + folder
+                "Making a mount point",
+                location,
+                "mkdir",
+                "-p",
+                choose_partial_root(location) + folder,
             ),
-            make_final_step(location, partial_root(location)),
+            make_final_step(location, choose_partial_root(location)),
         ]
 
     def find_maker(self, tools: Mapping[str, str], source: Source | None = None) -> str:
@@ -90,8 +101,8 @@ class Squashfs(File):
             "-c",
             scripts.SQUASH,
             "mksquashfs",
-            partial_root(location),
-            partial_path(location),
+            choose_partial_root(location),
+            choose_partial_path(location),
         )
         return [
             make_unpack_step(source, location, executable),

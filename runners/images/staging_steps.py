@@ -33,12 +33,12 @@ def parse_hex_digest(digest: str) -> str:
     return match[1]
 
 
-def partial_path(location: str) -> str:
+def choose_partial_path(location: str) -> str:
     """Return the path at which a file is made, to be moved to its location."""
     return f"{location}.part/made"
 
 
-def partial_root(location: str) -> str:
+def choose_partial_root(location: str) -> str:
     """Return the folder into which a root file system is unpacked."""
     return f"{location}.part/root"
 
@@ -56,7 +56,7 @@ def make_final_step(location: str, whole: str = "") -> Step:
         scripts.PUT,
         "put",
         f"{location}.part",
-        whole or partial_path(location),
+        whole or choose_partial_path(location),
         location,
     )
     return Step("Moving it into its place", command)
@@ -76,7 +76,7 @@ def make_unpack_step(
     source: Source, location: str, executable: str, *, keep_variables: bool = False
 ) -> Step:
     """Return the step that unpacks the root file system into a folder."""
-    folder = partial_root(location)
+    folder = choose_partial_root(location)
     command: tuple[str, ...]
     if source.kind == "rootfs":
         command = ("sh", "-c", scripts.UNTAR, "untar", source.path, folder)

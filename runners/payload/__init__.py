@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 
 
-def payload_files() -> dict[str, bytes]:
+def read_payload_files() -> dict[str, bytes]:
     """Return the content of each file that is sent, by its path below this folder."""
     this_file = Path(__file__)
     return {
@@ -19,10 +19,10 @@ def payload_files() -> dict[str, bytes]:
     }
 
 
-def payload_hash() -> str:
+def hash_payload() -> str:
     """Return one sha256 (hex) of all names and contents."""
     digest = hashlib.sha256()
-    for name, content in sorted(payload_files().items()):
+    for name, content in sorted(read_payload_files().items()):
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()

@@ -210,7 +210,7 @@ def _check_scheduler(
 
 def _suggest_limits(transport: Transport, scheduler: Scheduler, site: Site) -> Iterator[Check]:
     """Measure how long a status call takes, and suggest limits by it."""
-    argv = scheduler.status(["1" if scheduler.has_partitions else "1-1"])
+    argv = scheduler.build_status_command(["1" if scheduler.has_partitions else "1-1"])
     began = time.monotonic()
     with suppress(TryAgain):
         scheduler.parse_status(transport.run(argv, timeout=asking.TRIAL_SECONDS))

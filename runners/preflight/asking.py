@@ -66,11 +66,14 @@ def list_login_node_probes(site: Site, scheduler: Scheduler) -> list[Probe]:
         Probe("file system", ["sh", "-c", login_node.FILE_SYSTEM, "stat", where]),
         Probe("quota", ["sh", "-c", login_node.QUOTA, "quota", where]),
     ]
-    for name, argv in (("version", scheduler.version()), ("partitions", scheduler.partitions())):
+    for name, argv in (
+        ("version", scheduler.build_version_command()),
+        ("partitions", scheduler.build_partitions_command()),
+    ):
         if argv:
             probes.append(Probe(name, argv, TRIAL_SECONDS))
     for partition in site.partitions:
-        if argv := scheduler.trial(make_unsent_job(site, partition.resources)):
+        if argv := scheduler.build_trial_command(make_unsent_job(site, partition.resources)):
             probes.append(Probe(f"trial {partition.name}", argv, TRIAL_SECONDS))
     return probes
 
@@ -85,8 +88,8 @@ def why_options_are_wrong(site: Site, scheduler: Scheduler, partition: Partition
     """Return why this partition's options cannot be given to the scheduler, or ""."""
     job = make_unsent_job(site, partition.resources)
     try:
-        scheduler.header(job)
-        scheduler.at_once(job, [], seconds=WAIT_SECONDS)
+        scheduler.render_header(job)
+        scheduler.build_immediate_command(job, [], seconds=WAIT_SECONDS)
     except ValueError as problem:
         return str(problem)
     return ""
@@ -129,9 +132,9 @@ def list_node_probes(
     if gpus:
         probes.append(Probe("gpus", ["nvidia-smi", "-L"], TRIAL_SECONDS))
     for number, runtime in enumerate(site.runtimes):
-        probes.append(Probe(f"runtime {number}", _version_command(runtime), TRIAL_SECONDS))
+        probes.append(Probe(f"runtime {number}", _build_version_command(runtime), TRIAL_SECONDS))
         # A trial takes all cores for some seconds, and its result is the same in every partition.
-        trial = [] if first or site.is_measuring else _modes_trial_command(runtime)
+        trial = [] if first or site.is_measuring else _build_modes_command(runtime)
         if trial:
             probes.append(Probe(f"modes {number}", trial, MODES_SECONDS))
     directory = str(PurePosixPath(token).parent) if token else ANYWHERE
@@ -160,7 +163,9 @@ def plan_node_probes(
         gpus = resources.gpus_per_node
         probes = list_node_probes(site, scheduler, gpus=gpus, token=token, first=first)
         inner = ["bash", "-lc", *build_command(probes, setup_lines=site.setup_lines)]
-        argv = scheduler.at_once(make_unsent_job(site, resources), inner, seconds=WAIT_SECONDS)
+        argv = scheduler.build_immediate_command(
+            make_unsent_job(site, resources), inner, seconds=WAIT_SECONDS
+        )
         if argv:
             seconds = WAIT_SECONDS + compute_time_limit(probes) + GRACE_SECONDS
             plans.append((partition, probes, Probe(partition.name, argv, seconds, 1 << 20)))
@@ -171,15 +176,15 @@ def _limit_to_one_gpu(resources: Resources) -> Resources:
     return replace(resources, gpus_per_node=min(1, resources.gpus_per_node), time_limit_seconds=60)
 
 
-def _version_command(runtime: RuntimeSpec) -> list[str]:
-    return _with_setup_lines(
-        runtime.setup_lines, RUNTIMES[runtime.kind]().version(runtime.executable)
+def _build_version_command(runtime: RuntimeSpec) -> list[str]:
+    return _prepend_setup_lines(
+        runtime.setup_lines, RUNTIMES[runtime.kind]().build_version_command(runtime.executable)
     )
 
 
-def _modes_trial_command(runtime: RuntimeSpec) -> list[str]:
-    trial = RUNTIMES[runtime.kind]().try_modes(runtime.executable)
-    return _with_setup_lines(runtime.setup_lines, trial) if trial else []
+def _build_modes_command(runtime: RuntimeSpec) -> list[str]:
+    trial = RUNTIMES[runtime.kind]().build_modes_command(runtime.executable)
+    return _prepend_setup_lines(runtime.setup_lines, trial) if trial else []
 
 
 def _start_command(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[str]:
@@ -189,10 +194,10 @@ def _start_command(spec: EnvironmentSpec, directory: str, gpus: bool) -> list[st
     container_command = RUNTIMES[spec.runtime]().wrap(
         Inside(spec, directory, binds=(directory,), gpus=gpus)
     )
-    return _with_setup_lines(spec.setup_lines, [*container_command, *program])
+    return _prepend_setup_lines(spec.setup_lines, [*container_command, *program])
 
 
-def _with_setup_lines(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:
+def _prepend_setup_lines(setup_lines: Sequence[str], argv: Sequence[str]) -> list[str]:
     """Return the command, run after set-up lines: those are shell, written by administrators."""
     if not setup_lines:
         return list(argv)

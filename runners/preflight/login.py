@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from runners.errors import Kind, TryAgain
 from runners.preflight.checks import Check
 from runners.transports.certificates import parse_certificate
-from runners.transports.keys import fingerprint, fingerprint_of, load_private_key, public_line
+from runners.transports.keys import (
+    fingerprint_key,
+    fingerprint_public_key,
+    format_public_key,
+    load_private_key,
+)
 from runners.transports.ssh import SSH, SSHAddress, open_socket
 
 AREA = "Connection"
@@ -67,8 +72,8 @@ def _check_steps(hop: SSH, area: str) -> Iterator[Check]:
     failed = ""
     problem: TryAgain | None = None
     try:
-        address.key()  # a bad key is reported before anything is sent
-        hop.connection()
+        address.load_key()  # a bad key is reported before anything is sent
+        hop.ensure_connection()
     except TryAgain as caught:
         problem, failed = caught, _find_failed_step(hop, caught)
     reached = STEPS.index(failed) if failed in STEPS else len(STEPS)
@@ -96,7 +101,7 @@ def _find_failed_step(hop: SSH, problem: TryAgain) -> str:
         return STEP_OF_ERROR[problem.kind]
     if problem.kind == "key refused":
         try:
-            address.key()
+            address.load_key()
         except TryAgain:
             return "Private key"
         return "Log-in"
@@ -113,7 +118,7 @@ def _describe_step(step: str, address: SSHAddress) -> str | None:
     """Describe a step that succeeded; None if there is nothing to describe."""
     if step == "Private key":
         key = load_private_key(address.private_key, address.passphrase)
-        return f"A whole {key.get_name()} key, {fingerprint_of(key)}."
+        return f"A whole {key.get_name()} key, {fingerprint_key(key)}."
     if step == "Passphrase":
         return "Opens the key." if address.passphrase else None
     if step == "Certificate":
@@ -131,7 +136,7 @@ def _describe_step(step: str, address: SSHAddress) -> str | None:
     if step == "SSH":
         return "An SSH server answers."
     if step == "Host key":
-        return f"The pinned one, {fingerprint(address.host_key)}."
+        return f"The pinned one, {fingerprint_public_key(address.host_key)}."
     return f"User {address.user} is let in."
 
 
@@ -168,4 +173,6 @@ def _explain_refused_log_in(address: SSHAddress) -> str:
     lacks = "its ~/.ssh/authorized_keys lacks this key, or its folder may be written by others."
     if address.gated:
         return f"{beginning}{lacks} The line to install stands on the credential's page."
-    return f"{beginning}{lacks} The line to install: {public_line(address.key(), 'tare')}"
+    return (
+        f"{beginning}{lacks} The line to install: {format_public_key(address.load_key(), 'tare')}"
+    )

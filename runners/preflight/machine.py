@@ -119,7 +119,7 @@ def check_work_directory(answer: Answer, directory: str, *, area: str) -> Check:
 def check_disk(space: Answer, inodes: Answer, kind: Answer, *, area: str) -> Iterator[Check]:
     """Check free space and free inodes of the work directory's file system, by `df -P`."""
     cure = "Delete what is no longer needed, or ask for more space."
-    row = _last_row(space, 6)
+    row = _read_last_row(space, 6)
     if row is None:
         yield check_for_silence(area, "Disk space", "df", space) or Check(
             area,
@@ -142,7 +142,7 @@ def check_disk(space: Answer, inodes: Answer, kind: Answer, *, area: str) -> Ite
             "" if outcome == "ok" else cure,
             value=f"{outcome}, {row[-1]}{system}",
         )
-    counts = _last_row(inodes, 6)
+    counts = _read_last_row(inodes, 6)
     if counts and int(counts[-5]) > 0:
         total, free = int(counts[-5]), int(counts[-3])
         short = free < 1000 or free < total * (1 - NEARLY_FULL)
@@ -187,7 +187,7 @@ def check_quota(answer: Answer, *, area: str) -> Check:
     )
 
 
-def _last_row(answer: Answer, columns: int) -> list[str] | None:
+def _read_last_row(answer: Answer, columns: int) -> list[str] | None:
     """Return the columns of df's last line, or None if numbers are missing."""
     lines = answer.text.splitlines()
     row = lines[-1].split() if answer.code == 0 and lines else []

@@ -28,7 +28,7 @@ BLIND = "It starts, but does not see the folders that a run needs."
 UNKNOWN = "A container of this machine's own shell does not start in it."
 
 
-def mode_name(runtime_label: str, mode: str) -> str:
+def name_mode_check(runtime_label: str, mode: str) -> str:
     """Return the name of a mode's check, which never changes."""
     return f"{runtime_label} {mode}"
 
@@ -42,7 +42,7 @@ def check_modes(answer: Answer, spec: RuntimeSpec) -> Iterator[Check]:
     for mode, meaning in RUNTIMES[spec.kind].modes.items():
         if mode not in message_by_mode:
             continue
-        name, message = mode_name(spec.label, mode), message_by_mode[mode].strip()
+        name, message = name_mode_check(spec.label, mode), message_by_mode[mode].strip()
         if message == "ok":
             yield Check(area, name, "ok", f"Works: {meaning}.", value=WORKS)
             continue

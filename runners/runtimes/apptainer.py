@@ -20,7 +20,7 @@ class Apptainer(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "--silent", "exec"]
+        command = [self.choose_executable(environment), "--silent", "exec"]
         command += ["--cleanenv", "--no-home", f"--pwd={inside.directory}"]
         if inside.gpus:
             command += self.gpu_options.get(environment.mode, ["--nv"])

@@ -14,8 +14,8 @@ class BareMetal(Runtime):
     def wrap(self, inside: Inside) -> list[str]:
         return []
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         return ["true"]
 
-    def version(self, executable: str) -> list[str]:
+    def build_version_command(self, executable: str) -> list[str]:
         return ["true"]

@@ -53,22 +53,22 @@ class Runtime(ABC):
     def wrap(self, inside: Inside) -> list[str]:
         """Return the arguments to put before the program's, which run it in the container."""
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         """Return a command that succeeds, on the node, if the image is there."""
         return ["test", "-e", environment.image_path]
 
-    def ready(self, inside: Inside) -> list[str]:
+    def build_preparation_command(self, inside: Inside) -> list[str]:
         """Return a command for each node, to run before several programs start from one image.
 
         It prints the folders that it made, to be removed afterwards. Empty: nothing has to be done.
         """
         return []
 
-    def version(self, executable: str) -> list[str]:
+    def build_version_command(self, executable: str) -> list[str]:
         """Return a command that prints the version; `executable` may be empty."""
         return [executable or self.command, "--version"]
 
-    def try_modes(self, executable: str) -> list[str]:
+    def build_modes_command(self, executable: str) -> list[str]:
         """Return a command that tries each mode and prints "MODE ok" or "MODE WORDS", a line each.
 
         Empty where modes need no trial: nothing about an image depends on them.
@@ -80,10 +80,10 @@ class Runtime(ABC):
         match = re.search(r"\d+(\.\d+)+[\w.+~-]*", text)
         return match[0] if match else ""
 
-    def executable(self, environment: EnvironmentSpec) -> str:
+    def choose_executable(self, environment: EnvironmentSpec) -> str:
         return environment.executable or self.command
 
-    def refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
+    def list_refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
         """Return why this mode and these binds are not possible, by the field to mend."""
         refusals = {}
         if mode and mode not in self.modes:

@@ -17,7 +17,7 @@ class Charliecloud(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "--write-fake"]
+        command = [self.choose_executable(environment), "--write-fake"]
         command += ["--unset-env=*", f"--set-env=PATH={PATH}", f"--cd={inside.directory}"]
         command += [f"--bind={mount}" for mount in inside.mounts]
         return [*command, *environment.options, environment.image_path, "--"]

@@ -22,9 +22,9 @@ class Docker(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "run"]
+        command = [self.choose_executable(environment), "run"]
         if environment.mode != "rootless":
-            command = ["sh", "-c", AS_THE_USER, self.executable(environment)]
+            command = ["sh", "-c", AS_THE_USER, self.choose_executable(environment)]
         command += ["--rm", "--init", "--pull=never", "--log-driver=none", "--network=host"]
         command += ["--uts=host", "--entrypoint=", f"--workdir={inside.directory}"]
         if inside.gpus:
@@ -32,5 +32,5 @@ class Docker(Runtime):
         command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.mounts)]
         return [*command, *environment.options, environment.image_path]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
-        return [self.executable(environment), "image", "inspect", environment.image_path]
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
+        return [self.choose_executable(environment), "image", "inspect", environment.image_path]

@@ -17,7 +17,7 @@ class Enroot(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "start"]
+        command = [self.choose_executable(environment), "start"]
         for variable in GPUS if inside.gpus else ():
             command += ["--env", variable]
         for mount in inside.mounts:
@@ -25,13 +25,13 @@ class Enroot(Runtime):
         command += [*environment.options, environment.image_path]
         return [*command, "/bin/sh", "-c", START_IN, inside.directory]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         if environment.image_format == "squashfs":
-            return super().present(environment)
+            return super().build_presence_command(environment)
         listed = '"$0" list | grep -qxF -e "$1"'
-        return ["sh", "-c", listed, self.executable(environment), environment.image_path]
+        return ["sh", "-c", listed, self.choose_executable(environment), environment.image_path]
 
-    def version(self, executable: str) -> list[str]:
+    def build_version_command(self, executable: str) -> list[str]:
         return [executable or self.command, "version"]
 
 
@@ -45,7 +45,12 @@ class Pyxis(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "--ntasks=1", "--overlap", "--cpu-bind=none"]
+        command = [
+            self.choose_executable(environment),
+            "--ntasks=1",
+            "--overlap",
+            "--cpu-bind=none",
+        ]
         command.append("--no-container-mount-home")
         command.append(f"--export={','.join(GPUS) if inside.gpus else 'NONE'}")
         command += ["--no-container-remap-root", "--no-container-entrypoint"]

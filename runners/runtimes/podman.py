@@ -16,7 +16,7 @@ class Podman(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "run", "--rm", "--pull=never"]
+        command = [self.choose_executable(environment), "run", "--rm", "--pull=never"]
         command += ["--log-driver=none", "--network=host", "--pid=host", "--uts=host"]
         command += ["--http-proxy=false", "--userns=keep-id", "--entrypoint="]
         command.append(f"--workdir={inside.directory}")
@@ -25,5 +25,5 @@ class Podman(Runtime):
         command += [f"--volume={mount}" for mount in (SHARED_MEMORY, *inside.mounts)]
         return [*command, *environment.options, environment.image_path]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
-        return [self.executable(environment), "image", "exists", environment.image_path]
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
+        return [self.choose_executable(environment), "image", "exists", environment.image_path]

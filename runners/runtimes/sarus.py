@@ -14,12 +14,12 @@ class Sarus(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = ["sh", "-c", CLEAN, self.executable(environment), "run"]
+        command = ["sh", "-c", CLEAN, self.choose_executable(environment), "run"]
         command += ["--entrypoint", "", f"--workdir={inside.directory}"]
         for mount in inside.mounts:
             outside, _, destination = mount.partition(":")
             command.append(f"--mount=type=bind,source={outside},destination={destination}")
         return [*command, *environment.options, environment.image_path]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         return ["true"]  # Sarus cannot be asked for one image; without it the run itself fails

@@ -13,17 +13,17 @@ class Shifter(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = ["sh", "-c", CLEAN, self.executable(environment)]
+        command = ["sh", "-c", CLEAN, self.choose_executable(environment)]
         command += [f"--image={environment.image_path}", f"--workdir={inside.directory}"]
         if inside.gpus:
             command.append("--module=gpu")
         command += [f"--volume={mount}" for mount in inside.mounts]
         return [*command, *environment.options]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
         return ["shifterimg", "lookup", environment.image_path]
 
-    def version(self, executable: str) -> list[str]:
+    def build_version_command(self, executable: str) -> list[str]:
         return [executable or self.command, "--help"]
 
     def parse_version(self, text: str) -> str:

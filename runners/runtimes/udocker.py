@@ -104,28 +104,40 @@ class UDocker(Runtime):
 
     def wrap(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = [self.executable(environment), "--quiet", "run", "--nobanner"]
+        command = [self.choose_executable(environment), "--quiet", "run", "--nobanner"]
         if environment.mode:
             # Only a default: a mode that `udocker setup` gave to the container wins.
             variable = f"UDOCKER_DEFAULT_EXECUTION_MODE={environment.mode}"
             command = ["/usr/bin/env", variable, *command]
         if environment.mode.startswith("R"):
-            alone = ["python3", "-c", ALONE, self.executable(environment), environment.image_path]
+            alone = [
+                "python3",
+                "-c",
+                ALONE,
+                self.choose_executable(environment),
+                environment.image_path,
+            ]
             command = [*alone, *command]
         command += ["--entrypoint=", f"--workdir={inside.directory}"]
         command += [f"--volume={mount}" for mount in inside.mounts]
         return [*command, *environment.options, environment.image_path]
 
-    def present(self, environment: EnvironmentSpec) -> list[str]:
-        return [self.executable(environment), "inspect", "-p", environment.image_path]
+    def build_presence_command(self, environment: EnvironmentSpec) -> list[str]:
+        return [self.choose_executable(environment), "inspect", "-p", environment.image_path]
 
-    def ready(self, inside: Inside) -> list[str]:
+    def build_preparation_command(self, inside: Inside) -> list[str]:
         environment = inside.environment
-        command = ["sh", "-c", MOUNT_POINTS, self.executable(environment), environment.image_path]
+        command = [
+            "sh",
+            "-c",
+            MOUNT_POINTS,
+            self.choose_executable(environment),
+            environment.image_path,
+        ]
         return [*command, *inside.mounts]
 
-    def try_modes(self, executable: str) -> list[str]:
+    def build_modes_command(self, executable: str) -> list[str]:
         return ["sh", "-c", TRY_MODES, executable or self.command, *self.modes]
 
-    def version(self, executable: str) -> list[str]:
+    def build_version_command(self, executable: str) -> list[str]:
         return [executable or self.command, "version"]

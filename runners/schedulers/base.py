@@ -74,7 +74,7 @@ class Scheduler(ABC):
     has_partitions: ClassVar[bool] = True
     launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
     """Programs that start several processes of a run, and whether they do so on several nodes."""
-    job_id: ClassVar[str]  # shell text that gives, inside the job, the id that `submit` printed
+    job_id: ClassVar[str]  # shell text that gives, inside the job, the id of `parse_submit`
     facts: ClassVar[str]  # shell command that prints, inside the job, the scheduler's view of it
 
     def is_id(self, text: str) -> bool:
@@ -82,11 +82,11 @@ class Scheduler(ABC):
         return bool(re.fullmatch(rf"[0-9]{{1,{LONGEST_ID}}}", text))
 
     @abstractmethod
-    def header(self, job: JobSpec) -> list[str]:
+    def render_header(self, job: JobSpec) -> list[str]:
         """Return the lines after the script's first. ValueError if a directive has a newline."""
 
     @abstractmethod
-    def submit(self, job: JobSpec) -> list[str]:
+    def build_submit_command(self, job: JobSpec) -> list[str]:
         """Return the command that submits `job.sh` of the job's directory."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Scheduler(ABC):
         """Return the scheduler's id of the job."""
 
     @abstractmethod
-    def find(self, job: JobSpec) -> list[str]:
+    def build_find_command(self, job: JobSpec) -> list[str]:
         """Return the command that looks for a job that may have been submitted."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Scheduler(ABC):
         """Return the id of that job, or None if the scheduler does not know it."""
 
     @abstractmethod
-    def status(self, ids: Sequence[str]) -> list[str]:
+    def build_status_command(self, ids: Sequence[str]) -> list[str]:
         """Return the command that asks for the status of all these jobs; at least one id."""
 
     @abstractmethod
@@ -110,14 +110,14 @@ class Scheduler(ABC):
         """Return the status of the live jobs among them, by id."""
 
     @abstractmethod
-    def cancel(self, ids: Sequence[str]) -> list[str]:
+    def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         """Return the command that ends jobs; jobs that have ended already are no error."""
 
     @abstractmethod
     def parse_cancel(self, done: Completed) -> None:
         """Raise TryAgain or Refused unless the scheduler accepted it."""
 
-    def accounting(self, ids: Sequence[str]) -> list[str] | None:
+    def build_accounting_command(self, ids: Sequence[str]) -> list[str] | None:
         """Return the command that asks how jobs ended, or None if there is no accounting."""
         return None
 
@@ -127,11 +127,11 @@ class Scheduler(ABC):
 
     # For the check of a cluster. None where this scheduler cannot be asked.
 
-    def version(self) -> list[str] | None:
+    def build_version_command(self) -> list[str] | None:
         """Return the command that prints the scheduler's name and version."""
         return None
 
-    def partitions(self) -> list[str] | None:
+    def build_partitions_command(self) -> list[str] | None:
         """Return the command that describes the partitions, their limits and their nodes."""
         return None
 
@@ -139,7 +139,7 @@ class Scheduler(ABC):
         """Return the partitions in that answer. Refused, with the reason, if it is none."""
         return []
 
-    def trial(self, job: JobSpec) -> list[str] | None:
+    def build_trial_command(self, job: JobSpec) -> list[str] | None:
         """Return the command that asks whether a job would be accepted, without submitting it."""
         return None
 
@@ -147,12 +147,14 @@ class Scheduler(ABC):
         """Return the scheduler's message, maybe empty. Refused if it would refuse the job."""
         return ""
 
-    def at_once(self, job: JobSpec, argv: Sequence[str], *, seconds: int) -> list[str] | None:
+    def build_immediate_command(
+        self, job: JobSpec, argv: Sequence[str], *, seconds: int
+    ) -> list[str] | None:
         """Return the command that runs `argv` on a node now, or gives up after `seconds`."""
         return None
 
     def is_full(self, message: str) -> bool:
-        """Return whether `at_once` gave up because no node was free, by its error message."""
+        """Return whether an immediate command gave up because no node was free, by its message."""
         return False
 
 

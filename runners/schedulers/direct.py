@@ -205,7 +205,7 @@ class Direct(Scheduler):
     def is_id(self, text: str) -> bool:
         return bool(re.fullmatch(r"[0-9]{1,20}-[0-9]{1,20}", text))
 
-    def header(self, job: JobSpec) -> list[str]:
+    def render_header(self, job: JobSpec) -> list[str]:
         resources = job.resources
         gpus = resources.gpus_per_node
         queue = QUEUE.format(
@@ -223,26 +223,26 @@ class Direct(Scheduler):
         lines = [queue, "# Nor does anybody else keep the time limit.", limit]
         return "\n".join(lines).splitlines()
 
-    def submit(self, job: JobSpec) -> list[str]:
+    def build_submit_command(self, job: JobSpec) -> list[str]:
         return ["sh", "-c", SUBMIT, "submit", job.directory, _find_work_directory(job), BEGIN]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:  # the script is not read yet: what fails is the machine's
-            message = _error_message(done)
+            message = _read_error_message(done)
             raise NotNow(message, kind=classify_disk_error(message), scope="site")
         if job_id := _parse_id(done):
             return job_id
         printed = clean_text(done.stdout).strip()[:500]
         raise TryAgain(f"no job id was printed: {printed}", kind="busy")
 
-    def find(self, job: JobSpec) -> list[str]:
+    def build_find_command(self, job: JobSpec) -> list[str]:
         return ["sh", "-c", FIND, "find", job.directory]
 
     def parse_find(self, done: Completed) -> str | None:
         _read_output(done)
         return _parse_id(done)
 
-    def status(self, ids: Sequence[str]) -> list[str]:
+    def build_status_command(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", STATUS, "status", *ids]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
@@ -260,7 +260,7 @@ class Direct(Scheduler):
                 statuses[job_id] = Status("queued", reason, state)
         return statuses
 
-    def cancel(self, ids: Sequence[str]) -> list[str]:
+    def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", CANCEL, "cancel", *ids]
 
     def parse_cancel(self, done: Completed) -> None:
@@ -279,9 +279,9 @@ def _parse_id(done: Completed) -> str | None:
 
 def _read_output(done: Completed) -> str:
     if done.returncode != 0:
-        raise TryAgain(f"The machine does not answer: {_error_message(done)}", kind="busy")
+        raise TryAgain(f"The machine does not answer: {_read_error_message(done)}", kind="busy")
     return clean_text(done.stdout)
 
 
-def _error_message(done: Completed) -> str:
+def _read_error_message(done: Completed) -> str:
     return clean_text(done.stderr).strip() or f"return code {done.returncode}"

@@ -99,7 +99,7 @@ class GridEngine(Scheduler):
     job_id = "${JOB_ID-}"
     facts = 'qstat -j "$JOB_ID"'
 
-    def header(self, job: JobSpec) -> list[str]:
+    def render_header(self, job: JobSpec) -> list[str]:
         resources = job.resources
         site_options, used_placeholders = fill_site_options(resources)
         if resources.qos:
@@ -142,7 +142,7 @@ class GridEngine(Scheduler):
             *limit_visible_gpus(resources),
         ]
 
-    def submit(self, job: JobSpec) -> list[str]:
+    def build_submit_command(self, job: JobSpec) -> list[str]:
         # From the job's directory: -cwd needs no quoting, for which `#$` lines have no rules.
         return ["bash", "-c", SUBMIT, "qsub", job.directory]
 
@@ -151,7 +151,7 @@ class GridEngine(Scheduler):
             raise classify_refusal(_explain_failure(done, Refused), own=OWN, sites=SITES)
         return parse_printed_id(done, r"^(\d+)$", "qsub")
 
-    def find(self, job: JobSpec) -> list[str]:
+    def build_find_command(self, job: JobSpec) -> list[str]:
         return ["bash", "-c", FIND, "find", job.name]
 
     def parse_find(self, done: Completed) -> str | None:
@@ -161,7 +161,7 @@ class GridEngine(Scheduler):
             raise _explain_failure(done, TryAgain)
         return min(ids, key=int, default=None)
 
-    def status(self, ids: Sequence[str]) -> list[str]:
+    def build_status_command(self, ids: Sequence[str]) -> list[str]:
         return ["bash", "-c", STATUS, "status", ",".join(ids)]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
@@ -185,7 +185,7 @@ class GridEngine(Scheduler):
                 )
         return {job_id: statuses[job_id] for job_id in requested_ids if job_id in statuses}
 
-    def cancel(self, ids: Sequence[str]) -> list[str]:
+    def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["bash", "-c", CANCEL, "qdel", *ids]
 
     def parse_cancel(self, done: Completed) -> None:
@@ -196,7 +196,7 @@ class GridEngine(Scheduler):
         if denied or done.returncode in NO_ANSWER:
             raise _explain_failure(done, Refused)
 
-    def accounting(self, ids: Sequence[str]) -> list[str] | None:
+    def build_accounting_command(self, ids: Sequence[str]) -> list[str] | None:
         return ["bash", "-c", ACCOUNTING, "qacct", *ids]
 
     def parse_accounting(self, done: Completed) -> dict[str, JobEnding]:
@@ -204,10 +204,10 @@ class GridEngine(Scheduler):
         endings = map(_parse_accounting, RULE.split(clean_text(done.stdout)))
         return {job_id: ending for job_id, ending in endings if job_id}
 
-    def version(self) -> list[str] | None:
+    def build_version_command(self) -> list[str] | None:
         return ["bash", "-c", VERSION]
 
-    def partitions(self) -> list[str] | None:
+    def build_partitions_command(self) -> list[str] | None:
         return ["bash", "-c", BEGIN + QUEUES]
 
     def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
@@ -218,8 +218,8 @@ class GridEngine(Scheduler):
             raise Refused(f"qstat printed no queue: {_read_message(done)[:200]}")
         return queues
 
-    def trial(self, job: JobSpec) -> list[str] | None:
-        return ["bash", "-c", TRIAL, "qsub", *self.header(job)]
+    def build_trial_command(self, job: JobSpec) -> list[str] | None:
+        return ["bash", "-c", TRIAL, "qsub", *self.render_header(job)]
 
     def parse_trial(self, done: Completed) -> str:
         if done.returncode != 0:

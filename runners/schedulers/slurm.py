@@ -116,7 +116,7 @@ class Slurm(Scheduler):
     def is_id(self, text: str) -> bool:
         return super().is_id(text) and 0 < int(text) < NO_JOB
 
-    def header(self, job: JobSpec) -> list[str]:
+    def render_header(self, job: JobSpec) -> list[str]:
         resources = job.resources
         site_options, used_placeholders = fill_site_options(resources)
         options = [
@@ -152,7 +152,7 @@ class Slurm(Scheduler):
             *limit_visible_gpus(resources),
         ]
 
-    def submit(self, job: JobSpec) -> list[str]:
+    def build_submit_command(self, job: JobSpec) -> list[str]:
         return ["bash", "-c", SUBMIT, "sbatch", f"{job.directory}/job.sh"]
 
     def parse_submit(self, done: Completed) -> str:
@@ -160,7 +160,7 @@ class Slurm(Scheduler):
             raise classify_refusal(_explain_failure(done, Refused), own=OWN, sites=SITES)
         return parse_printed_id(done, r"^(\d+)(?:;.*)?$", "sbatch")
 
-    def find(self, job: JobSpec) -> list[str]:
+    def build_find_command(self, job: JobSpec) -> list[str]:
         return ["squeue", "--noheader", "--states=all", f"--name={job.name}", "--format=%i|%T|%r"]
 
     def parse_find(self, done: Completed) -> str | None:
@@ -169,7 +169,7 @@ class Slurm(Scheduler):
             raise TryAgain(f"This is no answer of Slurm's: {wrong[:200]}", kind="busy")
         return min(ids, key=int, default=None)
 
-    def status(self, ids: Sequence[str]) -> list[str]:
+    def build_status_command(self, ids: Sequence[str]) -> list[str]:
         # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
         jobs = ",".join([*ids, ids[0]])
         return ["squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%r"]
@@ -183,14 +183,14 @@ class Slurm(Scheduler):
             if state not in ENDED
         }
 
-    def cancel(self, ids: Sequence[str]) -> list[str]:
+    def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["scancel", *ids]
 
     def parse_cancel(self, done: Completed) -> None:
-        if done.returncode != 0 and not FORGOTTEN.search(_error_message(done)):
+        if done.returncode != 0 and not FORGOTTEN.search(_read_error_message(done)):
             raise _explain_failure(done, Refused)
 
-    def accounting(self, ids: Sequence[str]) -> list[str] | None:
+    def build_accounting_command(self, ids: Sequence[str]) -> list[str] | None:
         # Not -X: it leaves out jobs that never became eligible. Steps have ids of their own form.
         return ["bash", "-c", ACCOUNTING, "last-word", ",".join(ids), *ids]
 
@@ -213,10 +213,10 @@ class Slurm(Scheduler):
                 endings[job_id] = ending
         return endings
 
-    def version(self) -> list[str] | None:
+    def build_version_command(self) -> list[str] | None:
         return ["sbatch", "--version"]
 
-    def partitions(self) -> list[str] | None:
+    def build_partitions_command(self) -> list[str] | None:
         return ["sinfo", "--noheader", "--format=%R|%a|%l|%D|%T|%G"]
 
     def parse_partitions(self, done: Completed) -> list[PartitionFacts]:
@@ -241,16 +241,18 @@ class Slurm(Scheduler):
             )
         return list(partitions.values())
 
-    def trial(self, job: JobSpec) -> list[str] | None:
-        return ["bash", "-c", TRIAL, "sbatch", *self.header(job)]
+    def build_trial_command(self, job: JobSpec) -> list[str] | None:
+        return ["bash", "-c", TRIAL, "sbatch", *self.render_header(job)]
 
     def parse_trial(self, done: Completed) -> str:
         if done.returncode != 0:
             raise _explain_failure(done, Refused)
-        return _error_message(done).removeprefix("sbatch: ")
+        return _read_error_message(done).removeprefix("sbatch: ")
 
-    def at_once(self, job: JobSpec, argv: Sequence[str], *, seconds: int) -> list[str] | None:
-        lines = (line for line in self.header(job) if line.startswith("#SBATCH "))
+    def build_immediate_command(
+        self, job: JobSpec, argv: Sequence[str], *, seconds: int
+    ) -> list[str] | None:
+        lines = (line for line in self.render_header(job) if line.startswith("#SBATCH "))
         options = [option for line in lines for option in shlex.split(line, comments=False)[1:]]
         node_options = [option for option in options if not option.startswith(SCRIPT_OPTIONS)]
         return ["srun", f"--immediate={seconds}", "--input=none", *node_options, *argv]
@@ -272,7 +274,7 @@ def _parse_rows(done: Completed, fields: int) -> list[list[str]]:
     from a broken answer has not ended.
     """
     if done.returncode != 0:
-        if FORGOTTEN.search(_error_message(done)):
+        if FORGOTTEN.search(_read_error_message(done)):
             return []
         raise _explain_failure(done, TryAgain)
     lines = clean_text(done.stdout).splitlines()
@@ -287,13 +289,13 @@ def _explain_failure(
     done: Completed, error_type: type[TryAgain] | type[Refused]
 ) -> TryAgain | Refused:
     """Return the error that a failed command means, with Slurm's own message."""
-    message = _error_message(done)
+    message = _read_error_message(done)
     if error_type is TryAgain or done.returncode == NOT_FOUND or NOT_NOW.search(message):
         return TryAgain(f"Slurm does not answer: {message}", kind="busy")
     return Refused(message)
 
 
-def _error_message(done: Completed) -> str:
+def _read_error_message(done: Completed) -> str:
     printed = clean_text(done.stderr).strip()
     return printed or f"return code {done.returncode}"
 

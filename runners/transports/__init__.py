@@ -2,7 +2,7 @@
 
 from runners.transports.base import Completed, Transport
 from runners.transports.certificates import Certificate, parse_certificate
-from runners.transports.keys import fingerprint, load_private_key, public_line
+from runners.transports.keys import fingerprint_public_key, format_public_key, load_private_key
 from runners.transports.local import Local
 from runners.transports.ssh import SSH, SSHAddress, scan_host_key
 
@@ -16,9 +16,9 @@ __all__ = [
     "Local",
     "SSHAddress",
     "Transport",
-    "fingerprint",
+    "fingerprint_public_key",
+    "format_public_key",
     "load_private_key",
     "parse_certificate",
-    "public_line",
     "scan_host_key",
 ]

@@ -14,7 +14,7 @@ import paramiko
 from paramiko.ssh_exception import SSHException
 
 from runners.errors import TryAgain
-from runners.transports.keys import KEY_CLASSES, Reader, digest_of
+from runners.transports.keys import KEY_CLASSES, Reader, fingerprint_blob
 
 SUFFIX = "-cert-v01@openssh.com"
 # How many fields the public key in a certificate of this kind has.
@@ -36,16 +36,16 @@ class Certificate:
     key_fingerprint: str  # of the key that it belongs to
     blob: bytes = field(repr=False)
 
-    def problem(self, key: paramiko.PKey, now: datetime | None = None) -> str:
+    def why_not_usable(self, key: paramiko.PKey, now: datetime | None = None) -> str:
         """Return why it cannot be used with this key now, as a sentence, or ""."""
-        if digest_of(key.asbytes()) != self.key_fingerprint:
+        if fingerprint_blob(key.asbytes()) != self.key_fingerprint:
             return (
                 f"The certificate belongs to another key: to {self.key_fingerprint}, and this one "
-                f"is {digest_of(key.asbytes())}."
+                f"is {fingerprint_blob(key.asbytes())}."
             )
-        return self.expiry(now or datetime.now(UTC))
+        return self.why_not_valid(now or datetime.now(UTC))
 
-    def expiry(self, now: datetime) -> str:
+    def why_not_valid(self, now: datetime) -> str:
         """Return why it is not valid at `now`, as a sentence, or ""."""
         if self.valid_from and now < self.valid_from:
             return (
@@ -86,11 +86,11 @@ def parse_certificate(text: str) -> Certificate:
         raise ValueError(DAMAGED) from None
 
 
-def with_certificate(key: paramiko.PKey, text: str) -> paramiko.PKey:
+def attach_certificate(key: paramiko.PKey, text: str) -> paramiko.PKey:
     """Return the key with its certificate, to show both to servers. TryAgain if it is not valid."""
     try:
         certificate = parse_certificate(text)
-        problem = certificate.problem(key)
+        problem = certificate.why_not_usable(key)
     except ValueError as error:
         problem = str(error)
     if problem:
@@ -105,24 +105,26 @@ class _Unusable(ValueError):
 
 def _parse_blob(kind: str, blob: bytes) -> Certificate:
     content = Reader(blob)
-    if content.string().decode() != kind + SUFFIX:
+    if content.read_string().decode() != kind + SUFFIX:
         raise ValueError
-    content.string()  # nonce
+    content.read_string()  # nonce
     began = content.at
     for _ in range(PUBLIC_FIELDS[kind]):
-        content.string()
+        content.read_string()
     public = _pack_string(kind.encode()) + blob[began : content.at]
-    content.number(8)  # serial number
-    role = content.number(4)
-    key_id = content.string().decode(errors="replace")
-    principals = tuple(name.decode(errors="replace") for name in _read_strings(content.string()))
-    valid_from, valid_to = content.number(8), content.number(8)
-    content.string()  # critical options
-    content.string()  # extensions
-    content.string()  # reserved
-    authority = content.string()
+    content.read_number(8)  # serial number
+    role = content.read_number(4)
+    key_id = content.read_string().decode(errors="replace")
+    principals = tuple(
+        name.decode(errors="replace") for name in _read_strings(content.read_string())
+    )
+    valid_from, valid_to = content.read_number(8), content.read_number(8)
+    content.read_string()  # critical options
+    content.read_string()  # extensions
+    content.read_string()  # reserved
+    authority = content.read_string()
     signed = blob[: content.at]
-    signature = content.string()
+    signature = content.read_string()
     if not content.is_at_end or not _is_signed(signed, authority, signature):
         raise ValueError
     if role != OF_A_USER:
@@ -130,10 +132,10 @@ def _parse_blob(kind: str, blob: bytes) -> Certificate:
     return Certificate(
         key_id=key_id,
         principals=principals,
-        valid_from=_to_datetime(valid_from) if valid_from else None,
-        valid_to=_to_datetime(valid_to),
-        ca_fingerprint=digest_of(authority),
-        key_fingerprint=digest_of(public),
+        valid_from=_convert_to_datetime(valid_from) if valid_from else None,
+        valid_to=_convert_to_datetime(valid_to),
+        ca_fingerprint=fingerprint_blob(authority),
+        key_fingerprint=fingerprint_blob(public),
         blob=blob,
     )
 
@@ -150,7 +152,7 @@ def _is_signed(signed: bytes, authority: bytes, signature: bytes) -> bool:
 def _read_strings(packed: bytes) -> list[bytes]:
     content, strings = Reader(packed), []
     while not content.is_at_end:
-        strings.append(content.string())
+        strings.append(content.read_string())
     return strings
 
 
@@ -158,7 +160,7 @@ def _pack_string(content: bytes) -> bytes:
     return len(content).to_bytes(4) + content
 
 
-def _to_datetime(seconds: int) -> datetime | None:
+def _convert_to_datetime(seconds: int) -> datetime | None:
     """Return None for a date after the end of any calendar, such as OpenSSH's "forever"."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(seconds, tz=UTC)

@@ -29,9 +29,9 @@ CONVERT = "Convert a copy of the file with: ssh-keygen -p -f FILE"
 ACCEPTED_KEYS = "An ed25519, ECDSA or RSA key in OpenSSH's format is wanted"
 
 
-def fingerprint(public_key: str) -> str:
+def fingerprint_public_key(public_key: str) -> str:
     """Return "SHA256:..." as ssh-keygen shows it. ValueError if the text is no public key."""
-    return fingerprint_of(parse_public_key(public_key))
+    return fingerprint_key(parse_public_key(public_key))
 
 
 def parse_public_key(text: str) -> paramiko.PKey:
@@ -45,17 +45,17 @@ def parse_public_key(text: str) -> paramiko.PKey:
     raise ValueError("This is no ed25519, ECDSA or RSA public key.")
 
 
-def fingerprint_of(key: paramiko.PKey) -> str:
+def fingerprint_key(key: paramiko.PKey) -> str:
     """Return "SHA256:..." of a key."""
-    return digest_of(key.asbytes())
+    return fingerprint_blob(key.asbytes())
 
 
-def digest_of(blob: bytes) -> str:
+def fingerprint_blob(blob: bytes) -> str:
     """Return "SHA256:..." of a public key in SSH's binary format."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def public_line(key: paramiko.PKey, comment: str = "") -> str:
+def format_public_key(key: paramiko.PKey, comment: str = "") -> str:
     """Return the public key as a line of authorized_keys."""
     return f"{key.get_name()} {key.get_base64()} {comment}".strip()
 
@@ -77,7 +77,7 @@ def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
             return key_class.from_private_key(io.StringIO(text + "\n"), passphrase or None)
     if is_encrypted:
         raise TryAgain("The passphrase does not open the private key.", kind="passphrase")
-    raise _key_refused(
+    raise _make_refusal(
         f"The private key is damaged: not every character of it is here. {ACCEPTED_KEYS}."
     )
 
@@ -85,27 +85,27 @@ def load_private_key(text: str, passphrase: str = "") -> paramiko.PKey:
 def _read_kind(text: str) -> str:
     """Return the word between BEGIN and PRIVATE KEY. TryAgain if Tare cannot use such a key."""
     if not text:
-        raise _key_refused("No private key was given.")
+        raise _make_refusal("No private key was given.")
     if text.startswith("PuTTY-User-Key-File"):
-        raise _key_refused(
+        raise _make_refusal(
             "This is a PuTTY key (.ppk). In PuTTYgen, Conversions, Export OpenSSH key makes the "
             "file that is wanted."
         )
     match = BEGIN.search(text)
     label = match[1] if match else ""
     if not label.endswith("PRIVATE KEY"):
-        raise _key_refused(_describe_other_text(text, label))
+        raise _make_refusal(_describe_other_text(text, label))
     kind = label.removesuffix("PRIVATE KEY").strip()
     if kind == "DSA":
-        raise _key_refused(
+        raise _make_refusal(
             f"This is a DSA key, which SSH servers no longer accept. {ACCEPTED_KEYS}."
         )
     if kind in ("", "ENCRYPTED"):
-        raise _key_refused(f"This private key is in PKCS#8 format. {ACCEPTED_KEYS}. {CONVERT}")
+        raise _make_refusal(f"This private key is in PKCS#8 format. {ACCEPTED_KEYS}. {CONVERT}")
     if kind not in ("OPENSSH", "RSA", "EC"):
-        raise _key_refused(f"This is a private key of another kind. {ACCEPTED_KEYS}.")
+        raise _make_refusal(f"This is a private key of another kind. {ACCEPTED_KEYS}.")
     if f"-----END {label}-----" not in text:
-        raise _key_refused(
+        raise _make_refusal(
             f"The private key is cut off: its last line, -----END {label}-----, is missing. "
             "Hand in the whole file."
         )
@@ -141,30 +141,30 @@ def _is_encrypted_openssh(text: str) -> bool:
         content = Reader(base64.b64decode("".join(inside.split()), validate=True))
         if content.take(len(MAGIC)) != MAGIC:
             raise ValueError
-        cipher = content.string().decode()
-        content.string()  # how the passphrase becomes a key
-        content.string()
-        keys = content.number(4)
-        name = Reader(content.string()).string().decode()
-        content.string()
+        cipher = content.read_string().decode()
+        content.read_string()  # how the passphrase becomes a key
+        content.read_string()
+        keys = content.read_number(4)
+        name = Reader(content.read_string()).read_string().decode()
+        content.read_string()
     except (ValueError, binascii.Error):
-        raise _key_refused(
+        raise _make_refusal(
             "The private key is cut off or damaged: not every character of it is here. Hand in "
             "the whole file, with its BEGIN and END lines."
         ) from None
     if name == "ssh-dss":
-        raise _key_refused(
+        raise _make_refusal(
             f"This is a DSA key, which SSH servers no longer accept. {ACCEPTED_KEYS}."
         )
     if name.startswith("sk-"):
-        raise _key_refused(
+        raise _make_refusal(
             "This key needs a touch of its security key each time, which nobody is there "
             f"to give. {ACCEPTED_KEYS}."
         )
     if keys != 1:
-        raise _key_refused("This file holds several keys: hand in one.")
+        raise _make_refusal("This file holds several keys: hand in one.")
     if cipher not in CIPHERS:
-        raise _key_refused(
+        raise _make_refusal(
             "The private key is encrypted in a way that Tare does not read. Encrypt a copy of it "
             "anew with: ssh-keygen -p -Z aes256-ctr -f FILE"
         )
@@ -184,16 +184,16 @@ class Reader:
             raise ValueError("cut off")
         return self.content[self.at - size : self.at]
 
-    def number(self, size: int) -> int:
+    def read_number(self, size: int) -> int:
         return int.from_bytes(self.take(size))
 
-    def string(self) -> bytes:
-        return self.take(self.number(4))
+    def read_string(self) -> bytes:
+        return self.take(self.read_number(4))
 
     @property
     def is_at_end(self) -> bool:
         return self.at >= len(self.content)
 
 
-def _key_refused(message: str) -> TryAgain:
+def _make_refusal(message: str) -> TryAgain:
     return TryAgain(message, kind="key refused")

@@ -21,8 +21,8 @@ from paramiko.ssh_exception import (
 
 from runners.errors import TryAgain
 from runners.transports.base import STDERR_LIMIT, Completed, Transport, open_sink, read_sink
-from runners.transports.certificates import with_certificate
-from runners.transports.keys import fingerprint_of, load_private_key, parse_public_key
+from runners.transports.certificates import attach_certificate
+from runners.transports.keys import fingerprint_key, load_private_key, parse_public_key
 from runners.untrusted import clean_text
 
 CHUNK = 1 << 15  # bytes
@@ -58,10 +58,10 @@ class SSHAddress:
     def __str__(self) -> str:
         return f"{self.host} port {self.port}"
 
-    def key(self) -> paramiko.PKey:
+    def load_key(self) -> paramiko.PKey:
         """Return the key that opens the account. TryAgain's message contains no secrets."""
         key = load_private_key(self.private_key, self.passphrase)
-        return with_certificate(key, self.certificate) if self.certificate else key
+        return attach_certificate(key, self.certificate) if self.certificate else key
 
 
 class _Transport(paramiko.Transport):
@@ -110,7 +110,7 @@ class SSH(Transport):
         command = shlex.join(["timeout", "--kill-after=5", str(math.ceil(timeout)), *argv])
         if "\0" in command:
             raise ValueError("an argument holds a NUL character")
-        connection = self.connection()
+        connection = self.ensure_connection()
         expired = threading.Event()
 
         def give_up() -> None:
@@ -137,7 +137,7 @@ class SSH(Transport):
             if not expired.is_set():
                 self.close()
                 raise TryAgain(
-                    f"The connection to {self.address} broke: {_error_text(error)}.",
+                    f"The connection to {self.address} broke: {_describe_error(error)}.",
                     kind="unreachable",
                 ) from None
         finally:
@@ -158,7 +158,7 @@ class SSH(Transport):
             )
         return Completed(returncode, read_sink(sink, stdout), errors)
 
-    def connection(self) -> paramiko.Transport:
+    def ensure_connection(self) -> paramiko.Transport:
         """Return the one connection, opened if necessary. Raises TryAgain."""
         if self._client is None:
             self._client = self._connect()
@@ -186,7 +186,7 @@ class SSH(Transport):
 
     def _connect(self) -> paramiko.SSHClient:
         address = self.address
-        key = address.key()
+        key = address.load_key()
         try:
             expected = parse_public_key(address.host_key)
         except ValueError as error:
@@ -202,7 +202,7 @@ class SSH(Transport):
                     port=address.port,
                     username=address.user,
                     pkey=key,
-                    sock=self._socket(),
+                    sock=self._open_socket(),
                     timeout=self.connect_timeout,
                     banner_timeout=self.connect_timeout,
                     auth_timeout=self.connect_timeout,
@@ -215,13 +215,13 @@ class SSH(Transport):
             if self._jump is not None:
                 self._jump.close()
             raise
-        self.logged_in()
+        self.record_log_in()
         return client
 
-    def logged_in(self) -> None:
-        """Do nothing; subclasses override this to count log-ins."""
+    def record_log_in(self) -> None:
+        """Do nothing; subclasses override this to record log-ins."""
 
-    def _socket(self) -> "socket.socket | paramiko.Channel":
+    def _open_socket(self) -> "socket.socket | paramiko.Channel":
         if self._jump is None:
             return open_socket(self.address.host, self.address.port, self.connect_timeout)
         return self._jump.open_tunnel(self.address.host, self.address.port)
@@ -229,7 +229,7 @@ class SSH(Transport):
     def open_tunnel(self, host: str, port: int) -> paramiko.Channel:
         """Return a channel through this machine to another one. Raises TryAgain."""
         try:
-            return self.connection().open_channel(
+            return self.ensure_connection().open_channel(
                 "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=self.connect_timeout
             )
         except ChannelException as error:
@@ -277,7 +277,8 @@ def scan_host_key(host: str, port: int, timeout: float = 10, *, jump: SSH | None
             key = transport.get_remote_server_key()
         except (SSHException, EOFError, OSError) as error:
             raise TryAgain(
-                f"{host} port {port} does not speak SSH: {_error_text(error)}.", kind="unreachable"
+                f"{host} port {port} does not speak SSH: {_describe_error(error)}.",
+                kind="unreachable",
             ) from None
         return f"{key.get_name()} {key.get_base64()}"
 
@@ -289,9 +290,9 @@ def _explain_errors(address: SSHAddress) -> Iterator[None]:
         yield
     except BadHostKeyException as error:
         raise TryAgain(
-            f"{address} is not the host that was pinned: it shows {fingerprint_of(error.key)}, "
-            f"expected is {fingerprint_of(error.expected_key)}. Either the host was set up anew or "
-            "somebody is in between: ask its administrators before pinning the new key.",
+            f"{address} is not the host that was pinned: it shows {fingerprint_key(error.key)}, "
+            f"expected is {fingerprint_key(error.expected_key)}. Either the host was set up anew "
+            "or somebody is in between: ask its administrators before pinning the new key.",
             kind="host key",
         ) from None
     except AuthenticationException:
@@ -302,7 +303,8 @@ def _explain_errors(address: SSHAddress) -> Iterator[None]:
         raise TryAgain(f"{address} did not answer in time.", kind="time-out") from None
     except (SSHException, EOFError, OSError) as error:
         raise TryAgain(
-            f"{address} did not complete the connection: {_error_text(error)}.", kind="unreachable"
+            f"{address} did not complete the connection: {_describe_error(error)}.",
+            kind="unreachable",
         ) from None
 
 
@@ -333,5 +335,5 @@ def _drain(channel: paramiko.Channel, sink: BinaryIO) -> bytes:
     return bytes(errors)
 
 
-def _error_text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return PARAMIKO_MESSAGES.get(str(error), str(error)) or type(error).__name__

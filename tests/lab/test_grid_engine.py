@@ -182,20 +182,20 @@ def test_a_refusal_is_told_in_qsubs_words(site, wanted, no, words):
 
 def test_a_trial_says_whether_a_job_could_run_and_submits_nothing(site):
     scheduler, run = site.runner.scheduler, site.runner.transport.run
-    assert b"8.1" in run(scheduler.version()).stdout
+    assert b"8.1" in run(scheduler.build_version_command()).stdout
     job = site.job(site.program("true"))
-    said = scheduler.parse_trial(run(scheduler.trial(job)))
+    said = scheduler.parse_trial(run(scheduler.build_trial_command(job)))
     assert said == "verification: found suitable queue(s)"
     assert site.runner.find(job) is None
     with pytest.raises(Refused, match="it offers only hc:gpu=4"):
-        scheduler.parse_trial(run(scheduler.trial(site.job(gpus_per_node=5))))
+        scheduler.parse_trial(run(scheduler.build_trial_command(site.job(gpus_per_node=5))))
 
 
 def test_its_queues_are_listed_with_their_limits_and_states(site):
     scheduler, run = site.runner.scheduler, site.runner.transport.run
     site.lab.execute(["qmod", "-d", "short.q"])
     try:
-        rows = scheduler.parse_partitions(run(scheduler.partitions()))
+        rows = scheduler.parse_partitions(run(scheduler.build_partitions_command()))
     finally:
         site.lab.execute(["qmod", "-e", "short.q"])
     queues = {row.name: row for row in rows}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.workloads import WORKLOADS
 from runners.workloads.base import RESULT
 
@@ -49,7 +49,7 @@ def run_payload(
     payload, run = directory / "payload", directory / "runs" / "0-x"
     payload.mkdir(parents=True)
     run.mkdir(parents=True)
-    for name, content in {**payload_files(), **(files or {})}.items():
+    for name, content in {**read_payload_files(), **(files or {})}.items():
         (payload / name).parent.mkdir(exist_ok=True)
         (payload / name).write_bytes(content)
     spec = {"schema": 1, "run": "x", "workload": workload, "gpus": gpus}

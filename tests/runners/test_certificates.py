@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runners.errors import TryAgain
-from runners.transports import fingerprint, load_private_key, parse_certificate
+from runners.transports import fingerprint_public_key, load_private_key, parse_certificate
 from runners.transports.keys import Reader
 from tests.runners.sshd import make_key, sign
 
@@ -47,13 +47,13 @@ def test_a_certificate_is_read_as_ssh_keygen_reads_it(authority, tmp_path, kind)
     assert read.principals == ("me", "other")
     assert read.valid_to - read.valid_from == timedelta(hours=3)
     assert re.search(rf"to {read.valid_to.astimezone():%Y-%m-%dT%H:%M:%S}", shown)
-    assert read.problem(load_private_key(private)) == ""
+    assert read.why_not_usable(load_private_key(private)) == ""
 
 
 def test_one_without_dates_is_valid_for_ever(authority, tmp_path):
     key = load_private_key(make_key(tmp_path / "key"))
     read = parse_certificate(sign(authority, tmp_path / "key", "-V", "always:forever"))
-    assert (read.valid_from, read.valid_to, read.problem(key)) == (None, None, "")
+    assert (read.valid_from, read.valid_to, read.why_not_usable(key)) == (None, None, "")
     assert read.dates == "valid from always to for ever"
 
 
@@ -63,12 +63,14 @@ def test_it_belongs_to_its_key_and_to_its_days(authority, tmp_path):
     span = "20260102120000Z:20260103120000Z"
     read = parse_certificate(sign(authority, tmp_path / "key", "-V", span))
     early, in_time, late = (datetime(2026, 1, day, 18, tzinfo=UTC) for day in (1, 2, 3))
-    assert read.problem(key, in_time) == ""
+    assert read.why_not_usable(key, in_time) == ""
     dates = "valid from 2026-01-02 12:00 UTC to 2026-01-03 12:00 UTC"
     for when, message in ((early, "not valid yet"), (late, "has expired")):
-        assert message in read.problem(key, when)
-        assert dates in read.problem(key, when)
-    assert fingerprint((tmp_path / "key.pub").read_text()) in read.problem(other, in_time)
+        assert message in read.why_not_usable(key, when)
+        assert dates in read.why_not_usable(key, when)
+    assert fingerprint_public_key((tmp_path / "key.pub").read_text()) in read.why_not_usable(
+        other, in_time
+    )
 
 
 def test_what_is_none_is_called_what_it_is(authority, tmp_path):
@@ -148,7 +150,7 @@ def sign_with_security_key(certificate: str, device: Ed25519PrivateKey) -> tuple
     name, application, touched = b"sk-ssh-ed25519@openssh.com", b"ssh:", b"\x01"
     fields = Reader(base64.b64decode(content))
     for size in (0, 0, 0, 8, 4, 0, 0, 8, 8, 0, 0, 0):  # up to the authority; 0: a string
-        fields.take(size) if size else fields.string()
+        fields.take(size) if size else fields.read_string()
     public = b"".join(map(pack, (name, device.public_key().public_bytes_raw(), application)))
     body = fields.content[: fields.at] + pack(public)
     counter = (7).to_bytes(4)
@@ -207,7 +209,7 @@ def test_what_a_library_writes_is_read(key_id, principals, dates, options):
         for key in (authority, key)
     ]
     assert [certificate.ca_fingerprint, certificate.key_fingerprint] == [
-        fingerprint(line) for line in public
+        fingerprint_public_key(line) for line in public
     ]
     for moment, seconds in zip((certificate.valid_from, certificate.valid_to), dates, strict=True):
         assert moment is None or moment.timestamp() == seconds

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.workloads import WORKLOADS, ParameterError, Result, SanityError
 from tests.tf_cnn_logs import output
 
@@ -47,9 +47,9 @@ class Ran:
         self.folder = folder / "runs" / "0-x"
         self.parameters = parameters
         self.folder.mkdir(parents=True)
-        sent = {f"payload/{name}": content for name, content in payload_files().items()}
+        sent = {f"payload/{name}": content for name, content in read_payload_files().items()}
         sent |= {f"files/{name}": text.encode() for name, text in (files or {}).items()}
-        sent["files/tare.py"] = payload_files()["recorder.py"]
+        sent["files/tare.py"] = read_payload_files()["recorder.py"]
         for name, content in sent.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(content)

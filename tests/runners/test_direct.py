@@ -18,7 +18,7 @@ from runners.records import read_record
 from runners.runner import Runner
 from runners.runtimes import RUNTIMES
 from runners.schedulers import Direct, Slurm
-from runners.scripts import job_files
+from runners.scripts import render_job_files
 from runners.transports import Completed
 from runners.workloads import WORKLOADS
 from tests.runners.direct_jobs import events, finished, started, until
@@ -141,7 +141,7 @@ def test_a_job_is_executed_once(runner, block, program, tmp_path):
 def test_two_copies_at_the_very_same_time_agree_on_one(runner, block, program, tmp_path):
     job = block(program(f"echo ran >>'{tmp_path}/ran'"))
     copies = 8
-    runner.transport.send(job.directory, job_files(job, Slurm()))  # no lock makes these wait
+    runner.transport.send(job.directory, render_job_files(job, Slurm()))  # no lock makes these wait
     processes = [
         subprocess.Popen(
             ["bash", "job.sh"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runners.payload import files, payload_files
+from runners.payload import files, read_payload_files
 from runners.payload.files import list_software_files, require_space
 from runners.payload.frameworks import StartError
 from runners.payload.pages import cached_share, drop
@@ -88,7 +88,7 @@ def test_it_writes_into_one_new_folder_of_the_place_that_was_asked_for(tmp_path:
     scratch = tmp_path / "it's $(scratch)"
     scratch.mkdir()
     (scratch / "somebody's").write_text("work")
-    program = payload_files()["files.py"] + (
+    program = read_payload_files()["files.py"] + (
         b"\nreal = shutil.rmtree\n"
         b"def rmtree(folder, **more):\n"
         b"    print('folder:', folder, os.path.exists(os.path.join(folder, 'large')))\n"
@@ -106,7 +106,7 @@ def test_it_writes_into_one_new_folder_of_the_place_that_was_asked_for(tmp_path:
 
 def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path) -> None:
     (tmp_path / "payload").mkdir()
-    for name, content in payload_files().items():
+    for name, content in read_payload_files().items():
         (tmp_path / "payload" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "payload" / name).write_bytes(content)
     directory = tmp_path / "run"

@@ -123,22 +123,24 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
     job = replace(job, resources=resources)
     ids = ["17-4", "18-5"] if kind == "direct" else ["17", "18"]
     commands = [
-        scheduler.submit(job),
-        scheduler.find(job),
-        scheduler.status(ids),
-        scheduler.cancel(ids),
-        scheduler.accounting(ids),
-        scheduler.version(),
-        scheduler.partitions(),
-        scheduler.trial(job),
-        scheduler.at_once(job, ["bash", "-lc", PROBES, "probes", "module load x"], seconds=5),
+        scheduler.build_submit_command(job),
+        scheduler.build_find_command(job),
+        scheduler.build_status_command(ids),
+        scheduler.build_cancel_command(ids),
+        scheduler.build_accounting_command(ids),
+        scheduler.build_version_command(),
+        scheduler.build_partitions_command(),
+        scheduler.build_trial_command(job),
+        scheduler.build_immediate_command(
+            job, ["bash", "-lc", PROBES, "probes", "module load x"], seconds=5
+        ),
     ]
     for command in filter(None, commands):
         script["require_known"](command, "/scratch/tare", kind)
     others = [other for other in SCHEDULERS if other != kind]
     for other in others:
         with pytest.raises(script["Refusal"]):
-            script["require_known"](scheduler.submit(job), "/scratch/tare", other)
+            script["require_known"](scheduler.build_submit_command(job), "/scratch/tare", other)
 
 
 @pytest.mark.parametrize(

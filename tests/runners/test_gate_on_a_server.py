@@ -173,7 +173,7 @@ def test_what_tare_does_not_need_is_refused(gated: Gated, through: SSH, tmp_path
 def test_neither_a_shell_nor_sftp_nor_a_way_to_other_ports_is_given(
     gated: Gated, through: SSH
 ) -> None:
-    connection = through.connection()
+    connection = through.ensure_connection()
     with connection.open_session() as channel:
         channel.invoke_shell()
         assert channel.makefile_stderr().read().endswith(b"refuses a shell\n")

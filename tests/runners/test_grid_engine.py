@@ -36,7 +36,7 @@ def completed(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
 
 def header(**changes: object) -> list[str]:
     resources = replace(JOB.resources, **changes)  # type: ignore[arg-type]
-    return GRID_ENGINE.header(replace(JOB, resources=resources))
+    return GRID_ENGINE.render_header(replace(JOB, resources=resources))
 
 
 # --- Submitting
@@ -260,7 +260,7 @@ def test_an_answer_that_is_none_says_nothing_about_jobs(answer):
 
 
 def test_a_job_is_found_by_its_name_whether_it_lives_or_has_ended():
-    assert GRID_ENGINE.find(JOB)[-1] == "tare-u1-1"
+    assert GRID_ENGINE.build_find_command(JOB)[-1] == "tare-u1-1"
     assert GRID_ENGINE.parse_find(completed(RULE + "job_number:                 12\n")) == "12"
     gone = "Following jobs do not exist: \ntare-u1-1\n"
     ended = RULE + "qname        main.q              \njobnumber    12                  \n"
@@ -400,7 +400,7 @@ def test_what_nobody_remembers_is_left_out(answer):
 
 
 def test_a_trial_is_told_in_qsubs_words():
-    assert "#$ -l h_rt=61" in GRID_ENGINE.trial(JOB)
+    assert "#$ -l h_rt=61" in GRID_ENGINE.build_trial_command(JOB)
     message = "verification: found suitable queue(s)"
     assert GRID_ENGINE.parse_trial(completed(message + "\n")) == message
     message = (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import TryAgain
-from runners.transports import fingerprint, load_private_key, public_line
+from runners.transports import fingerprint_public_key, format_public_key, load_private_key
 from tests.runners.sshd import make_key, sign
 
 PEM = """-----BEGIN CERTIFICATE-----
@@ -98,10 +98,10 @@ def test_a_whole_key_is_read_however_it_was_pasted(keys, name, passphrase):
     shown = subprocess.check_output(["ssh-keygen", "-lf", keys / f"{name}.pub"], text=True)
     pastes = [text, text.replace("\n", "\r\n"), "\ufeff" + text, "\n\n  " + text.strip()]
     for paste in [*pastes, "\n".join(f"    {line}  " for line in text.splitlines())]:
-        line = public_line(load_private_key(paste, passphrase), "tare-lab")
+        line = format_public_key(load_private_key(paste, passphrase), "tare-lab")
         assert line.split()[:2] == (keys / f"{name}.pub").read_text().split()[:2]
         assert line.endswith(" tare-lab")
-        assert fingerprint(line) == shown.split()[1]
+        assert fingerprint_public_key(line) == shown.split()[1]
 
 
 @given(at=st.integers(0, 380), text=st.text(max_size=40))

@@ -33,10 +33,10 @@ def test_the_journals_of_thousands_are_read(ssh: SSH, tmp_path: Path) -> None:
 class Counting(Direct):
     """Answers with how many jobs it was asked about."""
 
-    def status(self, ids: Sequence[str]) -> list[str]:
+    def build_status_command(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", 'echo "$#-$1 running"', "status", *ids]
 
-    def cancel(self, ids: Sequence[str]) -> list[str]:
+    def build_cancel_command(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", "exit 0", "cancel", *ids]
 
 
@@ -69,7 +69,11 @@ def test_no_command_names_more_than_it_can() -> None:
         made: Any = scheduler()
         for some in split_into_portions(ids, ids):
             names = [name for name, _ in some]
-            for command in (made.status(names), made.cancel(names), made.accounting(names)):
+            for command in (
+                made.build_status_command(names),
+                made.build_cancel_command(names),
+                made.build_accounting_command(names),
+            ):
                 assert sum(len(word) + 3 for word in command or []) < 128 * 1024, kind
 
 

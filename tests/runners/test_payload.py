@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners import payload
-from runners.payload import main, payload_files, payload_hash
+from runners.payload import hash_payload, main, read_payload_files
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import left, run_payload
 
@@ -20,7 +20,7 @@ BLAS = WORKLOADS["blas"].clean(SMALL)
 
 
 def test_only_the_programs_travel() -> None:
-    assert {name.partition("/")[0] for name in payload_files()} == {
+    assert {name.partition("/")[0] for name in read_payload_files()} == {
         "main.py", "recorder.py", "snapshot.py", "frameworks.py", "gpus.py", "blas.py", "training",
         "survey.py", "inventory.py", "manifests.py", "image_archive.py", "layers.py",
         "merged_tree.py", "pack.py", "unpack.py",
@@ -34,17 +34,17 @@ def test_the_program_knows_each_workload_that_can_be_launched() -> None:
 
 
 def test_the_hash_tells_payloads_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashes = {payload_hash()}
+    hashes = {hash_payload()}
     for files in ({"a": b"bc"}, {"ab": b"c"}, {"a": b"b", "c": b""}, {}):
-        monkeypatch.setattr(payload, "payload_files", lambda files=files: files)
-        hashes.add(payload_hash())
+        monkeypatch.setattr(payload, "read_payload_files", lambda files=files: files)
+        hashes.add(hash_payload())
     assert len(hashes) == 5
     assert all(len(bytes.fromhex(text)) == hashlib.sha256().digest_size for text in hashes)
 
 
-@pytest.mark.parametrize("name", sorted(payload_files()))
+@pytest.mark.parametrize("name", sorted(read_payload_files()))
 def test_starts_on_python_3_8_with_the_standard_library_alone(name: str) -> None:
-    tree = ast.parse(payload_files()[name], feature_version=(3, 8))
+    tree = ast.parse(read_payload_files()[name], feature_version=(3, 8))
     at_the_top: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Import):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.payload import gpus, payload_files
+from runners.payload import gpus, read_payload_files
 from runners.records import read_record
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import Ran, run_payload
@@ -20,7 +20,7 @@ def run_on_a_node(directory: Path, cards: int, *, asked: int, usable: str = "") 
     driver = directory / "driver"
     for card in range(cards):
         (driver / f"0000:0{card}:00.0").mkdir(parents=True)
-    program = payload_files()["gpus.py"].replace(gpus.DRIVER.encode(), str(driver).encode())
+    program = read_payload_files()["gpus.py"].replace(gpus.DRIVER.encode(), str(driver).encode())
     program = program.replace(gpus.LIBRARY.encode(), b"libtare-none.so")
     if usable:
         program = program.replace(b"json.dumps(count_usable())", repr(usable).encode())

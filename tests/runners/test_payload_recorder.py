@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.payload.recorder import Recorder, ResultError, write_json
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
@@ -119,7 +119,7 @@ def test_time_before_the_program_counts() -> None:
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
     """A folder with the recorder and nothing else."""
-    (tmp_path / "recorder.py").write_bytes(payload_files()["recorder.py"])
+    (tmp_path / "recorder.py").write_bytes(read_payload_files()["recorder.py"])
     return tmp_path
 
 

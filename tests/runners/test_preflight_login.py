@@ -6,7 +6,7 @@ import pytest
 
 from runners.preflight.checks import find_worst_outcome
 from runners.preflight.login import log_in
-from runners.transports import fingerprint
+from runners.transports import fingerprint_public_key
 from tests.runners.sshd import free_port, make_key, serve, sign
 
 
@@ -36,7 +36,7 @@ def test_a_log_in_says_of_every_step_that_it_was_made(server, steps):
     checks = steps(server.address)
     assert list(checks) == ["Private key", "Host name", "Port", "SSH", "Host key", "Log-in"]
     assert find_worst_outcome(checks.values()) == "ok"
-    assert fingerprint(server.address.host_key) in checks["Host key"].found
+    assert fingerprint_public_key(server.address.host_key) in checks["Host key"].found
     assert "ed25519 key, SHA256:" in checks["Private key"].found
 
 
@@ -62,8 +62,8 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints(server, steps, tmp
     other = (tmp_path / "other.pub").read_text()
     check = red(steps(server.but(host_key=other)))
     assert check.name == "Host key"
-    assert fingerprint(other) in check.found
-    assert fingerprint(server.address.host_key) in check.found
+    assert fingerprint_public_key(other) in check.found
+    assert fingerprint_public_key(server.address.host_key) in check.found
     assert "Ask the centre" in check.cure
 
 
@@ -172,6 +172,6 @@ def test_a_changed_key_of_the_first_hop_is_refused_with_both_fingerprints(
     checks = steps(server.but(jump=middle))
     check = red(checks)
     assert (check.name, f"port {gateway.address.port}" in check.area) == ("Host key", True)
-    assert fingerprint(other) in check.found
-    assert fingerprint(gateway.address.host_key) in check.found
+    assert fingerprint_public_key(other) in check.found
+    assert fingerprint_public_key(gateway.address.host_key) in check.found
     assert list(checks.values())[-1].outcome == "not applicable"

@@ -191,10 +191,10 @@ def test_time_limits_are_read(limit, seconds):
 def test_a_trial_is_the_header_of_a_real_job():
     resources = Resources(90, gpus_per_node=2, partition="p q", directives=("--constraint=a100",))
     job = JobSpec("u", "n", "/w/jobs/u", (), resources)
-    argv = SLURM.trial(job)
+    argv = SLURM.build_trial_command(job)
     assert "sbatch --test-only" in argv[2]
-    assert argv[4:] == SLURM.header(job)
-    at_once = SLURM.at_once(job, ["bash", "-c", "x y"], seconds=5)
+    assert argv[4:] == SLURM.render_header(job)
+    at_once = SLURM.build_immediate_command(job, ["bash", "-c", "x y"], seconds=5)
     assert at_once[:3] == ["srun", "--immediate=5", "--input=none"]
     assert at_once[-3:] == ["bash", "-c", "x y"]
     assert {"--partition=p q", "--gres=gpu:2", "--time=2", "--constraint=a100"} < set(at_once)
@@ -244,9 +244,9 @@ def test_grid_engine_verifies_a_job_without_taking_it(answer, outcome, message):
     assert check.outcome == outcome
     assert check.words.startswith(message)
     job = JobSpec("u", "n", "/w/jobs/u", (), Resources(90, gpus_per_node=2, partition="main.q"))
-    argv = GridEngine().trial(job)
+    argv = GridEngine().build_trial_command(job)
     assert "qsub -w v" in argv[2]
-    assert argv[4:] == GridEngine().header(job)
+    assert argv[4:] == GridEngine().render_header(job)
     assert queue.check_version(reply("SGE 8.1.9"), "Grid Engine", area="x").value == "8.1.9"
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.payload.recorder import Recorder, ResultError
 from runners.workloads import SanityError
 from runners.workloads.reports import read_partial_series, read_report
@@ -23,7 +23,7 @@ REPORT = "tare-result.json"
 
 def run(folder: Path, program: str, code: int = 0, **variables: str) -> str:
     """Run `program` in `folder`, beside the recorder, and return all that it printed."""
-    (folder / "tare.py").write_bytes(payload_files()["recorder.py"])
+    (folder / "tare.py").write_bytes(read_payload_files()["recorder.py"])
     argv = [sys.executable, "-S", "-c", "from tare import Recorder\n" + program]
     environ = {name: os.environ[name] for name in ("PATH",)} | variables
     done = subprocess.run(

@@ -156,7 +156,7 @@ def test_root_in_a_rootless_docker_is_the_user():
 
 def test_enroot_starts_files_and_containers():
     runtime = RUNTIMES["enroot"]()
-    asked = runtime.present(replace(PLAIN, image_format="enroot", image_path="it's"))
+    asked = runtime.build_presence_command(replace(PLAIN, image_format="enroot", image_path="it's"))
     assert asked[-2:] == ["enroot", "it's"]
     assert "enroot list" not in " ".join(asked)  # the shell gets the names as arguments
 
@@ -185,7 +185,7 @@ def test_a_clean_start_keeps_the_schedulers_gpus_and_nothing_else():
     ],
 )
 def test_a_wrong_mode_or_bind_is_refused_in_words(kind, mode, binds, fields):
-    refusals = RUNTIMES[kind]().refusals(mode, binds)
+    refusals = RUNTIMES[kind]().list_refusals(mode, binds)
     assert set(refusals) == set(fields)
     for field, message in fields.items():
         assert message in refusals[field]
@@ -227,11 +227,11 @@ def test_contributing_shows_a_runtime_that_works():
         "bwrap --bind IMAGE / --dev-bind /dev /dev --proc /proc --clearenv --chdir /job/run "
         "--bind /job /job"
     )
-    assert runtime.present(PLAIN) == ["test", "-e", "IMAGE"]
-    assert runtime.version("") == ["bwrap", "--version"]
+    assert runtime.build_presence_command(PLAIN) == ["test", "-e", "IMAGE"]
+    assert runtime.build_version_command("") == ["bwrap", "--version"]
 
 
 def test_every_runtime_says_how_to_ask_for_its_version():
     for kind in CONTAINERS:
-        asked = RUNTIMES[kind]().version("/opt/bin/it")
+        asked = RUNTIMES[kind]().build_version_command("/opt/bin/it")
         assert asked[0] == "/opt/bin/it", kind

@@ -123,10 +123,15 @@ def test_a_job_without_gpus_sees_none() -> None:
 
 def test_what_a_scheduler_cannot_be_asked_is_not_asked() -> None:
     plain = Direct()
-    assert plain.accounting(["1-1"]) is None
+    assert plain.build_accounting_command(["1-1"]) is None
     assert plain.parse_accounting(completed()) == {}
-    assert plain.version() is plain.partitions() is plain.trial(JOB) is None
-    assert plain.at_once(JOB, ["true"], seconds=1) is None
+    assert (
+        plain.build_version_command()
+        is plain.build_partitions_command()
+        is plain.build_trial_command(JOB)
+        is None
+    )
+    assert plain.build_immediate_command(JOB, ["true"], seconds=1) is None
     assert plain.parse_partitions(completed()) == []
     assert plain.parse_trial(completed()) == ""
     assert plain.is_full("immediate") is False
@@ -178,28 +183,34 @@ def test_an_id_has_at_most_eighteen_digits() -> None:
 def test_slurm_is_asked_in_these_words() -> None:
     scheduler = Slurm()
     script = "/scratch/jobs/u1-1/job.sh"
-    assert scheduler.submit(JOB) == ["bash", "-c", slurm.SUBMIT, "sbatch", script]
-    assert scheduler.find(JOB) == [
+    assert scheduler.build_submit_command(JOB) == ["bash", "-c", slurm.SUBMIT, "sbatch", script]
+    assert scheduler.build_find_command(JOB) == [
         *("squeue", "--noheader", "--states=all", "--name=tare-u1-1", "--format=%i|%T|%r")
     ]
-    assert scheduler.status(["7", "8"]) == [
+    assert scheduler.build_status_command(["7", "8"]) == [
         *("squeue", "--noheader", "--jobs=7,8,7", "--format=%i|%T|%r")
     ]
-    assert scheduler.cancel(["7", "8"]) == ["scancel", "7", "8"]
-    assert scheduler.accounting(["7", "8"]) == [
+    assert scheduler.build_cancel_command(["7", "8"]) == ["scancel", "7", "8"]
+    assert scheduler.build_accounting_command(["7", "8"]) == [
         *("bash", "-c", slurm.ACCOUNTING, "last-word", "7,8", "7", "8")
     ]
-    assert scheduler.version() == ["sbatch", "--version"]
-    assert scheduler.partitions() == ["sinfo", "--noheader", "--format=%R|%a|%l|%D|%T|%G"]
-    trial = scheduler.trial(JOB)
-    assert trial == ["bash", "-c", slurm.TRIAL, "sbatch", *scheduler.header(JOB)]
+    assert scheduler.build_version_command() == ["sbatch", "--version"]
+    assert scheduler.build_partitions_command() == [
+        "sinfo",
+        "--noheader",
+        "--format=%R|%a|%l|%D|%T|%G",
+    ]
+    trial = scheduler.build_trial_command(JOB)
+    assert trial == ["bash", "-c", slurm.TRIAL, "sbatch", *scheduler.render_header(JOB)]
 
 
 def test_a_command_that_runs_at_once_has_the_nodes_of_a_job_but_no_script() -> None:
     resources = replace(
         RESOURCES, gpus_per_node=1, partition="p q", directives=("--constraint='a b' # c",)
     )
-    command = Slurm().at_once(replace(JOB, resources=resources), ["true"], seconds=9)
+    command = Slurm().build_immediate_command(
+        replace(JOB, resources=resources), ["true"], seconds=9
+    )
     assert command == [
         *("srun", "--immediate=9", "--input=none"),
         *("--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=1", "--gres=gpu:1"),
@@ -243,16 +254,16 @@ def test_a_trial_tells_what_sbatch_says() -> None:
     ],
 )
 def test_the_header_asks_for_what_the_job_needs(changes: dict[str, object], option: str) -> None:
-    lines = Slurm().header(replace(JOB, resources=replace(RESOURCES, **changes)))  # type: ignore[arg-type]
+    lines = Slurm().render_header(replace(JOB, resources=replace(RESOURCES, **changes)))  # type: ignore[arg-type]
     assert f"#SBATCH {option}" in lines
-    assert f"#SBATCH {option}" not in Slurm().header(JOB)
+    assert f"#SBATCH {option}" not in Slurm().render_header(JOB)
     assert "#SBATCH --export=NONE" in lines
 
 
 def test_processes_share_the_cpus_of_their_node() -> None:
     resources = replace(RESOURCES, cpus_per_node=7)
     job = replace(JOB, resources=resources, launch=Launch("srun", processes_per_node=2))
-    lines = Slurm().header(job)
+    lines = Slurm().render_header(job)
     assert {"#SBATCH --ntasks-per-node=2", "#SBATCH --cpus-per-task=3"} <= set(lines)
 
 
@@ -275,17 +286,46 @@ def test_another_jobs_name_for_an_id_is_worth_another_try() -> None:
 
 def test_grid_engine_is_asked_in_these_words() -> None:
     scheduler = GridEngine()
-    assert scheduler.submit(JOB) == ["bash", "-c", grid_engine.SUBMIT, "qsub", "/scratch/jobs/u1-1"]
-    assert scheduler.find(JOB) == ["bash", "-c", grid_engine.FIND, "find", "tare-u1-1"]
-    assert scheduler.status(["7", "8"]) == ["bash", "-c", grid_engine.STATUS, "status", "7,8"]
-    assert scheduler.cancel(["7", "8"]) == ["bash", "-c", grid_engine.CANCEL, "qdel", "7", "8"]
-    assert scheduler.accounting(["7", "8"]) == [
+    assert scheduler.build_submit_command(JOB) == [
+        "bash",
+        "-c",
+        grid_engine.SUBMIT,
+        "qsub",
+        "/scratch/jobs/u1-1",
+    ]
+    assert scheduler.build_find_command(JOB) == [
+        "bash",
+        "-c",
+        grid_engine.FIND,
+        "find",
+        "tare-u1-1",
+    ]
+    assert scheduler.build_status_command(["7", "8"]) == [
+        "bash",
+        "-c",
+        grid_engine.STATUS,
+        "status",
+        "7,8",
+    ]
+    assert scheduler.build_cancel_command(["7", "8"]) == [
+        "bash",
+        "-c",
+        grid_engine.CANCEL,
+        "qdel",
+        "7",
+        "8",
+    ]
+    assert scheduler.build_accounting_command(["7", "8"]) == [
         *("bash", "-c", grid_engine.ACCOUNTING, "qacct", "7", "8")
     ]
-    assert scheduler.version() == ["bash", "-c", grid_engine.VERSION]
-    assert scheduler.partitions() == ["bash", "-c", grid_engine.BEGIN + grid_engine.QUEUES]
-    header = [line for line in scheduler.header(JOB) if line.startswith("#$ ")]
-    trial = scheduler.trial(JOB)
+    assert scheduler.build_version_command() == ["bash", "-c", grid_engine.VERSION]
+    assert scheduler.build_partitions_command() == [
+        "bash",
+        "-c",
+        grid_engine.BEGIN + grid_engine.QUEUES,
+    ]
+    header = [line for line in scheduler.render_header(JOB) if line.startswith("#$ ")]
+    trial = scheduler.build_trial_command(JOB)
     assert trial
     assert trial[:3] == ["bash", "-c", grid_engine.TRIAL]
     assert set(header) <= set(trial)
@@ -307,9 +347,9 @@ def test_grid_engines_header_asks_for_what_the_job_needs(
     changes: dict[str, object], option: str
 ) -> None:
     resources = replace(RESOURCES, **changes)  # type: ignore[arg-type]
-    lines = GridEngine().header(replace(JOB, resources=resources))
+    lines = GridEngine().render_header(replace(JOB, resources=resources))
     assert f"#$ {option}" in [line.replace("'", "") for line in lines]
-    assert f"#$ {option}" not in GridEngine().header(JOB)
+    assert f"#$ {option}" not in GridEngine().render_header(JOB)
 
 
 # --- No scheduler
@@ -317,12 +357,32 @@ def test_grid_engines_header_asks_for_what_the_job_needs(
 
 def test_a_machine_is_asked_in_these_words() -> None:
     scheduler = Direct()
-    assert scheduler.submit(JOB) == [
+    assert scheduler.build_submit_command(JOB) == [
         *("sh", "-c", direct.SUBMIT, "submit", "/scratch/jobs/u1-1", "/scratch", direct.BEGIN)
     ]
-    assert scheduler.find(JOB) == ["sh", "-c", direct.FIND, "find", "/scratch/jobs/u1-1"]
-    assert scheduler.status(["1-1", "2-2"]) == ["sh", "-c", direct.STATUS, "status", "1-1", "2-2"]
-    assert scheduler.cancel(["1-1", "2-2"]) == ["sh", "-c", direct.CANCEL, "cancel", "1-1", "2-2"]
+    assert scheduler.build_find_command(JOB) == [
+        "sh",
+        "-c",
+        direct.FIND,
+        "find",
+        "/scratch/jobs/u1-1",
+    ]
+    assert scheduler.build_status_command(["1-1", "2-2"]) == [
+        "sh",
+        "-c",
+        direct.STATUS,
+        "status",
+        "1-1",
+        "2-2",
+    ]
+    assert scheduler.build_cancel_command(["1-1", "2-2"]) == [
+        "sh",
+        "-c",
+        direct.CANCEL,
+        "cancel",
+        "1-1",
+        "2-2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +400,7 @@ def test_a_machine_is_asked_in_these_words() -> None:
 )
 def test_a_job_takes_its_turn_and_its_gpus(changes: dict[str, object], lines: list[str]) -> None:
     resources = replace(RESOURCES, **changes)  # type: ignore[arg-type]
-    header = "\n".join(Direct().header(replace(JOB, resources=resources)))
+    header = "\n".join(Direct().render_header(replace(JOB, resources=resources)))
     assert [line for line in lines if line not in header] == []
     assert "# Nor does anybody else keep the time limit.\n" in header
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.jobs import Launch, Step
-from runners.payload import payload_files
+from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
-from runners.scripts import job_files, quote, render, wrap_program
+from runners.scripts import quote, render, render_job_files, wrap_program
 from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts, typical
 
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
@@ -137,8 +137,8 @@ def test_a_directive_with_a_line_break_is_refused(directive):
 def test_everything_that_a_job_needs_travels_with_it():
     job = block(BARE_METAL, SIF)
     run = replace(job.runs[1], parameters={"name": "Größe $(x)\n", "steps": 3})
-    files = job_files(replace(job, runs=(job.runs[0], run)), SCHEDULERS["slurm"]())
-    payload = {f"payload/{name}" for name in payload_files()}
+    files = render_job_files(replace(job, runs=(job.runs[0], run)), SCHEDULERS["slurm"]())
+    payload = {f"payload/{name}" for name in read_payload_files()}
     specs = {"runs/0-0c0de/spec.json", "runs/1-1c0de/spec.json"}
     assert set(files) == {"job.sh", *payload, *specs}
     assert "Größe".encode() in files["runs/1-1c0de/spec.json"]  # for whoever reads the file
@@ -158,9 +158,9 @@ def test_what_users_send_travels_to_the_folder_of_their_program():
     job = block(BARE_METAL)
     run = replace(job.runs[0], workload="command", parameters={"argv": ["./a"]})
     job = replace(job, runs=(run,), sent=(("a", b"#!/bin/sh"),), files=(("input", b"1"),))
-    files = job_files(job, SCHEDULERS["slurm"]())
+    files = render_job_files(job, SCHEDULERS["slurm"]())
     assert files["files/a"] == b"#!/bin/sh"
-    assert files["files/tare.py"] == payload_files()["recorder.py"]
+    assert files["files/tare.py"] == read_payload_files()["recorder.py"]
     assert files["input"] == b"1"
     assert "job.sh" in files
 
@@ -182,7 +182,7 @@ def test_what_a_runtime_cannot_do_is_refused_in_its_words():
 
 def test_an_instance_is_told_its_share_of_the_gpus():
     job = replace(block(BARE_METAL), launch=Launch(instances=2))
-    files = job_files(job, SCHEDULERS["slurm"]())
+    files = render_job_files(job, SCHEDULERS["slurm"]())
     text = files["runs/0-0c0de/spec.json"].decode()
     spec = json.loads(text)
     assert (spec["gpus"], spec["instances"], spec["nodes"]) == (1, 2, 1)

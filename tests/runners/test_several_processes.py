@@ -12,7 +12,7 @@ from runners.jobs import EnvironmentSpec, Launch
 from runners.launching import build_launcher_command
 from runners.records import read_record
 from runners.schedulers import SCHEDULERS
-from runners.scripts import job_files, render
+from runners.scripts import render, render_job_files
 from runners.workloads import WORKLOADS
 from tests.runners.direct_jobs import events, finished, until
 from tests.runners.golden_scripts import BARE_METAL, SITE
@@ -54,7 +54,7 @@ def test_processes_share_out_the_cpus_of_a_node(cpus, each):
     job = replace(
         golden_block(BARE_METAL), launch=SRUN, resources=replace(SITE, cpus_per_node=cpus)
     )
-    lines = SCHEDULERS["slurm"]().header(job)
+    lines = SCHEDULERS["slurm"]().render_header(job)
     assert "#SBATCH --ntasks-per-node=2" in lines
     assert f"#SBATCH --cpus-per-task={each}" in lines
 
@@ -67,13 +67,13 @@ def test_a_run_of_one_process_has_nothing_of_it_in_its_script():
 def test_the_spec_says_what_each_process_may_use():
     job = golden_block(BARE_METAL)
     four = replace(SITE, gpus_per_node=4)
-    packed = job_files(
+    packed = render_job_files(
         replace(job, launch=Launch(instances=2), resources=four), SCHEDULERS["slurm"]()
     )
     spec = json.loads(packed["runs/0-0c0de/spec.json"])
     assert (spec["nodes"], spec["gpus"], spec["instances"]) == (1, 2, 2)
     spread = replace(job, launch=SRUN, resources=replace(four, nodes=2))
-    spec = json.loads(job_files(spread, SCHEDULERS["slurm"]())["runs/0-0c0de/spec.json"])
+    spec = json.loads(render_job_files(spread, SCHEDULERS["slurm"]())["runs/0-0c0de/spec.json"])
     assert (spec["nodes"], spec["gpus"], spec["instances"]) == (2, 4, 1)
 
 

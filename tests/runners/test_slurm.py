@@ -38,7 +38,7 @@ def completed(stdout: str = "", stderr: str = "", code: int = 0) -> Completed:
 
 def header(**changes: object) -> list[str]:
     resources = replace(JOB.resources, **changes)  # type: ignore[arg-type]
-    return SLURM.header(replace(JOB, resources=resources))
+    return SLURM.render_header(replace(JOB, resources=resources))
 
 
 # --- Submitting
@@ -189,7 +189,7 @@ def test_a_scheduler_that_cannot_now_is_worth_trying_again(message):
 
 
 def test_submitting_is_not_swayed_by_the_submitters_variables():
-    assert SLURM.submit(JOB) == [
+    assert SLURM.build_submit_command(JOB) == [
         *("bash", "-c", 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"', "sbatch"),
         "/scratch/jobs/u1-1/job.sh",
     ]
@@ -201,7 +201,7 @@ def test_submitting_is_not_swayed_by_the_submitters_variables():
 @pytest.mark.parametrize("ids", [["7"], ["7", "8"]])
 def test_two_ids_are_named_at_least(ids):
     """squeue fails for one that it has forgotten, and does not for two."""
-    (jobs,) = (word for word in SLURM.status(ids) if word.startswith("--jobs="))
+    (jobs,) = (word for word in SLURM.build_status_command(ids) if word.startswith("--jobs="))
     assert jobs.count(",") >= 1
     assert set(jobs.removeprefix("--jobs=").split(",")) == set(ids)
 
@@ -252,8 +252,8 @@ def test_a_scheduler_that_does_not_answer_says_nothing_about_jobs(message):
 
 
 def test_a_job_is_found_by_its_name_also_when_it_has_ended():
-    assert "--name=tare-u1-1" in SLURM.find(JOB)
-    assert "--states=all" in SLURM.find(JOB)
+    assert "--name=tare-u1-1" in SLURM.build_find_command(JOB)
+    assert "--states=all" in SLURM.build_find_command(JOB)
     assert SLURM.parse_find(completed("12|COMPLETED|None\n")) == "12"
 
 
@@ -337,7 +337,7 @@ TOLD = (
 
 
 def test_without_a_database_the_controller_is_asked():
-    assert SLURM.accounting(["7", "8"])[-3:] == ["7,8", "7", "8"]
+    assert SLURM.build_accounting_command(["7", "8"])[-3:] == ["7,8", "7", "8"]
     printed = "".join(
         TOLD.format(id=number, state=state, reason=reason, exit=code, node=node)
         for number, state, reason, code, node in [

@@ -11,7 +11,7 @@ import paramiko
 import pytest
 
 from runners.errors import TryAgain
-from runners.transports import fingerprint, load_private_key, scan_host_key
+from runners.transports import fingerprint_public_key, load_private_key, scan_host_key
 from tests.runners.sshd import free_port, make_key
 
 
@@ -33,7 +33,7 @@ def test_one_connection_carries_all_commands(ssh):
 
 
 def test_small_packets_are_sent_at_once(ssh):
-    connection = ssh.connection().sock
+    connection = ssh.ensure_connection().sock
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
 
@@ -42,8 +42,8 @@ def test_another_host_key_is_refused_with_both_fingerprints(server, connect, tmp
     other = (tmp_path / "other.pub").read_text()
     error = failure(connect(server.but(host_key=other)))
     assert error.kind == "host key"
-    assert fingerprint(other) in str(error)
-    assert fingerprint(server.address.host_key) in str(error)
+    assert fingerprint_public_key(other) in str(error)
+    assert fingerprint_public_key(server.address.host_key) in str(error)
 
 
 def test_a_pinned_key_of_another_kind_is_refused(server, connect, tmp_path):
@@ -64,7 +64,7 @@ def test_the_host_key_can_be_fetched_and_has_the_fingerprint_that_ssh_shows(serv
     shown = subprocess.check_output(
         ["ssh-keygen", "-l", "-f", server.directory / "host_key.pub"], text=True
     )
-    assert fingerprint(key) == shown.split()[1]
+    assert fingerprint_public_key(key) == shown.split()[1]
 
 
 def test_a_key_that_the_host_does_not_know_is_refused(server, connect, tmp_path):
@@ -133,7 +133,7 @@ def test_a_passphrase_that_is_not_needed_does_no_harm(server, connect):
 
 
 def test_too_many_sessions_are_worth_trying_again(ssh):
-    held = [ssh.connection().open_session() for _ in range(3)]  # MaxSessions of the server
+    held = [ssh.ensure_connection().open_session() for _ in range(3)]  # MaxSessions of the server
     error = failure(ssh)
     assert error.kind == "sessions"
     for session in held:

@@ -22,7 +22,7 @@ from experiments.clusters import authorized_keys
 from experiments.clusters import credentials as keys
 from experiments.models import AuditEntry, ConnectionTest, Credential, Origin, Role
 from runners import gate
-from runners.transports import load_private_key, public_line
+from runners.transports import format_public_key, load_private_key
 from tests.dashboard.conftest import People
 from tests.factories import ClusterFactory, CredentialFactory, UserFactory
 from tests.runners.sshd import make_key, sign
@@ -61,7 +61,7 @@ def test_a_pair_is_made_and_its_public_half_shown_with_the_line(maker: Client) -
     assert answer["Location"] == row.get_absolute_url()
     private = row.private_key.reveal()
     assert private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
-    line = public_line(load_private_key(private), "tare-FH-2")
+    line = format_public_key(load_private_key(private), "tare-FH-2")
     shown = page(maker, "credential", row.pk)
     assert f">{line}</pre>" in shown
     assert row.fingerprint in shown

@@ -35,7 +35,7 @@ from experiments.models import (
     StagedImage,
 )
 from runners.preflight.checks import Check
-from runners.transports import fingerprint
+from runners.transports import fingerprint_public_key
 from tests.factories import (
     NOON,
     AdminFactory,
@@ -294,13 +294,13 @@ class TestHostKey:
         self, there: Cluster, server: Server
     ) -> None:
         row = self.fetched(there)
-        assert row.fingerprint == fingerprint(server.address.host_key)
+        assert row.fingerprint == fingerprint_public_key(server.address.host_key)
         there.refresh_from_db()
         assert there.host_key == ""
         administrator = AdminFactory()
         pin(row, administrator)
         there.refresh_from_db()
-        assert fingerprint(there.host_key) == row.fingerprint
+        assert fingerprint_public_key(there.host_key) == row.fingerprint
         row.refresh_from_db()
         assert (row.pinned_by, row.replaced) == (administrator, "")
         entry = AuditEntry.objects.get(actor=administrator, what="host key pinned")
@@ -315,15 +315,15 @@ class TestHostKey:
         Cluster.objects.update(host_key=old)
         (check,) = [check for check in checked(there).checks if check.outcome == "failed"]
         assert check.name == "Host key"
-        assert fingerprint(old) in check.found
-        assert fingerprint(server.address.host_key) in check.found
+        assert fingerprint_public_key(old) in check.found
+        assert fingerprint_public_key(server.address.host_key) in check.found
         row = self.fetched(there)
         administrator = AdminFactory()
         pin(row, administrator)
         row.refresh_from_db()
-        assert row.replaced_fingerprint == fingerprint(old)
+        assert row.replaced_fingerprint == fingerprint_public_key(old)
         entry = AuditEntry.objects.get(actor=administrator, what="host key pinned")
-        assert entry.changes == {"host_key": [fingerprint(old), row.fingerprint]}
+        assert entry.changes == {"host_key": [fingerprint_public_key(old), row.fingerprint]}
 
     def test_a_host_that_is_not_there_is_told(self, there: Cluster) -> None:
         Cluster.objects.update(host="no-such-host.invalid")

@@ -157,13 +157,13 @@ def test_two_people_at_once_make_one_job(experiment: Make) -> None:
 )
 def test_schedulers_are_asked_for_the_node(scheduler: str, line: str) -> None:
     job = JobSpec("u", "tare-u-1", "/w/jobs/u-1", (), Resources(60, node="n7"))
-    assert line in SCHEDULERS[scheduler]().header(job)
+    assert line in SCHEDULERS[scheduler]().render_header(job)
 
 
 def test_of_several_nodes_grid_engine_is_asked_for_the_first() -> None:
     resources = Resources(60, nodes=2, node="n7", directives=("-pe mpi {nodes}",))
     job = JobSpec("u", "tare-u-1", "/w/jobs/u-1", (), resources)
-    header = SCHEDULERS["grid_engine"]().header(job)
+    header = SCHEDULERS["grid_engine"]().render_header(job)
     assert "#$ -masterq '*@n7'" in header
     assert "hostname" not in header
 
