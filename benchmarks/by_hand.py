@@ -113,9 +113,9 @@ def read(settings: dict[str, Any], folder: Path) -> None:
                 print(f"{cell['name']}, {run.environment.label}, {run.uid}: {reason}")
                 continue
             result = kind.read(run_record.files, run.parameters)
-            name = cell.get("metric") or kind.primary_of(run.parameters)
+            name = cell.get("metric") or kind.choose_primary_metric(run.parameters)
             metrics[cell["name"]] = next(
-                metric for metric in kind.metrics_of(run.parameters) if metric.name == name
+                metric for metric in kind.list_metrics(run.parameters) if metric.name == name
             )
             sample = Sample(
                 run=run.uid,

@@ -98,7 +98,7 @@ def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     gpus = job.resources.gpus_per_node > 0
     inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus)
     container_command = runtime.wrap(inside)
-    program = WORKLOADS[run.workload].argv(
+    program = WORKLOADS[run.workload].build_argv(
         environment.python, f"{job.directory}/payload", directory
     )
     several = launching.is_several(job)

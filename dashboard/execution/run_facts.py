@@ -89,9 +89,9 @@ class Number:
 def list_measurements(run: Run) -> list[Number]:
     """Return the run's measurements in the order in which its workload declares them."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
-    labels = {metric.name: metric.label for metric in kind.metrics_of(run.workload.parameters)}
+    labels = {metric.name: metric.label for metric in kind.list_metrics(run.workload.parameters)}
     order = list(labels)
-    primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
+    primary = run.experiment.primary_metric or kind.choose_primary_metric(run.workload.parameters)
     rows = [
         Number(row.metric, labels.get(row.metric, ""), row.value, row.unit, row.metric == primary)
         for row in run.measurements.all()
@@ -135,7 +135,7 @@ class Trace:
 def draw_traces(run: Run, mark: int) -> list[Trace]:
     """Return a trace for each series of the run, those that are compared first."""
     kind = KNOWN_WORKLOADS[run.workload.kind]
-    primary = run.experiment.primary_metric or kind.primary_of(run.workload.parameters)
+    primary = run.experiment.primary_metric or kind.choose_primary_metric(run.workload.parameters)
     parameters = run.spec.get("workload", {}).get("parameters", {})
     fixed_warm_up = int(parameters.get("burn_in") or 0)
     first = (primary, "step_time")

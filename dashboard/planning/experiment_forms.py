@@ -92,7 +92,7 @@ def _reported_by(workloads: Iterable[Workload]) -> dict[str, Metric]:
     return {
         metric.name: metric
         for row in workloads
-        for metric in WORKLOADS[row.kind].metrics_of(row.parameters)
+        for metric in WORKLOADS[row.kind].list_metrics(row.parameters)
     }
 
 

@@ -66,8 +66,8 @@ def estimate_outlooks(
     asked: dict[tuple[str, str, Workload | None], None] = {}
     for workload in workloads:
         declared, given = WORKLOADS[workload.kind], workload.parameters
-        name = metric or declared.primary_of(given)
-        if name in {each.name for each in declared.metrics_of(given)}:
+        name = metric or declared.choose_primary_metric(given)
+        if name in {each.name for each in declared.list_metrics(given)}:
             asked[workload.kind, name, workload if declared.is_the_users else None] = None
     for kind, name, only in asked:
         past = measure_past_spread(kind, cluster, name, reader, only=only)

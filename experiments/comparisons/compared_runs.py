@@ -14,8 +14,8 @@ from runners.workloads import KNOWN_WORKLOADS, Metric
 def choose_primary_metric(experiment: Experiment, workload: Workload) -> Metric:
     """Return the metric that decides: the experiment's, else the workload's own."""
     kind = KNOWN_WORKLOADS[workload.kind]
-    name = experiment.primary_metric or kind.primary_of(workload.parameters)
-    return next(metric for metric in kind.metrics_of(workload.parameters) if metric.name == name)
+    name = experiment.primary_metric or kind.choose_primary_metric(workload.parameters)
+    return next(metric for metric in kind.list_metrics(workload.parameters) if metric.name == name)
 
 
 def list_baseline_first(experiment: Experiment) -> list[str]:

@@ -154,7 +154,7 @@ def _levels(
 
 def _batches(comparison: ExperimentComparison) -> dict[str, Batch]:
     rows = comparison.experiment.workloads.all()
-    return {row.name: KNOWN_WORKLOADS[row.kind].batch_of(row.parameters) for row in rows}
+    return {row.name: KNOWN_WORKLOADS[row.kind].choose_batch(row.parameters) for row in rows}
 
 
 def _made_with(comparison: ExperimentComparison) -> dict[tuple[str, str, str], str]:

@@ -58,7 +58,7 @@ def _is_declared(series: Series) -> bool:
     workload = series.run.spec.get("workload") if series.run_id else None
     if not workload or workload["kind"] not in WORKLOADS:
         return False
-    declared = WORKLOADS[workload["kind"]].metrics_of(workload["parameters"])
+    declared = WORKLOADS[workload["kind"]].list_metrics(workload["parameters"])
     return any(metric.name == series.metric and metric.unit == "s" for metric in declared)
 
 

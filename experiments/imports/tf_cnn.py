@@ -25,7 +25,11 @@ from experiments.imports.lengths import keep_lengths
 from experiments.imports.problems import ImportProblem
 from experiments.imports.reading import File
 from experiments.imports.standard_output import PRINTED_STEP, Output, read_output
-from runners.workloads.running_rates import is_fine_enough, seconds_per_step, whole_intervals
+from runners.workloads.running_rates import (
+    compute_seconds_per_step,
+    is_fine_enough,
+    join_whole_intervals,
+)
 
 OUTPUT_SUFFIXES = (".log", ".txt", ".out", ".stdout")
 OUTPUT_NAMES = ("stdout", "output", "out")
@@ -171,9 +175,9 @@ def _logged_run(folder: str, held: _Folder, output: Output | None) -> LoggedRun:
         metric_log, metrics, info.parameters, exists=bool(held.metrics)
     )
     evaluation = {**held.evaluation, **metrics.evaluation}
-    times = seconds_per_step(metrics.steps, metrics.rates, batch)
+    times = compute_seconds_per_step(metrics.steps, metrics.rates, batch)
     sanity.check_times(metric_log, metrics.steps, times)
-    intervals, times = whole_intervals(metrics.steps, times)
+    intervals, times = join_whole_intervals(metrics.steps, times)
     inside: dict[str, Any] = {
         **info.machine,
         "packages": {"tensorflow": info.tensorflow} if info.tensorflow else {},
@@ -218,9 +222,9 @@ def _printed_run(path: str, parts: tuple[str, ...], output: Output) -> LoggedRun
     intervals: list[int] = []
     times: list[float] = []
     if is_fine_enough(metrics.steps, metrics.rates, printed_step=PRINTED_STEP):
-        times = seconds_per_step(metrics.steps, metrics.rates, batch)
+        times = compute_seconds_per_step(metrics.steps, metrics.rates, batch)
         sanity.check_times(path, metrics.steps, times)
-        intervals, times = whole_intervals(metrics.steps, times)
+        intervals, times = join_whole_intervals(metrics.steps, times)
     version = str(parameters.get("tensorflow", ""))
     inside = {
         "packages": {"tensorflow": version} if version else {},

@@ -184,7 +184,7 @@ def _check_metric(
     messages: defaultdict[str, list[str]], workloads: Sequence[Workload], metric: str
 ) -> None:
     for workload in workloads:
-        declared = WORKLOADS[workload.kind].metrics_of(workload.parameters)
+        declared = WORKLOADS[workload.kind].list_metrics(workload.parameters)
         reported = [declared_metric.name for declared_metric in declared]
         if metric and metric not in reported:
             messages["primary_metric"].append(

@@ -15,7 +15,7 @@ from runners.workloads import WORKLOADS, ParameterError
 
 def count_processes_on_a_node(scale: Scale, kind: str, parameters: Mapping[str, Any]) -> int:
     """Return how many processes of a run, or of one instance, each node has."""
-    each = WORKLOADS[kind].processes_of(parameters)
+    each = WORKLOADS[kind].choose_processes(parameters)
     return max(1, scale.gpus_per_instance) if each == "gpu" else 1
 
 
@@ -125,12 +125,12 @@ def _check_workload(scale: Scale, workload: Workload) -> Iterator[str]:
     on_a_node = count_processes_on_a_node(scale, workload.kind, parameters)
     if on_a_node > 1 and not scale.launcher:
         yield f"{scale}: {workload} runs as one process for each GPU. {_for_each_gpu(scale)}"
-    if nodes > 1 and kind.processes_of(parameters) == "one":
+    if nodes > 1 and kind.choose_processes(parameters) == "one":
         yield (
             f"{scale}: {workload} runs as one process, which has no use for {nodes} nodes. Write "
             f"{Scale(1, scale.gpus_per_node)}, or let it run as one process for each node or GPU."
         )
-    messages = kind.refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
+    messages = kind.list_refusals(parameters, nodes=nodes, gpus=gpus, processes=nodes * on_a_node)
     yield from (f"{scale}: {workload}: {message}" for message in messages)
 
 

@@ -18,7 +18,7 @@ RESULT = "result.json"
 SAME_SEED, OTHER_SEEDS = "same in all repeats", "another in each repeat"
 
 
-def stepping(*, steps: int, warm_up: int) -> tuple[Parameter, ...]:
+def make_step_parameters(*, steps: int, warm_up: int) -> tuple[Parameter, ...]:
     """Return the parameters that all workloads with steps share, with these defaults."""
     return (
         Parameter(
@@ -113,27 +113,27 @@ class Workload:
     # The attributes above are those of the kind; these depend on a workload's parameters.
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         """Return the metrics of a run with these parameters, which need not be complete."""
         return cls.metrics
 
     @classmethod
-    def primary_of(cls, parameters: Mapping[str, Any]) -> str:
+    def choose_primary_metric(cls, parameters: Mapping[str, Any]) -> str:
         """Return the metric that is compared unless the experiment names another."""
         return cls.primary
 
     @classmethod
-    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+    def choose_batch(cls, parameters: Mapping[str, Any]) -> Batch:
         """Return which work stays the same on more GPUs."""
         return cls.batch
 
     @classmethod
-    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+    def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
         """Return how many processes a run with these parameters needs; they may be incomplete."""
         return "one"
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         """Return why this cannot run at this scale: sentences, each with a cure.
@@ -163,7 +163,7 @@ class Workload:
         return cls.rates.get(metric, metric)
 
     @classmethod
-    def argv(cls, python: str, payload_directory: str, run_directory: str) -> list[str]:
+    def build_argv(cls, python: str, payload_directory: str, run_directory: str) -> list[str]:
         """Return the command: the same file, and so the same program, in every environment."""
         return [python, f"{payload_directory}/main.py", f"{run_directory}/spec.json"]
 
@@ -183,13 +183,13 @@ class Workload:
                 results.append(cls.read_single(files, parameters))
             except SanityError as error:
                 raise SanityError(f"instance {number}: {error}") from error
-        return merge_results(results, cls.primary_of(parameters))
+        return merge_results(results, cls.choose_primary_metric(parameters))
 
     @classmethod
     def read_single(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:
         """Return the numbers of a run that is not packed, or of one instance. To be overridden."""
-        known = cls.metrics_of(parameters)
-        return read_result(run_files.get(RESULT), known, cls.primary_of(parameters))
+        known = cls.list_metrics(parameters)
+        return read_result(run_files.get(RESULT), known, cls.choose_primary_metric(parameters))
 
     @classmethod
     def read_partial(cls, run_files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> Result:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from runners.workloads.base import TIMES, Workload, stepping
+from runners.workloads.base import TIMES, Workload, make_step_parameters
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -16,7 +16,7 @@ OPERATIONS = {
 }
 
 
-def rate_of(operation: str) -> str:
+def name_rate(operation: str) -> str:
     return "gflops" if operation == "matmul" else f"{operation}_gflops"
 
 
@@ -75,28 +75,28 @@ class Blas(Workload):
             choices=("float32", "float64", "complex64", "complex128"),
             help="Precision of every matrix and signal.",
         ),
-        *stepping(steps=250, warm_up=25),
+        *make_step_parameters(steps=250, warm_up=25),
     )
     metrics = (
         *TIMES,
         Metric("gflops", "Gflop/s", "higher", OPERATIONS["matmul"]),
         *(
-            Metric(rate_of(name), "Gflop/s", "higher", f"{label}, nominal")
+            Metric(name_rate(name), "Gflop/s", "higher", f"{label}, nominal")
             for name, label in OPERATIONS.items()
             if name != "matmul"
         ),
         *(Metric(f"{name}_time", "s", "lower", label) for name, label in OPERATIONS.items()),
         Metric("residual", "1", "lower", "Largest relative residual"),
     )
-    rates: ClassVar[Mapping[str, str]] = {rate_of(name): f"{name}_time" for name in OPERATIONS}
+    rates: ClassVar[Mapping[str, str]] = {name_rate(name): f"{name}_time" for name in OPERATIONS}
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         chosen = parameters.get("operation", "all")
         left_out = {
             metric
             for name in OPERATIONS
             if chosen not in ("all", name)
-            for metric in (rate_of(name), f"{name}_time")
+            for metric in (name_rate(name), f"{name}_time")
         }
         return tuple(metric for metric in cls.metrics if metric.name not in left_out)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from runners.payload.frameworks import StartError
 from runners.payload.training.networks import NETWORKS, choose_network
-from runners.workloads.base import TIMES, Batch, Processes, Workload, stepping
+from runners.workloads.base import TIMES, Batch, Processes, Workload, make_step_parameters
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -14,7 +14,7 @@ NETWORK, BATCH, LENGTH, MACHINE = "Network and data", "Step", "Length", "Framewo
 REAL = ("mnist", "cifar10", "imagenet")
 
 # The parameters of all workloads with steps; here each gets a heading.
-STEPPING = {parameter.name: parameter for parameter in stepping(steps=400, warm_up=40)}
+STEPPING = {parameter.name: parameter for parameter in make_step_parameters(steps=400, warm_up=40)}
 
 
 class Cnn(Workload):
@@ -212,15 +212,15 @@ class Cnn(Workload):
     most_nodes = 256
 
     @classmethod
-    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+    def choose_batch(cls, parameters: Mapping[str, Any]) -> Batch:
         return "per GPU" if parameters.get("batch_per") == "GPU" else "total"
 
     @classmethod
-    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+    def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
         return "gpu" if parameters.get("parallel") == "horovod" else "node"
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         unused: set[str] = set()
         if parameters.get("mode") == "forward" or not parameters.get("evaluate", True):
             unused |= {"accuracy", "top_5_accuracy", "time_to_accuracy"}
@@ -229,7 +229,7 @@ class Cnn(Workload):
         return tuple(metric for metric in cls.metrics if metric.name not in unused)
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         """Return why a job with these parameters cannot run at this scale; each with its cure."""

@@ -131,7 +131,7 @@ class Command(Workload):
     most_nodes = 1024
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         """Return the user's metrics, those of the recorder, and the run's duration."""
         own = given.make_metrics(parameters.get("metrics", ()))
         known = {metric.name for metric in own}
@@ -139,24 +139,24 @@ class Command(Workload):
         return (*own, *(metric for metric in (*steps, *ALWAYS) if metric.name not in known))
 
     @classmethod
-    def primary_of(cls, parameters: Mapping[str, Any]) -> str:
+    def choose_primary_metric(cls, parameters: Mapping[str, Any]) -> str:
         if parameters.get("primary"):
             return str(parameters["primary"])
-        return cls.metrics_of(parameters)[0].name
+        return cls.list_metrics(parameters)[0].name
 
     @classmethod
-    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
+    def choose_batch(cls, parameters: Mapping[str, Any]) -> Batch:
         return cast("Batch", parameters.get("batch", ""))
 
     @classmethod
-    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
+    def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
         return cast("Processes", parameters.get("processes", "one"))
 
     @classmethod
     def clean(cls, parameters: Mapping[str, object]) -> dict[str, Value]:
         cleaned: dict[str, Any] = super().clean(parameters)
         messages = given.find_problems(cleaned)
-        known = [metric.name for metric in cls.metrics_of(cleaned)]
+        known = [metric.name for metric in cls.list_metrics(cleaned)]
         if cleaned["primary"] and cleaned["primary"] not in known:
             messages["primary"] = f"must be one of {', '.join(known)}; got {cleaned['primary']!r}"
         if messages:
@@ -172,7 +172,7 @@ class Command(Workload):
         if FIRST_STEP in result.facts:  # the program counts from its own start
             before = math.fsum(part for name, part in frame.phases.items() if name in BEFORE)
             values.setdefault(FIRST_STEP, (before + result.facts[FIRST_STEP], "s"))
-        primary = cls.primary_of(parameters)
+        primary = cls.choose_primary_metric(parameters)
         if primary in result.unknown:
             raise SanityError(
                 f"{result.unknown[primary]}. Let the program print less, take the last match, or "
@@ -186,7 +186,9 @@ class Command(Workload):
         if values[primary][0] <= 0:
             number, unit = values[primary]
             raise SanityError(f"{primary} is {number:g} {unit}; what is compared is above zero")
-        return replace(result, measurements=values, phases=_phases(frame.phases, result.phases))
+        return replace(
+            result, measurements=values, phases=_merge_phases(frame.phases, result.phases)
+        )
 
     @classmethod
     def read_partial_single(
@@ -209,7 +211,7 @@ class Command(Workload):
         return partial
 
 
-def _phases(frame: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
+def _merge_phases(frame: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
     """Return the phases, with the program's own in place of its whole time if it reported any."""
     if not own:
         return dict(frame)

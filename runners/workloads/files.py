@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from runners.workloads.base import TIMES, Workload, stepping
+from runners.workloads.base import TIMES, Workload, make_step_parameters
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -108,7 +108,11 @@ class Files(Workload):
             help="Of Python’s library and its packages, by name; compiled bytecode is left out.",
             group="What",
         ),
-        *(parameter for parameter in stepping(steps=20, warm_up=2) if parameter.name != "threads"),
+        *(
+            parameter
+            for parameter in make_step_parameters(steps=20, warm_up=2)
+            if parameter.name != "threads"
+        ),
     )
     metrics = (
         *(metric for metric in TIMES if metric.name != "import_time"),
@@ -130,7 +134,7 @@ class Files(Workload):
     }
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         reasons = []
@@ -148,7 +152,7 @@ class Files(Workload):
         return reasons
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         left_out = set() if parameters.get("cache", DROPPED) == DROPPED else {"still_cached"}
         for part, (_, _, asked) in PARTS.items():
             large = part == "random_read" and parameters.get("large_file_mb") == 0

@@ -159,12 +159,12 @@ def _look_up(document: Any, dotted: str) -> Any:
 def _describe_known_names(document: Any, path: list[str]) -> str:
     where = f" in {'.'.join(path)}" if path else ""
     if isinstance(document, dict):
-        names = ", ".join(list(_names(document))[:12])
+        names = ", ".join(list(_list_names(document))[:12])
         return f";{where} there are {names or 'no names at all'}"
     return f";{where} there is {type(document).__name__} {json.dumps(document)[:40]}"
 
 
-def _names(document: dict[str, Any]) -> Iterator[str]:
+def _list_names(document: dict[str, Any]) -> Iterator[str]:
     yield from document
 
 

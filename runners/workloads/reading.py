@@ -13,7 +13,7 @@ from runners.workloads import findings, given
 from runners.workloads.patterns import Hit, PatternError, normalize_lines
 from runners.workloads.reports import STEP_TIME, read_report
 from runners.workloads.results import Result, SanityError, parse_number
-from runners.workloads.running_rates import rates_between
+from runners.workloads.running_rates import compute_rates_between
 
 OUTPUT = "output.txt"
 """The program's output, as the job script stores it."""
@@ -154,7 +154,7 @@ def _find_rates_between(
     steps = [findings.parse_step(hit.step, name) for hit, _ in hits_with_numbers]
     rates, printed_step = [rate for _, rate in hits_with_numbers], 10.0 ** min(last_digit, 300)
     try:
-        return rates_between(steps, rates, printed_step=printed_step)
+        return compute_rates_between(steps, rates, printed_step=printed_step)
     except ValueError as error:
         raise SanityError(f"{name}: {error}") from None
 

@@ -50,14 +50,14 @@ class Report:
             "schema": 1,
             "metrics": self.metrics,
             "series": {
-                name: {"unit": self._unit(name), "values": values}
+                name: {"unit": self._choose_unit(name), "values": values}
                 for name, values in self.values.items()
             },
             "phases": self.phases,
             "facts": self.facts,
         }
 
-    def _unit(self, name: str) -> str:
+    def _choose_unit(self, name: str) -> str:
         return self.units.get(name) or self.known_units.get(name, "1")
 
     def add_document(self, document: Mapping[str, Any]) -> None:

@@ -50,8 +50,8 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
     check_schema(document, "result")
     units = {metric.name: metric.unit for metric in metrics}
     measurements: dict[str, tuple[float, str]] = {}
-    for name, entry in _entries(document, "metrics").items():
-        value, unit = parse_number(entry.get("value"), name), _unit(entry, name)
+    for name, entry in _parse_entries(document, "metrics").items():
+        value, unit = parse_number(entry.get("value"), name), _parse_unit(entry, name)
         if name not in units:
             raise SanityError(f"the metric {name!r} is not one that this workload declares")
         if unit != units[name]:
@@ -64,14 +64,14 @@ def read_result(content: bytes | None, metrics: Sequence[Metric], primary: str) 
     return Result(
         measurements,
         series={
-            name: (_unit(entry, name), _numbers(entry.get("values"), name))
-            for name, entry in _entries(document, "series").items()
+            name: (_parse_unit(entry, name), _parse_numbers(entry.get("values"), name))
+            for name, entry in _parse_entries(document, "series").items()
         },
         phases={
             parse_name(name): parse_number(seconds, f"phase {name!r}")
-            for name, seconds in _table(document, "phases").items()
+            for name, seconds in _require_table(document, "phases").items()
         },
-        facts=_table(document, "facts"),
+        facts=_require_table(document, "facts"),
     )
 
 
@@ -92,27 +92,29 @@ def check_schema(document: Mapping[str, Any], what: str) -> None:
     """Raise SanityError unless the document has schema 1, the only known one."""
     schema = document.get("schema")
     if isinstance(schema, bool) or schema != 1:  # true equals 1 in Python
-        raise SanityError(f"the {what} has schema {short(schema)}; schema 1 is known")
+        raise SanityError(f"the {what} has schema {shorten_value(schema)}; schema 1 is known")
 
 
 def _refuse_constant(text: str) -> NoReturn:
     raise SanityError(f"the result holds {text}, which is not a number")
 
 
-def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+def _require_table(document: dict[str, Any], name: str) -> dict[str, Any]:
     table = document.get(name)
     if not isinstance(table, dict):
         raise SanityError(f"the result has no table of {name}")
     return table
 
 
-def _entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    table = _table(document, name)
+def _parse_entries(document: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    table = _require_table(document, name)
     check_count(table, name)
     for key, entry in table.items():
         parse_name(key)
         if not isinstance(entry, dict):
-            raise SanityError(f"{key!r} in {name} is {short(entry)}, not a value with a unit")
+            raise SanityError(
+                f"{key!r} in {name} is {shorten_value(entry)}, not a value with a unit"
+            )
     return table
 
 
@@ -122,16 +124,18 @@ def check_count(table: Mapping[str, Any], name: str) -> None:
         raise SanityError(f"{len(table)} {name} were reported, and at most {MOST_NAMES} are kept")
 
 
-def _unit(entry: dict[str, Any], name: str) -> str:
+def _parse_unit(entry: dict[str, Any], name: str) -> str:
     unit = entry.get("unit")
     if not isinstance(unit, str) or not unit:
         raise SanityError(f"{name} has no unit")
     if len(unit) > LONGEST_UNIT or not unit.isprintable():
-        raise SanityError(f"the unit of {name} is {short(unit)}, not 1 to {LONGEST_UNIT} letters")
+        raise SanityError(
+            f"the unit of {name} is {shorten_value(unit)}, not 1 to {LONGEST_UNIT} letters"
+        )
     return unit
 
 
-def _numbers(values: Any, name: str) -> list[float]:
+def _parse_numbers(values: Any, name: str) -> list[float]:
     if not isinstance(values, list):
         raise SanityError(f"the series {name!r} is not a list of numbers")
     return [parse_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
@@ -140,11 +144,13 @@ def _numbers(values: Any, name: str) -> list[float]:
 def parse_name(name: Any) -> str:
     """Return a name that databases and pages accept. Raises SanityError."""
     if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise SanityError(f"{short(name)} is no name: a text of at most {LONGEST_NAME} characters")
+        raise SanityError(
+            f"{shorten_value(name)} is no name: a text of at most {LONGEST_NAME} characters"
+        )
     return name
 
 
-def short(value: Any) -> str:
+def shorten_value(value: Any) -> str:
     """Return a value as messages repeat it."""
     text = repr(value)
     return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}..."
@@ -153,7 +159,7 @@ def short(value: Any) -> str:
 def parse_number(value: Any, name: str) -> float:
     """Return a finite number of a JSON document. Raises SanityError with its `name`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SanityError(f"{name} is {short(value)}, which is not a number")
+        raise SanityError(f"{name} is {shorten_value(value)}, which is not a number")
     try:
         number = float(value)
     except OverflowError:

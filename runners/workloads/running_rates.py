@@ -12,7 +12,9 @@ COARSEST = 0.01
 """Times per step that rounding alone could change by more than this share are not shown."""
 
 
-def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float) -> list[float]:
+def compute_seconds_per_step(
+    steps: Sequence[int], rates: Sequence[float], batch: float
+) -> list[float]:
     """Return the mean time per step since the step before in `steps` (from 0), in seconds.
 
     `rates` are images per second on the mean of all steps so far. With T_k = k * batch / rate_k,
@@ -26,7 +28,9 @@ def seconds_per_step(steps: Sequence[int], rates: Sequence[float], batch: float)
     ]
 
 
-def whole_intervals(steps: Sequence[int], times: Sequence[float]) -> tuple[list[int], list[float]]:
+def join_whole_intervals(
+    steps: Sequence[int], times: Sequence[float]
+) -> tuple[list[int], list[float]]:
     """Join step 1, which is displayed by itself, with the rest of its interval: 1, 10, 20...
 
     An interval of one step among intervals of ten would pass for one of them.
@@ -50,7 +54,7 @@ def is_fine_enough(steps: Sequence[int], rates: Sequence[float], *, printed_step
     return True
 
 
-def rates_between(
+def compute_rates_between(
     steps: Sequence[int], rates: Sequence[float], *, printed_step: float
 ) -> tuple[list[int], list[float]]:
     """Return the last step of each interval, and its rate; empty lists if digits are too few.
@@ -65,12 +69,12 @@ def rates_between(
             raise ValueError(f"{rate:g} at step {step} is no rate: it must be above zero")
     if not is_fine_enough(steps, rates, printed_step=printed_step):
         return [], []
-    times = seconds_per_step(steps, rates, 1)
+    times = compute_seconds_per_step(steps, rates, 1)
     for step, seconds in zip(steps, times, strict=True):
         if seconds <= 0:
             raise ValueError(
                 f"the steps up to {step} would have taken no time: a mean since step 1 cannot "
                 "change so"
             )
-    intervals, times = whole_intervals(steps, times)
+    intervals, times = join_whole_intervals(steps, times)
     return intervals, [1 / seconds for seconds in times]

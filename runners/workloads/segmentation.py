@@ -181,21 +181,21 @@ class Segmentation(Workload):
     most_nodes = Cnn.most_nodes
 
     @classmethod
-    def batch_of(cls, parameters: Mapping[str, Any]) -> Batch:
-        return Cnn.batch_of(parameters)
+    def choose_batch(cls, parameters: Mapping[str, Any]) -> Batch:
+        return Cnn.choose_batch(parameters)
 
     @classmethod
-    def processes_of(cls, parameters: Mapping[str, Any]) -> Processes:
-        return Cnn.processes_of(parameters)
+    def choose_processes(cls, parameters: Mapping[str, Any]) -> Processes:
+        return Cnn.choose_processes(parameters)
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         unused = set() if parameters.get("predict_size") else {"prediction_time"}
         unused |= {"prediction_accuracy"} if unused else set()
         return tuple(metric for metric in cls.metrics if metric.name not in unused)
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         """Return why a job with these parameters cannot run at this scale; each with its cure."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from runners.workloads.base import TIMES, Workload, stepping
+from runners.workloads.base import TIMES, Workload, make_step_parameters
 from runners.workloads.parameters import Parameter
 from runners.workloads.results import Metric
 
@@ -39,7 +39,7 @@ class Startup(Workload):
         ),
         *(
             parameter
-            for parameter in stepping(steps=11, warm_up=1)
+            for parameter in make_step_parameters(steps=11, warm_up=1)
             if parameter.name in ("steps", "burn_in")
         ),
     )
@@ -56,7 +56,7 @@ class Startup(Workload):
     primary = "import_time"
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         module = parameters.get("module", "numpy")
@@ -65,7 +65,7 @@ class Startup(Workload):
         return [f"{module!r} is not the name of a module, such as numpy or torch.nn."]
 
     @classmethod
-    def metrics_of(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
+    def list_metrics(cls, parameters: Mapping[str, Any]) -> tuple[Metric, ...]:
         has_no_forks = parameters.get("forks") == 0
         return tuple(
             metric for metric in cls.metrics if not (has_no_forks and metric.name == "fork_time")

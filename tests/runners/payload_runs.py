@@ -55,7 +55,7 @@ def run_payload(
     spec = {"schema": 1, "run": "x", "workload": workload, "gpus": gpus}
     spec["parameters"] = dict(parameters)
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
-    argv = WORKLOADS["blas"].argv(python, str(payload), str(run))
+    argv = WORKLOADS["blas"].build_argv(python, str(payload), str(run))
     environ = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TARE_BEGAN": str(time.time())}
     environ |= variables or {}
     done = subprocess.run(argv, cwd=run, env=environ, capture_output=True, text=True, timeout=120)

@@ -67,7 +67,7 @@ def test_metrics_follow_from_the_steps_after_the_burn_in(tmp_path: Path) -> None
 def test_one_operation_can_be_timed_alone(tmp_path: Path, operation: str) -> None:
     result = run(tmp_path, operation=operation)
     assert set(result.series) == {"step_time", f"{operation}_time"}
-    declared = {metric.name for metric in BLAS.metrics_of({"operation": operation})}
+    declared = {metric.name for metric in BLAS.list_metrics({"operation": operation})}
     assert declared - set(result.measurements) == {"tail_ratio", "instance_spread"}
 
 

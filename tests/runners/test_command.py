@@ -55,7 +55,7 @@ class Ran:
             (folder / name).write_bytes(content)
         spec = {"schema": 1, "workload": "command", "parameters": parameters, "gpus": 0}
         (self.folder / "spec.json").write_text(json.dumps(spec))
-        self.argv = COMMAND.argv(sys.executable, str(folder / "payload"), str(self.folder))
+        self.argv = COMMAND.build_argv(sys.executable, str(folder / "payload"), str(self.folder))
 
     def start(self, **variables: str) -> subprocess.Popen[bytes]:
         with (self.folder / "output.txt").open("wb") as printed:
@@ -131,7 +131,7 @@ echo '{"phase": "work", "seconds": 0.001}' >> "$TARE_RESULT"
     assert result.measurements["rate"] == (2.5, "images/s")
     assert result.measurements["accuracy"] == (0.5, "1")
     assert result.phases["work"] == 0.001
-    assert COMMAND.primary_of(cleaned("x", metrics=rows)) == "rate"
+    assert COMMAND.choose_primary_metric(cleaned("x", metrics=rows)) == "rate"
 
 
 def test_placeholders_stand_for_places_and_other_braces_for_themselves(tmp_path: Path) -> None:

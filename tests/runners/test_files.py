@@ -58,7 +58,7 @@ def test_what_was_asked_for_is_reported_and_nothing_stays(
     ran = run(tmp_path, **parameters)
     assert (ran.returncode, ran.stderr, ran.leftovers) == (0, "", set())
     result = FILES.read(left(ran.result), cleaned(**parameters))
-    declared = {metric.name for metric in FILES.metrics_of(cleaned(**parameters))}
+    declared = {metric.name for metric in FILES.list_metrics(cleaned(**parameters))}
     assert declared - NOT_HERE == set(result.measurements) - NOT_HERE
     assert {unit for unit, _ in result.series.values()} == {"s"}
     assert {len(values) for _, values in result.series.values()} == {3}
@@ -113,7 +113,7 @@ def test_a_run_that_is_told_to_end_cleans_up(tmp_path: Path) -> None:
     directory.mkdir()
     spec = {"schema": 1, "workload": "files", "parameters": cleaned(steps=1_000_000)}
     (directory / "spec.json").write_text(json.dumps(spec))
-    argv = FILES.argv(sys.executable, str(tmp_path / "payload"), str(directory))
+    argv = FILES.build_argv(sys.executable, str(tmp_path / "payload"), str(directory))
     with subprocess.Popen(argv, cwd=directory) as process:
         while not list(directory.glob(".scratch/tare-*/small")):
             assert process.poll() is None
@@ -197,6 +197,6 @@ def test_every_part_has_a_rate_that_rests_on_its_time() -> None:
 def test_what_cannot_run_is_refused_before_the_launch(
     parameters: dict[str, object], phrases: list[str]
 ) -> None:
-    refusals = FILES.refusals(cleaned(**parameters), nodes=1, gpus=0, processes=1)
+    refusals = FILES.list_refusals(cleaned(**parameters), nodes=1, gpus=0, processes=1)
     assert len(refusals) == len(phrases)
     assert all(phrase in text for phrase, text in zip(phrases, refusals, strict=True))

@@ -84,4 +84,4 @@ def test_workloads_on_several_nodes_say_how(kind):
     workload = WORKLOADS[kind]
     assert workload.most_nodes >= 1
     given = {"argv": ["true"]} if kind == "command" else {}
-    assert workload.processes_of(workload.clean(given)) in ("one", "node", "gpu")
+    assert workload.choose_processes(workload.clean(given)) in ("one", "node", "gpu")

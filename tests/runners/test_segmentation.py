@@ -78,7 +78,7 @@ def test_what_cannot_be_is_named_before_any_framework_is_loaded(
 
 
 def refused(gpus: int = 1, **given: object) -> list[str]:
-    return SEGMENTATION.refusals(SEGMENTATION.clean(given), nodes=1, gpus=gpus, processes=1)
+    return SEGMENTATION.list_refusals(SEGMENTATION.clean(given), nodes=1, gpus=gpus, processes=1)
 
 
 def test_refusals_say_before_the_launch_what_the_payload_would_say() -> None:
@@ -98,8 +98,8 @@ def test_refusals_say_before_the_launch_what_the_payload_would_say() -> None:
 
 def test_what_is_reported_depends_on_what_was_asked() -> None:
     def names(**parameters: object) -> set[str]:
-        return {metric.name for metric in SEGMENTATION.metrics_of(parameters)}
+        return {metric.name for metric in SEGMENTATION.list_metrics(parameters)}
 
     assert names(predict_size=128) - names() == {"prediction_time", "prediction_accuracy"}
-    assert SEGMENTATION.batch_of({}) == "total"
-    assert SEGMENTATION.batch_of({"batch_per": "GPU"}) == "per GPU"
+    assert SEGMENTATION.choose_batch({}) == "total"
+    assert SEGMENTATION.choose_batch({"batch_per": "GPU"}) == "per GPU"

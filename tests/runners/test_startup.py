@@ -41,7 +41,7 @@ def test_the_first_start_stands_apart_from_the_mean_of_the_others(tmp_path: Path
 
 def test_without_programs_there_is_no_time_of_any(tmp_path: Path) -> None:
     result = result_of(run(tmp_path, forks=0, steps=1, burn_in=0), forks=0)
-    declared = {metric.name for metric in STARTUP.metrics_of({"forks": 0})}
+    declared = {metric.name for metric in STARTUP.list_metrics({"forks": 0})}
     assert set(result.measurements) == declared - NOT_HERE - {"step_time_sd"}
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_imported_is_named(tmp_path: Path, module: str, message: 
 @pytest.mark.parametrize("module", ["", "os; print(1)", "a..b", "-m", "3d"])
 def test_what_is_no_module_is_refused_before_the_launch(module: str) -> None:
     def refusals(name: str) -> list[str]:
-        return STARTUP.refusals(STARTUP.clean({"module": name}), nodes=1, gpus=0, processes=1)
+        return STARTUP.list_refusals(STARTUP.clean({"module": name}), nodes=1, gpus=0, processes=1)
 
     (message,) = refusals(module)
     assert "is not the name of a module" in message

@@ -126,7 +126,7 @@ def test_what_cannot_run_at_a_scale_is_refused_before_it_is_sent(
     given: dict[str, Any], scale: tuple[int, int, int], message: str
 ) -> None:
     nodes, gpus, processes = scale
-    refusals = CNN.refusals(CNN.clean(given), nodes=nodes, gpus=gpus, processes=processes)
+    refusals = CNN.list_refusals(CNN.clean(given), nodes=nodes, gpus=gpus, processes=processes)
     assert len(refusals) == bool(message)
     assert message in "".join(refusals)
 
@@ -164,7 +164,7 @@ def test_jax_trains_in_epochs_on_two_stand_in_gpus_and_says_so(tmp_path: Path) -
 def test_a_training_of_which_only_the_speed_is_asked_evaluates_nothing(tmp_path: Path) -> None:
     given = {"framework": "jax", "batch_size": 4, "steps": 3, "burn_in": 1, "image_size": 8}
     cleaned = CNN.clean(given | {"evaluate": False, "target_accuracy": 0.5})
-    assert "accuracy" not in {metric.name for metric in CNN.metrics_of(cleaned)}
+    assert "accuracy" not in {metric.name for metric in CNN.list_metrics(cleaned)}
     variables = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     ran = run_payload(tmp_path, "cnn", cleaned, variables=variables)
     assert ran.returncode == 0, ran.stderr

@@ -167,7 +167,7 @@ def test_parameters_without_a_choice_of_seeds_stay_as_they_are(parameters: dict[
 
 @workloads
 def test_the_command_is_the_same_program_for_every_workload(workload: type[Workload]) -> None:
-    assert workload.argv("/opt/my python", "/jobs/1/payload", "/jobs/1/runs/0-ä b") == [
+    assert workload.build_argv("/opt/my python", "/jobs/1/payload", "/jobs/1/runs/0-ä b") == [
         "/opt/my python",
         "/jobs/1/payload/main.py",
         "/jobs/1/runs/0-ä b/spec.json",

@@ -22,7 +22,7 @@ from experiments.imports.layout import (
     list_positions,
     suggest_position,
 )
-from runners.workloads.running_rates import seconds_per_step, whole_intervals
+from runners.workloads.running_rates import compute_seconds_per_step, join_whole_intervals
 from tests import tf_cnn_logs as logs
 
 FOLDER = "udocker/resnet50_1_gpu/1"
@@ -71,7 +71,7 @@ def test_taking_the_mean_apart_gives_the_times_that_went_into_it(
 ) -> None:
     steps = [sum(gaps[: index + 1]) for index in range(len(gaps))]
     times = data.draw(st.lists(st.floats(0.05, 5), min_size=len(steps), max_size=len(steps)))
-    found = seconds_per_step(steps, logs.cumulated(steps, times, batch), batch)
+    found = compute_seconds_per_step(steps, logs.cumulated(steps, times, batch), batch)
     # A difference of sums is known to a rounding error of the sums.
     for step, gap, time, back in zip(steps, gaps, times, found, strict=True):
         assert back == pytest.approx(time, rel=1e-9 * max(1, step / gap / 1000))
@@ -79,7 +79,7 @@ def test_taking_the_mean_apart_gives_the_times_that_went_into_it(
 
 def test_the_logged_speed_is_a_mean_since_the_first_step() -> None:
     rates = logs.cumulated([1, 10, 20], [2.0, 1.0, 0.5], 64)
-    assert seconds_per_step([1, 10, 20], rates, 64) == pytest.approx([2.0, 1.0, 0.5])
+    assert compute_seconds_per_step([1, 10, 20], rates, 64) == pytest.approx([2.0, 1.0, 0.5])
     assert rates[-1] < 64 / 0.5 / 1.3  # read as the speed at that step it would be far off
 
 
@@ -97,7 +97,7 @@ def test_the_logged_speed_is_a_mean_since_the_first_step() -> None:
 def test_the_first_step_is_part_of_the_first_interval(
     steps: list[int], times: list[float], intervals: list[int], means: list[float]
 ) -> None:
-    assert whole_intervals(steps, times) == (intervals, pytest.approx(means))
+    assert join_whole_intervals(steps, times) == (intervals, pytest.approx(means))
 
 
 def test_a_run_is_read() -> None:

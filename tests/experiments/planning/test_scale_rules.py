@@ -30,11 +30,11 @@ class Several(Blas):
     most_gpus = 8
 
     @classmethod
-    def processes_of(cls, parameters: Mapping[str, Any]) -> Any:
+    def choose_processes(cls, parameters: Mapping[str, Any]) -> Any:
         return ("one", "node", "gpu")[parameters["seed"]]
 
     @classmethod
-    def refusals(
+    def list_refusals(
         cls, parameters: Mapping[str, Any], *, nodes: int, gpus: int, processes: int
     ) -> list[str]:
         odd = f"{nodes} nodes, {gpus} GPUs, {processes} processes: take an even number."
