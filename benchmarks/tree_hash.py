@@ -36,7 +36,7 @@ def main() -> None:
         make(root)
         for _ in range(2):
             began = time.perf_counter()
-            facts = survey.survey(str(root))
+            facts = survey.survey_folder(str(root))
             report(f"survey of {facts['files']} files, {facts['bytes'] / 1e9:.2f} GB", began)
             began = time.perf_counter()
             command = "find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"

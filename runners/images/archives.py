@@ -166,7 +166,7 @@ def _write_oci_archive(
             "digest": f"sha256:{manifest.config_blob.sha256}",
             "size": len(config),
         }
-        content = pack.as_bytes(
+        content = pack.encode_json(
             {
                 "schemaVersion": 2,
                 "mediaType": pack.MANIFEST,
@@ -198,7 +198,7 @@ def _survey_layers(
             return
         if member.isdir():
             entry = survey.Entry(survey.FOLDER, member.mode, 0, "")
-            tree.put(path, Node.folder(tree.layer, entry))
+            tree.put(path, Node.make_folder(tree.layer, entry))
         elif member.issym():
             entry = survey.Entry(survey.LINK, 0, 0, member.linkname)
             tree.put(path, Node(tree.layer, entry, member.linkname))

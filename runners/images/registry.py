@@ -139,7 +139,7 @@ class Download:
 
     def add_blob(self, descriptor: Descriptor) -> None:
         """Skip the part of a blob that the file has already, and fetch the rest."""
-        header = pack.header(f"blobs/sha256/{descriptor.digest[7:]}", descriptor.size)
+        header = pack.make_header(f"blobs/sha256/{descriptor.digest[7:]}", descriptor.size)
         start = self.file.tell()
         if self.length < start + len(header) or self.file.read(len(header)) != header:
             self.truncate_at(start)

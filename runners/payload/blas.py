@@ -68,11 +68,11 @@ def prepare_operations(numpy: Any, parameters: dict[str, Any]) -> List[Operation
     size, order = parameters["matrix_size"], parameters["decomposition_size"]
     length, chosen = parameters.get("fft_size", 0), parameters.get("operation", "all")
     makers: Dict[str, Callable[[Draw], Operation]] = {
-        "matmul": lambda draw: product(numpy, draw, size),
-        "cholesky": lambda draw: cholesky(numpy, draw, order),
-        "svd": lambda draw: singular_values(numpy, draw, order),
-        "eigen": lambda draw: eigenvalues(numpy, draw, order),
-        "fft": lambda draw: transform(numpy, draw, length),
+        "matmul": lambda draw: make_product(numpy, draw, size),
+        "cholesky": lambda draw: make_cholesky(numpy, draw, order),
+        "svd": lambda draw: make_singular_values(numpy, draw, order),
+        "eigen": lambda draw: make_eigenvalues(numpy, draw, order),
+        "fft": lambda draw: make_transform(numpy, draw, length),
     }
     names = [name for name in OPERATIONS if chosen in ("all", name) and (name != "fft" or length)]
     draw = Draw(numpy, parameters["seed"], parameters["precision"])
@@ -95,68 +95,68 @@ class Draw:
         return numbers.astype(self._precision)
 
 
-def product(numpy: Any, draw: Draw, size: int) -> Operation:
+def make_product(numpy: Any, draw: Draw, size: int) -> Operation:
     left, right = draw(size, size), draw(size, size)
     out, probe = numpy.empty_like(left), draw(size)
 
-    def residual(result: Any) -> float:
-        return relative_residual(numpy, result @ probe, left @ (right @ probe))
+    def compute_residual(result: Any) -> float:
+        return compute_relative_residual(numpy, result @ probe, left @ (right @ probe))
 
     return Operation(
         "matmul",
         lambda: numpy.matmul(left, right, out=out),
-        residual,
+        compute_residual,
         100 * size * draw.epsilon,
         2.0 * size**3 * draw.work,
     )
 
 
-def positive_definite(numpy: Any, draw: Draw, order: int) -> Any:
+def draw_positive_definite(numpy: Any, draw: Draw, order: int) -> Any:
     """Return a symmetric (Hermitian) matrix with a condition number near 5 for any order."""
     general = draw(order, order)
     scale = order * (2 if draw.is_complex else 1)
     return general @ general.conj().T / scale + numpy.eye(order, dtype=general.dtype)
 
 
-def cholesky(numpy: Any, draw: Draw, order: int) -> Operation:
-    matrix = positive_definite(numpy, draw, order)
+def make_cholesky(numpy: Any, draw: Draw, order: int) -> Operation:
+    matrix = draw_positive_definite(numpy, draw, order)
     return Operation(
         "cholesky",
         lambda: numpy.linalg.cholesky(matrix),
-        lambda lower: relative_residual(numpy, lower @ lower.conj().T, matrix),
+        lambda lower: compute_relative_residual(numpy, lower @ lower.conj().T, matrix),
         100 * order * draw.epsilon,
         order**3 / 3 * draw.work,
     )
 
 
-def singular_values(numpy: Any, draw: Draw, order: int) -> Operation:
+def make_singular_values(numpy: Any, draw: Draw, order: int) -> Operation:
     matrix = draw(order, order)
     return Operation(
         "svd",
         lambda: numpy.linalg.svd(matrix),
-        lambda parts: relative_residual(numpy, parts[0] * parts[1] @ parts[2], matrix),
+        lambda parts: compute_relative_residual(numpy, parts[0] * parts[1] @ parts[2], matrix),
         100 * order * draw.epsilon,
         21.0 * order**3 * draw.work,
     )
 
 
-def eigenvalues(numpy: Any, draw: Draw, order: int) -> Operation:
-    matrix = positive_definite(numpy, draw, order)
+def make_eigenvalues(numpy: Any, draw: Draw, order: int) -> Operation:
+    matrix = draw_positive_definite(numpy, draw, order)
 
-    def residual(result: Any) -> float:
+    def compute_residual(result: Any) -> float:
         values, vectors = result
-        return relative_residual(numpy, vectors * values @ vectors.conj().T, matrix)
+        return compute_relative_residual(numpy, vectors * values @ vectors.conj().T, matrix)
 
     return Operation(
         "eigen",
         lambda: numpy.linalg.eigh(matrix),
-        residual,
+        compute_residual,
         100 * order * draw.epsilon,
         9.0 * order**3 * draw.work,
     )
 
 
-def transform(numpy: Any, draw: Draw, length: int) -> Operation:
+def make_transform(numpy: Any, draw: Draw, length: int) -> Operation:
     """Transform real numbers by `rfft`, complex ones by `fft`.
 
     NumPy before 2.0 computes both in double precision.
@@ -168,23 +168,23 @@ def transform(numpy: Any, draw: Draw, length: int) -> Operation:
     expected = numpy.sum(signal * turns)
     norm = float(numpy.linalg.norm(signal))
 
-    def residual(spectrum: Any) -> float:
+    def compute_residual(spectrum: Any) -> float:
         inverse = numpy.fft.ifft(spectrum) if draw.is_complex else numpy.fft.irfft(spectrum, length)
         of_frequency = float(abs(spectrum[1] - expected)) / norm
-        of_inverse = relative_residual(numpy, inverse, signal)
+        of_inverse = compute_relative_residual(numpy, inverse, signal)
         return of_frequency if math.isnan(of_frequency) else max(of_inverse, of_frequency)
 
     rounds = math.log2(length)
     return Operation(
         "fft",
         lambda: forward(signal),
-        residual,
+        compute_residual,
         100 * (1 + rounds) * draw.epsilon,
         5.0 * length * rounds / (1 if draw.is_complex else 2),
     )
 
 
-def relative_residual(numpy: Any, actual: Any, expected: Any) -> float:
+def compute_relative_residual(numpy: Any, actual: Any, expected: Any) -> float:
     """Return ||actual - expected|| / ||expected||."""
     return float(numpy.linalg.norm(actual - expected) / numpy.linalg.norm(expected))
 

@@ -38,7 +38,7 @@ def list_loaded() -> List[Dict[str, Any]]:
         library = _open_loaded(path)
         if library is None:
             continue
-        facts = _describe(name, library) or {"name": name, **_version_of_file(path)}
+        facts = _describe(name, library) or {"name": name, **_parse_file_version(path)}
         known = by_version.setdefault((facts["name"], facts.get("version", "")), facts)
         known.setdefault("file", path)
     libraries = list(by_version.values())
@@ -76,15 +76,15 @@ def _open_loaded(path: str) -> Optional[ctypes.CDLL]:
 def _describe(name: str, library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     """Return what the library's own functions tell; None if it has none of the known ones."""
     if name == "MKL":
-        return _mkl(library)
+        return _describe_mkl(library)
     if name == "BLIS":
-        return _blis(library)
+        return _describe_blis(library)
     if name == "FlexiBLAS":
-        return _flexiblas(library)
-    return _openblas(library)
+        return _describe_flexiblas(library)
+    return _describe_openblas(library)
 
 
-def _openblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
+def _describe_openblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     for before, after in DECORATIONS:
         config = _call_for_text(library, f"{before}openblas_get_config{after}")
         if config:
@@ -94,11 +94,11 @@ def _openblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
             facts = {"name": "OpenBLAS", "version": version, "build": " ".join(parts)}
             core = _call_for_text(library, f"{before}openblas_get_corename{after}")
             threads = _call_for_number(library, f"{before}openblas_get_num_threads{after}")
-            return _without_unknown({**facts, "kernels": core, "threads": threads})
+            return _drop_unknown({**facts, "kernels": core, "threads": threads})
     return None
 
 
-def _mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
+def _describe_mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     get_version = getattr(library, "MKL_Get_Version_String", None)
     if get_version is None:
         return None
@@ -107,7 +107,7 @@ def _mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     text = buffer.value.decode("utf-8", "replace").strip()
     version = NUMBER.search(text)
     threads = _call_for_number(library, "MKL_Get_Max_Threads")
-    return _without_unknown(
+    return _drop_unknown(
         {
             "name": "MKL",
             "version": version[0] if version else "",
@@ -117,15 +117,15 @@ def _mkl(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     )
 
 
-def _blis(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
+def _describe_blis(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     version = _call_for_text(library, "bli_info_get_version_str")
     if not version:
         return None
     threads = _call_for_number(library, "bli_thread_get_num_threads")  # -1: nobody has chosen
-    return _without_unknown({"name": "BLIS", "version": version, "threads": max(threads, 0)})
+    return _drop_unknown({"name": "BLIS", "version": version, "threads": max(threads, 0)})
 
 
-def _flexiblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
+def _describe_flexiblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
     get_version = getattr(library, "flexiblas_get_version", None)
     if get_version is None:
         return None
@@ -137,12 +137,12 @@ def _flexiblas(library: ctypes.CDLL) -> Optional[Dict[str, Any]]:
         buffer = ctypes.create_string_buffer(256)
         get_backend(buffer, ctypes.c_size_t(len(buffer)))
         facts["build"] = "calls " + buffer.value.decode("utf-8", "replace")
-    return _without_unknown(
+    return _drop_unknown(
         {**facts, "threads": _call_for_number(library, "flexiblas_get_num_threads")}
     )
 
 
-def _version_of_file(path: str) -> Dict[str, Any]:
+def _parse_file_version(path: str) -> Dict[str, Any]:
     """Return the version at the end of the file's name, such as libblas.so.3.12.0."""
     real = os.path.basename(os.path.realpath(path))
     version = NUMBER.search(real.partition(".so.")[2])
@@ -162,5 +162,5 @@ def _call_for_number(library: ctypes.CDLL, name: str) -> int:
     return 0 if function is None else int(function())
 
 
-def _without_unknown(facts: Dict[str, Any]) -> Dict[str, Any]:
+def _drop_unknown(facts: Dict[str, Any]) -> Dict[str, Any]:
     return {key: value for key, value in facts.items() if value}

@@ -31,7 +31,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     Raises Failure if the program cannot be started, SystemExit with its code if it fails.
     """
     files = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "files")
-    variables = program_variables(parameters, files, process)
+    variables = make_variables(parameters, files, process)
     argv = expand_placeholders(parameters, files, process)
     if parameters["argv"][0] in parameters["files"]:
         with contextlib.suppress(OSError):  # sent files have lost the right to be executed
@@ -67,9 +67,7 @@ def expand_placeholders(parameters: dict[str, Any], files: str, process: RunProc
     return argv
 
 
-def program_variables(
-    parameters: dict[str, Any], files: str, process: RunProcess
-) -> Dict[str, str]:
+def make_variables(parameters: dict[str, Any], files: str, process: RunProcess) -> Dict[str, str]:
     """Return the program's environment: the run's, with the paths of its files and its result."""
     variables = dict(os.environ)
     python_path = variables.get("PYTHONPATH")

@@ -54,7 +54,7 @@ def extend(
             media_type = descriptor.get("mediaType", pack.LAYER)
             media_type = OCI.get(media_type, media_type)
             digest = layer.blob.sha256
-            descriptors.append(pack.descriptor(media_type, digest, layer.blob.size))
+            descriptors.append(pack.make_descriptor(media_type, digest, layer.blob.size))
     new_layer = writer.add_layer(source)
     image = extend_configuration(base_image.config, variables, labels)
     image["rootfs"]["diff_ids"].append(new_layer["digest"])
@@ -62,15 +62,17 @@ def extend(
         image["history"].append(
             {"created": image["created"], "created_by": "tare: " + source.prefix}
         )
-    config = pack.as_bytes(image)
-    config_entry = pack.descriptor(pack.CONFIG, hashlib.sha256(config).hexdigest(), len(config))
+    config = pack.encode_json(image)
+    config_entry = pack.make_descriptor(
+        pack.CONFIG, hashlib.sha256(config).hexdigest(), len(config)
+    )
     manifest = {
         "schemaVersion": 2,
         "mediaType": pack.MANIFEST,
         "config": config_entry,
         "layers": [*descriptors, new_layer],
     }
-    return writer.finish(pack.as_bytes(manifest), config, reference)
+    return writer.finish(pack.encode_json(manifest), config, reference)
 
 
 def extend_configuration(

@@ -50,15 +50,17 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
         raise StartError("nothing to do: every number of files, megabytes and reads is 0")
     for part in chosen:
         recorder.series(f"{part}_time", "s")
-    with temporary_folder(parameters, process) as folder:
+    with make_temporary_folder(parameters, process) as folder:
         rounds = Rounds(parameters, folder, recorder)
         for _ in recorder.steps(parameters["steps"], parameters["burn_in"]):
-            recorder.step(**{f"{part}_time": seconds for part, seconds in rounds.next().items()})
+            recorder.step(
+                **{f"{part}_time": seconds for part, seconds in rounds.run_round().items()}
+            )
         rounds.close()
 
     for part in chosen:
         recorder.metric(f"{part}_time", recorder.mean(f"{part}_time"), "s")
-    for rate, (part, amount, unit) in rounds.amounts().items():
+    for rate, (part, amount, unit) in rounds.list_amounts().items():
         recorder.metric(rate, amount / recorder.mean(f"{part}_time"), unit)
     for part in ("software_read", "large_read"):
         if part in chosen:
@@ -75,7 +77,7 @@ def is_chosen(parameters: Dict[str, Any], name: str) -> bool:
 
 
 @contextmanager
-def temporary_folder(parameters: Dict[str, Any], process: RunProcess) -> Iterator[str]:
+def make_temporary_folder(parameters: Dict[str, Any], process: RunProcess) -> Iterator[str]:
     """Make a new folder below the chosen path, and remove it afterwards."""
     parent = parameters["path"] or os.path.join(process.directory, SCRATCH)
     if not os.path.isabs(parent):
@@ -132,15 +134,15 @@ class Rounds:
         self.first: Dict[str, float] = {}  # seconds of each part in the first round
         self.cached_shares: List[float] = []  # of files whose pages should have been dropped
 
-    def next(self) -> Dict[str, float]:
+    def run_round(self) -> Dict[str, float]:
         """Do one round and return the seconds of each part."""
         times: Dict[str, float] = {}
         if self._parameters["small_files"]:
-            self._small_files(times)
+            self._measure_small_files(times)
         if self._parameters["large_file_mb"]:
-            self._large_file(times)
+            self._measure_large_file(times)
         if self._parameters["software_files"]:
-            self._software_files(times)
+            self._measure_software_files(times)
         self.first = self.first or times
         return times
 
@@ -148,7 +150,7 @@ class Rounds:
         if self._large >= 0:
             os.close(self._large)
 
-    def amounts(self) -> Dict[str, Tuple[str, float, str]]:
+    def list_amounts(self) -> Dict[str, Tuple[str, float, str]]:
         """Return for each rate the part whose time divides it, the amount of work, and the unit."""
         rates: Dict[str, Tuple[str, float, str]] = {}
         files, megabytes = self._parameters["small_files"], self._parameters["large_file_mb"]
@@ -168,7 +170,7 @@ class Rounds:
             rates["software_bandwidth"] = ("software_read", self._software_bytes / 1e6, "MB/s")
         return rates
 
-    def _small_files(self, times: Dict[str, float]) -> None:
+    def _measure_small_files(self, times: Dict[str, float]) -> None:
         count, clock = self._parameters["small_files"], time.perf_counter
         content = self._block[: self._parameters["small_file_bytes"]]
         top = os.path.join(self._folder, "small")
@@ -204,7 +206,7 @@ class Rounds:
             os.rmdir(folder)
         times["delete"] = clock() - began
 
-    def _large_file(self, times: Dict[str, float]) -> None:
+    def _measure_large_file(self, times: Dict[str, float]) -> None:
         """Write to the disk, as far as the file system tells; read; read pages at random."""
         clock, size = time.perf_counter, self._parameters["large_file_mb"] * 1_000_000
         if self._large < 0:
@@ -235,7 +237,7 @@ class Rounds:
                 os.pread(file, PAGE, offset)
             times["random_read"] = clock() - began
 
-    def _software_files(self, times: Dict[str, float]) -> None:
+    def _measure_software_files(self, times: Dict[str, float]) -> None:
         began = time.perf_counter()
         self._software = list_software_files(self._parameters["software_files"])
         times["software_list"] = time.perf_counter() - began
@@ -265,7 +267,7 @@ class Rounds:
 
     def _drop_pages(self, file: int, size: int, written: bool) -> None:
         pages.drop(file, written=written)
-        share = pages.cached_share(file, size)
+        share = pages.measure_cached_share(file, size)
         if share is not None:
             self.cached_shares.append(share)
 

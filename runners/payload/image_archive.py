@@ -113,7 +113,7 @@ class Archive:
         check_digest(name, digest, hashlib.sha256(content).hexdigest())
         return content
 
-    def blob(self, digest: str) -> Blob:
+    def find_blob(self, digest: str) -> Blob:
         """Return the slice that a descriptor names by its digest."""
         value = parse_digest(digest)
         blob = self.members.get("blobs/sha256/" + value)
@@ -136,17 +136,17 @@ class Archive:
             if "manifests" not in content:
                 break
             digest = choose_manifest(content["manifests"], architecture, system)
-            content = self.read_json("blobs/sha256/" + self.blob(digest).sha256, digest)
+            content = self.read_json("blobs/sha256/" + self.find_blob(digest).sha256, digest)
         if "layers" not in content:
             raise BadImage("The archive's index leads to no image.")
-        config_blob = self.blob(content["config"]["digest"])
+        config_blob = self.find_blob(content["config"]["digest"])
         config = self.read_json("blobs/sha256/" + config_blob.sha256, config_blob.sha256)
         diff_ids = config.get("rootfs", {}).get("diff_ids", [])
         if len(diff_ids) != len(content["layers"]):
             raise BadImage("The image's configuration and manifest name different layers.")
         layers = []
         for descriptor, diff_id in zip(content["layers"], diff_ids):
-            blob = self.blob(descriptor["digest"])
+            blob = self.find_blob(descriptor["digest"])
             if blob.size != descriptor["size"]:
                 sizes = (blob.size, descriptor["size"])
                 raise BadImage(

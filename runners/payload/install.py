@@ -66,7 +66,7 @@ def save_settings(folder: str) -> None:
     """Save in `folder`, readable by its owner alone, pip's variables, configuration and itself."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     variables = {name: value for name, value in os.environ.items() if VARIABLES.match(name)}
-    configuration = merge_configuration(configuration_files())
+    configuration = merge_configuration(list_configuration_files())
     variables.pop("PIP_CONFIG_FILE", None)
     certificates = [variables.get(name, "") for name in CERTIFICATES]
     certificates += re.findall(r"^\s*cert\s*=\s*(\S+)", configuration, re.MULTILINE)
@@ -82,7 +82,7 @@ def save_settings(folder: str) -> None:
     write(os.path.join(folder, "variables.json"), json.dumps(variables))
 
 
-def configuration_files() -> List[str]:
+def list_configuration_files() -> List[str]:
     """Return pip's configuration files in its own order, in which the last one wins."""
     home = os.path.expanduser("~")
     own_file = os.environ.get("PIP_CONFIG_FILE", "")
@@ -122,7 +122,7 @@ def copy_pip(folder: str) -> None:
     target = os.path.join(folder, "pip")
     shutil.rmtree(target, ignore_errors=True)
     spec = importlib.util.find_spec("pip")
-    wheels = bundled_wheels()
+    wheels = list_bundled_wheels()
     if spec and spec.origin:
         shutil.copytree(
             os.path.dirname(os.path.abspath(spec.origin)),
@@ -138,7 +138,7 @@ def copy_pip(folder: str) -> None:
         write(core, CERTIFI % certificates)
 
 
-def bundled_wheels() -> List[str]:
+def list_bundled_wheels() -> List[str]:
     """Return the wheels of the pip that comes with Python; some distributions remove them."""
     folders = [sysconfig.get_config_var("WHEEL_PKG_DIR") or "", "/usr/share/python-wheels"]
     spec = importlib.util.find_spec("ensurepip")
@@ -154,7 +154,7 @@ def bundled_wheels() -> List[str]:
 
 def find_interpreter(version: str) -> str:
     """Return the interpreter of exactly this version. Raises NotInstalled, naming the others."""
-    versions = {path: version_of(path) for path in list_interpreters()}
+    versions = {path: read_version(path) for path in list_interpreters()}
     for path, path_version in versions.items():
         if path_version == version:
             return path
@@ -176,7 +176,7 @@ def list_interpreters() -> List[str]:
     return list(by_real_path.values())
 
 
-def version_of(python: str) -> str:
+def read_version(python: str) -> str:
     code = "import platform; print(platform.python_version())"
     try:
         done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, timeout=60)
@@ -295,7 +295,7 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
-def empty_folder(folder: str) -> None:
+def clear_folder(folder: str) -> None:
     """Remove everything in a folder, but not the folder, which may be a mount."""
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         path = os.path.join(folder, name)
@@ -316,7 +316,7 @@ def main(arguments: List[str]) -> int:
             install(*rest)
     except (NotInstalled, OSError) as problem:
         if task == "install":
-            empty_folder(rest[0])
+            clear_folder(rest[0])
         print(problem if isinstance(problem, NotInstalled) else explain_failure(str(problem)))
         return 1
     return 0

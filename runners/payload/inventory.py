@@ -96,7 +96,7 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
         for path, content in contents.items()
         if not RPM.search(path)
     }
-    python, by_prefix = python_packages(texts)
+    python, by_prefix = list_python_packages(texts)
     conda = {
         name: version
         for name, version, _ in (
@@ -105,7 +105,7 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
             if re.search(r"(^|/)conda-meta/[^/]+-[^/-]+-[^/-]+\.json$", path)
         )
     }
-    system_packages, not_read = installed_packages(paths, texts, contents)
+    system_packages, not_read = list_installed_packages(paths, texts, contents)
     libraries = sorted(path for path in paths if re.search(r"\.so(\.|$)", path))
     versions = dict(conda, **python)
     return {
@@ -119,12 +119,12 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
             if package in versions
         },
         "cuda": find_cuda(texts, libraries, versions),
-        "cudnn": header_version(texts, "cudnn", "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL")
-        or library_version(libraries, r"libcudnn\.so")
-        or package_version(versions, r"nvidia-cudnn-cu\d+|cudnn"),
-        "nccl": header_version(texts, "nccl", "NCCL_MAJOR NCCL_MINOR NCCL_PATCH")
-        or library_version(libraries, r"libnccl\.so")
-        or package_version(versions, r"nvidia-nccl-cu\d+|nccl"),
+        "cudnn": find_header_version(texts, "cudnn", "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL")
+        or find_library_version(libraries, r"libcudnn\.so")
+        or find_package_version(versions, r"nvidia-cudnn-cu\d+|cudnn"),
+        "nccl": find_header_version(texts, "nccl", "NCCL_MAJOR NCCL_MINOR NCCL_PATCH")
+        or find_library_version(libraries, r"libnccl\.so")
+        or find_package_version(versions, r"nvidia-nccl-cu\d+|nccl"),
         "mpi": find_mpi(texts, libraries),
         "blas": find_blas(texts, libraries),
         "not_read": not_read,
@@ -145,7 +145,7 @@ def describe_system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str,
     libc = "musl" if "musl" in loader else ""
     names = " ".join(os.path.basename(path) for path in paths if "/libc-2." in path)
     version = re.search(r"libc-(2\.\d+)\.so", names)
-    package = dpkg_packages(texts).get("libc6", "")
+    package = list_dpkg_packages(texts).get("libc6", "")
     if version or package:
         libc = "glibc " + (version[1] if version else package.partition("-")[0])
     return {
@@ -161,7 +161,9 @@ def unquote(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "\"'" else value
 
 
-def python_packages(texts: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, Dict[str, str]]]:
+def list_python_packages(
+    texts: Mapping[str, str],
+) -> Tuple[Dict[str, str], Dict[str, Dict[str, str]]]:
     """Return versions by name, of the whole tree and of each folder with Python packages."""
     versions: Dict[str, List[str]] = {}
     folders: Dict[str, Dict[str, str]] = {}
@@ -228,7 +230,7 @@ def evaluate_text(text: str) -> str:
         return ""
 
 
-def dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
+def list_dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
     """Return Debian's installed packages: name -> version."""
     versions = {}
     for path, text in texts.items():
@@ -242,11 +244,11 @@ def dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
     return versions
 
 
-def installed_packages(
+def list_installed_packages(
     paths: Iterable[str], texts: Mapping[str, str], contents: Mapping[str, bytes]
 ) -> Tuple[Dict[str, str], List[str]]:
     """Return the distribution's packages, and a message for each list that cannot be read."""
-    versions, not_read = dpkg_packages(texts), []
+    versions, not_read = list_dpkg_packages(texts), []
     for block in texts.get("lib/apk/db/installed", "").split("\n\n"):
         fields = dict(re.findall(r"^([PV]):(.*)$", block, re.MULTILINE))
         if "P" in fields:
@@ -254,7 +256,7 @@ def installed_packages(
     for path in sorted(paths):
         if RPM.search(path):
             try:
-                versions.update(rpm_packages(contents.get(path, b"")))
+                versions.update(list_rpm_packages(contents.get(path, b"")))
             except Exception as error:  # noqa: BLE001 - a damaged database is only not listed
                 not_read.append("%s: %s" % (path, error or type(error).__name__))
         elif re.match(r"(var/lib/rpm|usr/lib/sysimage/rpm)/Packages(\.db)?$", path):
@@ -262,7 +264,7 @@ def installed_packages(
     return dict(sorted(versions.items())), not_read
 
 
-def rpm_packages(content: bytes) -> Dict[str, str]:
+def list_rpm_packages(content: bytes) -> Dict[str, str]:
     """Return the packages in rpm's SQLite database: name -> version-release."""
     import sqlite3  # some Pythons have none
 
@@ -304,12 +306,12 @@ def find_cuda(texts: Mapping[str, str], libraries: List[str], versions: Mapping[
         line = re.match(r"CUDA Version (\S+)", texts[path])
         if line and path.endswith("/version.txt"):
             return line[1]
-    return library_version(libraries, r"libcudart\.so") or package_version(
+    return find_library_version(libraries, r"libcudart\.so") or find_package_version(
         versions, r"nvidia-cuda-runtime-cu\d+|cudatoolkit|cuda-cudart|cuda-version"
     )
 
 
-def header_version(texts: Mapping[str, str], name: str, numbers: str) -> str:
+def find_header_version(texts: Mapping[str, str], name: str, numbers: str) -> str:
     """Return the version that a C header defines in parts, "" if there is none."""
     for path in sorted(texts):
         if re.search(r"(^|/)%s(_version)?\.h$" % name, path):
@@ -321,14 +323,14 @@ def header_version(texts: Mapping[str, str], name: str, numbers: str) -> str:
     return ""
 
 
-def library_version(libraries: List[str], name: str) -> str:
+def find_library_version(libraries: List[str], name: str) -> str:
     """Return the longest version that ends the name of such a library, "" if there is none."""
     pattern = re.compile(r"(^|/)%s\.(\d[\d.]*)$" % name)
     versions = [match[2] for match in map(pattern.search, libraries) if match]
     return max(versions, key=lambda version: (version.count("."), version), default="")
 
 
-def package_version(versions: Mapping[str, str], pattern: str) -> str:
+def find_package_version(versions: Mapping[str, str], pattern: str) -> str:
     """Return the version of the first package whose name matches, "" if none does."""
     return next((versions[name] for name in sorted(versions) if re.fullmatch(pattern, name)), "")
 

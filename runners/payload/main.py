@@ -22,7 +22,7 @@ if not __package__:
 
 from . import gpus, place, snapshot
 from .frameworks import Failure, StartError
-from .recorder import STEP_TIME, Recorder, ResultError, process_age, write_json
+from .recorder import STEP_TIME, Recorder, ResultError, measure_process_age, write_json
 
 CLOCK_TICK = 0.01  # s: resolution of the time at which the kernel started a process
 CONTAINER_START = "container start"
@@ -124,7 +124,7 @@ def measure_start() -> Tuple[float, str]:
     line of Python is what the container costs before anything runs in it. The time at which this
     process was forked says less: most runtimes fork it, then mount the image and start Python.
     """
-    age = process_age()
+    age = measure_process_age()
     try:
         since_launch = time.time() - float(os.environ["TARE_BEGAN"])
     except (KeyError, ValueError):

@@ -31,7 +31,7 @@ def parse_json(content: bytes, name: str) -> Any:
             depth += 1
             if depth > JSON_DEPTH:
                 raise RecursionError
-            level = [child for value in level for child in nested_values(value)]
+            level = [child for value in level for child in list_nested_values(value)]
     except RecursionError:
         raise BadImage("%s is nested too deeply." % name) from None
     except ValueError:
@@ -43,7 +43,7 @@ def reject_constant(name: str) -> Any:
     raise ValueError("JSON has no %s" % name)
 
 
-def nested_values(value: Any) -> List[Any]:
+def list_nested_values(value: Any) -> List[Any]:
     """Return the lists and objects that a value of a JSON document holds directly."""
     items = value.values() if isinstance(value, dict) else value
     if not isinstance(value, (dict, list)):

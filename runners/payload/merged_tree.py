@@ -22,7 +22,7 @@ class Node:
         self.children: Optional[Dict[str, "Node"]] = None
 
     @classmethod
-    def folder(cls, layer: int, value: Any) -> "Node":
+    def make_folder(cls, layer: int, value: Any) -> "Node":
         node = cls(layer, value)
         node.children = {}
         return node
@@ -33,7 +33,7 @@ class Tree:
 
     def __init__(self, default: Any = None) -> None:
         self.default, self.layer = default, 0
-        self.root = Node.folder(0, default)
+        self.root = Node.make_folder(0, default)
 
     def put(self, path: str, node: Node) -> None:
         """Add a file, a link (`node.link`) or a folder of the present layer."""
@@ -103,7 +103,7 @@ class Tree:
                 remaining += target[::-1]
                 continue
             if node is None or node.children is None:
-                node = Node.folder(self.layer, self.default)
+                node = Node.make_folder(self.layer, self.default)
                 children[part] = node
             trail.append(node)
         assert trail[-1].children is not None

@@ -41,7 +41,7 @@ class Writer:
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         for name in ("blobs", "blobs/sha256"):
-            file.write(folder_entry(name).tobuf(tarfile.USTAR_FORMAT))
+            file.write(make_folder_entry(name).tobuf(tarfile.USTAR_FORMAT))
 
     def add_layer(self, source: Source) -> Dict[str, Any]:
         """Write a folder as a layer and return its descriptor."""
@@ -53,19 +53,19 @@ class Writer:
             leading = ""
             for part in source.prefix.split("/") if source.prefix else []:
                 leading = leading + "/" + part if leading else part
-                layer.addfile(folder_entry(leading))
+                layer.addfile(make_folder_entry(leading))
             add_folder(layer, source.folder, source.prefix, source.sources_keep_times)
         self.pad(blob.size)
         end = self.file.tell()
         digest = blob.hash.hexdigest()
         self.file.seek(header_at)
-        self.file.write(header("blobs/sha256/" + digest, blob.size))
+        self.file.write(make_header("blobs/sha256/" + digest, blob.size))
         self.file.seek(end)
-        return descriptor(LAYER, digest, blob.size)
+        return make_descriptor(LAYER, digest, blob.size)
 
     def add_blob(self, digest: str, size: int, stream: Any) -> None:
         """Write a blob whose sha256 (hex) and size are known; the caller checks them."""
-        self.file.write(header("blobs/sha256/" + digest, size))
+        self.file.write(make_header("blobs/sha256/" + digest, size))
         while True:
             chunk = stream.read(CHUNK)
             if not chunk:
@@ -76,7 +76,7 @@ class Writer:
     def add_bytes(self, media_type: str, content: bytes) -> Dict[str, Any]:
         digest = hashlib.sha256(content).hexdigest()
         self.add_blob(digest, len(content), io.BytesIO(content))
-        return descriptor(media_type, digest, len(content))
+        return make_descriptor(media_type, digest, len(content))
 
     def finish(self, manifest: bytes, config: bytes, reference: str = "") -> str:
         """Write manifest, configuration and index after all layers; return "sha256:..."."""
@@ -87,16 +87,16 @@ class Writer:
         name = reference or "tare/%s:staged" % digest[7:23]
         entry["annotations"] = {"org.opencontainers.image.ref.name": name}
         blobs = (document["config"], *document["layers"])
-        names = [blob_name(blob["digest"]) for blob in blobs]
+        names = [make_blob_name(blob["digest"]) for blob in blobs]
         docker = [{"Config": names[0], "RepoTags": [name], "Layers": names[1:]}]
-        self.add_file("index.json", as_bytes({"schemaVersion": 2, "manifests": [entry]}))
-        self.add_file("manifest.json", as_bytes(docker))
-        self.add_file("oci-layout", as_bytes({"imageLayoutVersion": "1.0.0"}))
+        self.add_file("index.json", encode_json({"schemaVersion": 2, "manifests": [entry]}))
+        self.add_file("manifest.json", encode_json(docker))
+        self.add_file("oci-layout", encode_json({"imageLayoutVersion": "1.0.0"}))
         self.file.write(bytes(2 * tarfile.BLOCKSIZE))
         return digest
 
     def add_file(self, name: str, content: bytes) -> None:
-        self.file.write(header(name, len(content)) + content)
+        self.file.write(make_header(name, len(content)) + content)
         self.pad(len(content))
 
     def pad(self, size: int) -> None:
@@ -113,7 +113,7 @@ def write(
     """Write the archive, a layer for each folder; return the manifest's digest, "sha256:..."."""
     writer = Writer(file)
     layers: List[Dict[str, Any]] = [writer.add_layer(source) for source in sources]
-    image = as_bytes(
+    image = encode_json(
         {
             "architecture": ARCHITECTURES[os.uname().machine],
             "os": "linux",
@@ -122,9 +122,9 @@ def write(
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
         }
     )
-    config_entry = descriptor(CONFIG, hashlib.sha256(image).hexdigest(), len(image))
+    config_entry = make_descriptor(CONFIG, hashlib.sha256(image).hexdigest(), len(image))
     manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config_entry, "layers": layers}
-    return writer.finish(as_bytes(manifest), image, reference)
+    return writer.finish(encode_json(manifest), image, reference)
 
 
 class Hashing(io.RawIOBase):
@@ -166,28 +166,28 @@ def add_folder(layer: tarfile.TarFile, folder: str, prefix: str, keep_times: boo
             add_folder(layer, entry.path, name, keep_times)
 
 
-def folder_entry(name: str) -> tarfile.TarInfo:
+def make_folder_entry(name: str) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, EPOCH
     return info
 
 
-def header(name: str, size: int) -> bytes:
+def make_header(name: str, size: int) -> bytes:
     info = tarfile.TarInfo(name)
     info.size, info.mtime = size, EPOCH
     # Blobs of 8 GiB and more need GNU's way to write a size.
     return info.tobuf(tarfile.USTAR_FORMAT if size < 1 << 33 else tarfile.GNU_FORMAT)
 
 
-def descriptor(media_type: str, digest: str, size: int) -> Dict[str, Any]:
+def make_descriptor(media_type: str, digest: str, size: int) -> Dict[str, Any]:
     return {"mediaType": media_type, "digest": "sha256:" + digest, "size": size}
 
 
-def blob_name(digest: str) -> str:
+def make_blob_name(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
 
 
-def as_bytes(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 

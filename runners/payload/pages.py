@@ -24,7 +24,7 @@ def drop(file: int, *, written: bool) -> None:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def cached_share(file: int, size: int) -> Optional[float]:
+def measure_cached_share(file: int, size: int) -> Optional[float]:
     """Return the share (0 to 1) of an open file that is cached; None if that cannot be measured.
 
     Probes up to 64 offsets below `size`, and reads nothing from the disk.

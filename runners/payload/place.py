@@ -48,18 +48,18 @@ def find_process(
     """
     variables = os.environ if environ is None else environ
 
-    def number(name: str, default: int) -> int:
+    def read_number(name: str, default: int) -> int:
         return int(variables.get("TARE_" + name, default))
 
-    instance, instances = number("INSTANCE", 0), number("INSTANCES", 1)
+    instance, instances = read_number("INSTANCE", 0), read_number("INSTANCES", 1)
     if instances > 1:
         directory = os.path.join(directory, "instance-%d" % instance)
     return RunProcess(
         directory=directory,
-        rank=number("RANK", 0),
-        size=number("SIZE", 1),
-        local_rank=number("LOCAL_RANK", 0),
-        local_size=number("LOCAL_SIZE", 1),
+        rank=read_number("RANK", 0),
+        size=read_number("SIZE", 1),
+        local_rank=read_number("LOCAL_RANK", 0),
+        local_size=read_number("LOCAL_SIZE", 1),
         nodes=int(spec.get("nodes", 1)),
         gpus=int(spec.get("gpus", 0)),
         instance=instance,
@@ -76,7 +76,7 @@ def meet(process: RunProcess, seconds: float = WAIT) -> List[str]:
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
         reserved.bind(("", 0))
-        own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": boot_id()}
+        own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": read_boot_id()}
         folder = os.path.join(process.directory, "meet")
         texts = _gather(folder, process.rank, process.size, json.dumps(own), "rank", seconds)
     ranks = [json.loads(text) for text in texts]
@@ -117,7 +117,7 @@ def find_address() -> str:
             return name
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     """Return an id that all processes under one kernel share; "" if it cannot be read."""
     try:
         with open(BOOT_ID, encoding="ascii") as file:
@@ -136,20 +136,20 @@ def _gather(folder: str, own: int, count: int, text: str, noun: str, seconds: fl
     _write(path, text)
     paths = [os.path.join(folder, str(number)) for number in range(count)]
 
-    def missing() -> List[int]:
+    def find_missing() -> List[int]:
         return [number for number, name in enumerate(paths) if not os.path.exists(name)]
 
-    _wait(missing, path + ".look", noun, count, seconds)
+    _wait(find_missing, path + ".look", noun, count, seconds)
     return [_read(name) for name in paths]
 
 
 def _wait(
-    missing: Callable[[], List[int]], probe: str, noun: str, count: int, seconds: float
+    find_missing: Callable[[], List[int]], probe: str, noun: str, count: int, seconds: float
 ) -> None:
-    """Wait until `missing` returns nothing; `probe` is a path that may be written and removed."""
+    """Wait until nothing is missing; `probe` is a path that may be written and removed."""
     deadline, pause = time.monotonic() + seconds, 0.002
     while True:
-        absent = missing()
+        absent = find_missing()
         if not absent:
             return
         if time.monotonic() > deadline:

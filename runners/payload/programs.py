@@ -132,7 +132,7 @@ def _describe(path: str) -> Dict[str, Any]:
 
 def _list_libraries(path: str, variables: Dict[str, str]) -> List[Tuple[str, str]]:
     """Return each library that a program is linked with: name, path or the loader's message."""
-    loader = loader_of(path)
+    loader = find_loader(path)
     if not loader:
         return []
     try:
@@ -150,7 +150,7 @@ def _list_libraries(path: str, variables: Dict[str, str]) -> List[Tuple[str, str
     return [(match[1], match[2]) for match in map(LISTED.match, lines) if match]
 
 
-def loader_of(path: str) -> str:
+def find_loader(path: str) -> str:
     """Return the loader that an ELF program names; "" for other files and static programs."""
     try:
         with open(path, "rb") as file:

@@ -51,7 +51,7 @@ class Recorder:
         $TARE_RESULT or else `tare-result.json`.
         """
         requested_path = os.environ.get("TARE_RESULT", "")
-        elapsed = process_age() if elapsed_seconds is None else elapsed_seconds
+        elapsed = measure_process_age() if elapsed_seconds is None else elapsed_seconds
         self.facts: dict[str, Any] = {}
         self._path = os.path.abspath(path or requested_path or "tare-result.json")
         self._burn_in = 0
@@ -72,7 +72,7 @@ class Recorder:
             requested_path
         )  # the server reads it, even of a program without steps
         if requested_path:
-            atexit.register(self._at_exit)
+            atexit.register(self._save_at_exit)
 
     def __enter__(self) -> Recorder:
         return self
@@ -86,7 +86,7 @@ class Recorder:
 
     def metric(self, name: str, value: float, unit: str = "1") -> None:
         """Report one number of the whole run. The unit "1" means a plain number."""
-        self._metrics[name] = {"value": _float(name, value), "unit": unit}
+        self._metrics[name] = {"value": _convert_to_float(name, value), "unit": unit}
 
     def series(self, name: str, unit: str) -> None:
         """Set the unit of a series that `step` or `add` will fill; the default is "1"."""
@@ -110,14 +110,14 @@ class Recorder:
         times = self._times
         number = len(times)
         phase_starts = {0, 1, burn_in}
-        self.phase(self._phase_at(number))
+        self.phase(self._choose_phase(number))
         self._step_began = time.perf_counter()
         if not times:
             self._steps_began = self._step_began
         try:
             for item in range(count) if isinstance(count, int) else count:
                 if number in phase_starts:
-                    self.phase(self._phase_at(number))
+                    self.phase(self._choose_phase(number))
                 yield item
                 if len(times) == number:
                     self.step()
@@ -129,7 +129,7 @@ class Recorder:
         if self._is_awaited or self._has_saved:
             self.save()
 
-    def _phase_at(self, number: int) -> str:
+    def _choose_phase(self, number: int) -> str:
         if number >= self._burn_in:
             return "steady state"
         return "burn-in" if number else "first step"
@@ -182,7 +182,7 @@ class Recorder:
 
     def mean(self, name: str) -> float:
         """Return the arithmetic mean of a series after the warm-up, in which slow steps count."""
-        values = self._counted(name)
+        values = self._list_counted(name)
         if not values:
             raise ResultError(f"no {name} was recorded after the warm-up")
         return math.fsum(values) / len(values)
@@ -193,7 +193,7 @@ class Recorder:
         It tells how unsteady this run was, not how precise its mean is: the steps of a run
         resemble each other, so the precision of the mean takes several runs.
         """
-        values = self._counted(name)
+        values = self._list_counted(name)
         if len(values) < 2:
             return None
         mean = math.fsum(values) / len(values)
@@ -205,14 +205,14 @@ class Recorder:
         Both are nearest ranks. None below 100 values, where the 99th percentile would be the
         longest of all, or if the median is 0.
         """
-        values = sorted(self._counted(name))
+        values = sorted(self._list_counted(name))
         if len(values) < 100:
             return None
         median, high = (values[math.ceil(share * len(values)) - 1] for share in (0.5, 0.99))
         return high / median if median else None
 
-    def _counted(self, name: str) -> list[float]:
-        return [_float(name, value) for value in self._values[name][self._burn_in :]]
+    def _list_counted(self, name: str) -> list[float]:
+        return [_convert_to_float(name, value) for value in self._values[name][self._burn_in :]]
 
     def time_in_steps(self) -> float:
         """Return the seconds that all steps until now took together."""
@@ -229,7 +229,7 @@ class Recorder:
                 raise ResultError(f"{name} is {metric['value']}, which is not a finite number")
         series = {}
         for name, values in self._values.items():
-            numbers = [_float(name, value) for value in values]
+            numbers = [_convert_to_float(name, value) for value in values]
             for number, value in enumerate(numbers):
                 if not math.isfinite(value):
                     raise ResultError(f"{name} is not finite at step {number}")
@@ -240,7 +240,7 @@ class Recorder:
             "metrics": self._metrics,
             "series": series,
             "phases": self.phases(),
-            "facts": {**self.facts, **self._first_step()},
+            "facts": {**self.facts, **self._describe_first_step()},
         }
 
     def write(self, path: Optional[str] = None) -> None:
@@ -257,12 +257,12 @@ class Recorder:
         for name, values in self._values.items():
             known = self._saved.get(name, 0)
             if len(values) > known:
-                values[known:] = [_float(name, value) for value in values[known:]]
+                values[known:] = [_convert_to_float(name, value) for value in values[known:]]
                 new = [value if math.isfinite(value) else None for value in values[known:]]
                 unit = self._units.get(name, "1")
                 lines.append({"series": name, "unit": unit, "from": known, "values": new})
                 self._saved[name] = len(values)
-        lines += self._changed_lines()
+        lines += self._list_changed_lines()
         try:
             with open(self._path + "l", "a" if self._has_saved else "w", encoding="utf-8") as file:
                 file.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
@@ -270,11 +270,11 @@ class Recorder:
             self._save_at = math.inf
             return
         if not (self._has_saved or self._is_awaited):
-            atexit.register(self._at_exit)
+            atexit.register(self._save_at_exit)
         self._has_saved = True
         self._save_at = time.perf_counter() + SAVE_SECONDS
 
-    def _changed_lines(self) -> Iterator[dict[str, Any]]:
+    def _list_changed_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the metrics, phases and facts that have changed since they were saved."""
         now: dict[str, Any] = {
             f"metric {name}": {"metric": name, **metric}
@@ -282,29 +282,29 @@ class Recorder:
             if math.isfinite(metric["value"])
         }
         now["phases"] = {"phases": self.phases()}
-        now["facts"] = {"facts": {"burn_in": self._burn_in, **self._first_step()}}
+        now["facts"] = {"facts": {"burn_in": self._burn_in, **self._describe_first_step()}}
         for name, line in now.items():
             if self._saved_lines.get(name) != line:
                 self._saved_lines[name] = line
                 yield line
 
-    def _first_step(self) -> dict[str, float]:
+    def _describe_first_step(self) -> dict[str, float]:
         return {"time_to_first_step": self.time_to_first_step()} if self._times else {}
 
-    def _at_exit(self) -> None:
+    def _save_at_exit(self) -> None:
         """Save the numbers of a program that failed, or forgot `write`."""
         if os.getpid() == self._process and (self._is_awaited or self._has_saved):
             self.save()
 
 
-def _float(name: str, value: Any) -> float:
+def _convert_to_float(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
         raise ResultError(f"{name} is {value!r}, which is not a number") from error
 
 
-def process_age() -> float:
+def measure_process_age() -> float:
     """Return the seconds since the kernel started this process, to a clock tick (mostly 10 ms)."""
     try:
         with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:

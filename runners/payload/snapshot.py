@@ -44,27 +44,31 @@ def take_before() -> dict[str, Any]:
         "hostname": socket.gethostname(),
         "kernel": " ".join((platform.system(), platform.release(), platform.version())),
         "machine": platform.machine(),
-        "os": os_release(),
+        "os": read_os_release(),
         "libc": " ".join(platform.libc_ver()),
-        "cpu": field_of("/proc/cpuinfo", "model name"),
+        "cpu": read_field("/proc/cpuinfo", "model name"),
         "cpus": cpus,
-        "memory_bytes": memory_bytes(),
-        "cgroup": cgroup_limits(),
-        "gpus": gpus(),
-        "gpu_driver": "".join(lines_of("/proc/driver/nvidia/version")[:1]).strip(),
-        "python": python(),
-        "file_systems": file_systems(),
-        "packages": packages(),
-        "variables": variables(os.environ),
+        "memory_bytes": count_memory_bytes(),
+        "cgroup": read_cgroup_limits(),
+        "gpus": list_gpus(),
+        "gpu_driver": "".join(read_lines("/proc/driver/nvidia/version")[:1]).strip(),
+        "python": describe_python(),
+        "file_systems": find_file_systems(),
+        "packages": list_packages(),
+        "variables": select_variables(os.environ),
     }
 
 
 def take_after() -> dict[str, Any]:
     """Return the libraries that the workload has loaded."""
-    return {"blas": blas(), "blas_loaded": blas_libraries.list_loaded(), "libraries": libraries()}
+    return {
+        "blas": describe_blas(),
+        "blas_loaded": blas_libraries.list_loaded(),
+        "libraries": list_libraries(),
+    }
 
 
-def python() -> dict[str, str]:
+def describe_python() -> dict[str, str]:
     return {
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -74,7 +78,7 @@ def python() -> dict[str, str]:
     }
 
 
-def variables(environ: Any) -> dict[str, str]:
+def select_variables(environ: Any) -> dict[str, str]:
     """Return the variables that can change a measurement; none that could hold a secret."""
     return {
         name: value
@@ -83,7 +87,7 @@ def variables(environ: Any) -> dict[str, str]:
     }
 
 
-def packages() -> dict[str, str]:
+def list_packages() -> dict[str, str]:
     """Return name and version of every Python package that this interpreter can import."""
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():
@@ -94,17 +98,17 @@ def packages() -> dict[str, str]:
     return versions
 
 
-def file_systems() -> dict[str, str]:
+def find_file_systems() -> dict[str, str]:
     """Return the kinds of file system of the run's directory, Python and temporary files."""
     paths = {"run": os.getcwd(), "python": os.__file__, "temporary": os.environ.get("TMPDIR")}
-    kinds = {name: file_system(path or "/tmp") for name, path in paths.items()}
+    kinds = {name: find_file_system(path or "/tmp") for name, path in paths.items()}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
-def file_system(path: str) -> str:
+def find_file_system(path: str) -> str:
     """Return the kind of the mount that holds a path, such as "ext4" or "fuse.squashfuse_ll"."""
     path, kind, longest = os.path.realpath(path), "", -1
-    for line in lines_of("/proc/self/mountinfo"):
+    for line in read_lines("/proc/self/mountinfo"):
         mount, _, source = line.partition(" - ")
         # Octal escapes stand for spaces and the like: man 5 proc.
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), mount.split(" ")[4])
@@ -114,7 +118,7 @@ def file_system(path: str) -> str:
     return kind
 
 
-def blas() -> dict[str, Any]:
+def describe_blas() -> dict[str, Any]:
     """Return the BLAS and LAPACK that NumPy was built with, if the workload imported NumPy."""
     config = getattr(sys.modules.get("numpy"), "__config__", None)
     dependencies = getattr(config, "CONFIG", {}).get(
@@ -128,13 +132,15 @@ def blas() -> dict[str, Any]:
     }
 
 
-def libraries() -> list[str]:
+def list_libraries() -> list[str]:
     """Return the paths of the loaded shared libraries that matter for a measurement."""
-    paths = {line.split(None, 5)[-1].strip() for line in lines_of("/proc/self/maps") if "/" in line}
+    paths = {
+        line.split(None, 5)[-1].strip() for line in read_lines("/proc/self/maps") if "/" in line
+    }
     return sorted(path for path in paths if LIBRARIES.search(os.path.basename(path)))
 
 
-def gpus() -> list[dict[str, str]]:
+def list_gpus() -> list[dict[str, str]]:
     """Return the GPUs that nvidia-smi shows in this environment; none without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return []
@@ -147,40 +153,40 @@ def gpus() -> list[dict[str, str]]:
     return list(csv.DictReader(rows, GPU_FIELDS.split(","), skipinitialspace=True))
 
 
-def cgroup_limits() -> dict[str, str]:
+def read_cgroup_limits() -> dict[str, str]:
     """Return memory and CPU limits as the kernel writes them (cgroup 2 and 1), where readable."""
     limits: dict[str, str] = {}
-    for line in lines_of("/proc/self/cgroup"):
+    for line in read_lines("/proc/self/cgroup"):
         _, controllers, path = line.strip().split(":", 2)
         for controller in controllers.split(","):
             for name in ("memory.max", "cpu.max", "memory.limit_in_bytes", "cpu.cfs_quota_us"):
                 file = os.path.join("/sys/fs/cgroup", controller, path.lstrip("/"), name)
-                for value in lines_of(file):
+                for value in read_lines(file):
                     limits[name] = value.strip()
     return limits
 
 
-def os_release() -> str:
-    name = field_of("/etc/os-release", "PRETTY_NAME", separator="=")
+def read_os_release() -> str:
+    name = read_field("/etc/os-release", "PRETTY_NAME", separator="=")
     return name.strip('"')
 
 
-def memory_bytes() -> int:
+def count_memory_bytes() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
 
 
-def field_of(path: str, name: str, separator: str = ":") -> str:
-    for line in lines_of(path):
+def read_field(path: str, name: str, separator: str = ":") -> str:
+    for line in read_lines(path):
         key, _, value = line.partition(separator)
         if key.strip() == name:
             return value.strip()
     return ""
 
 
-def lines_of(path: str) -> list[str]:
+def read_lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.readlines()

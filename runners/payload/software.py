@@ -63,22 +63,23 @@ BUILDS = {
 def list_software() -> Dict[str, Any]:
     """Return all fields but `mark`."""
     sites = [path for path in sys.path if os.path.isdir(path)]
-    paths = library_files()
+    paths = list_library_files()
     contents = {name: read("/" + name) for name in paths if inventory.needs_content(name, 0)}
-    packages = snapshot.packages()
+    packages = snapshot.list_packages()
     facts = inventory.gather_facts(paths, contents)
     patterns = {"cuda": r"nvidia-cuda-runtime-cu\d+", "cudnn": r"nvidia-cudnn-cu\d+"}
     patterns["nccl"] = r"nvidia-nccl-cu\d+"
     # A framework loads the packages installed beside it rather than the system's libraries.
     package_versions = {
-        name: inventory.package_version(packages, pattern) for name, pattern in patterns.items()
+        name: inventory.find_package_version(packages, pattern)
+        for name, pattern in patterns.items()
     }
     return {
         "schema": SCHEMA,
-        "os": snapshot.os_release(),
+        "os": snapshot.read_os_release(),
         "libc": " ".join(platform.libc_ver()),
         "machine": platform.machine(),
-        "python": snapshot.python(),
+        "python": snapshot.describe_python(),
         "packages": packages,
         **{name: package_versions[name] or facts[name] for name in patterns},
         "mpi": facts["mpi"],
@@ -87,9 +88,14 @@ def list_software() -> Dict[str, Any]:
     }
 
 
-def library_files() -> Set[str]:
+def list_library_files() -> Set[str]:
     """Return the paths of the files where the loader searches, without the first slash."""
-    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *loader_folders(), *USUAL, *CUDA]
+    folders = [
+        *os.environ.get("LD_LIBRARY_PATH", "").split(":"),
+        *list_loader_folders(),
+        *USUAL,
+        *CUDA,
+    ]
     folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]
     launcher = shutil.which("mpirun") or shutil.which("mpiexec")
     if launcher:
@@ -106,10 +112,10 @@ def library_files() -> Set[str]:
     return paths
 
 
-def loader_folders() -> List[str]:
+def list_loader_folders() -> List[str]:
     lines = []
     for path in ["/etc/ld.so.conf", *sorted(glob.glob("/etc/ld.so.conf.d/*.conf"))]:
-        lines += [line.strip() for line in snapshot.lines_of(path)]
+        lines += [line.strip() for line in snapshot.read_lines(path)]
     triplet = platform.machine() + "-linux-gnu"
     return [line for line in lines if line.startswith("/")] + ["/usr/lib/" + triplet]
 

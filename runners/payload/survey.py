@@ -94,7 +94,7 @@ class Entry(NamedTuple):
 Progress = Callable[[int, int, int, int], None]  # files, bytes, of files, of bytes
 
 
-def tree_hash(entries: Mapping[str, Entry]) -> str:
+def hash_tree(entries: Mapping[str, Entry]) -> str:
     """Return "sha256:..." of the entries, which go by their paths below the root, 'usr/bin/env'."""
     leading = set()
     for path, entry in entries.items():
@@ -119,8 +119,8 @@ def hash_parts(entries: Mapping[str, Entry]) -> Dict[str, str]:
     parts: Dict[str, Dict[str, Entry]] = {}
     for path, entry in entries.items():
         parts.setdefault(path.partition("/")[0], {})[path] = entry
-    hashes = {name: tree_hash(part) for name, part in sorted(parts.items())}
-    return {name: value for name, value in hashes.items() if value != tree_hash({})}
+    hashes = {name: hash_tree(part) for name, part in sorted(parts.items())}
+    return {name: value for name, value in hashes.items() if value != hash_tree({})}
 
 
 def is_closed(kind: str, mode: int) -> bool:
@@ -138,7 +138,7 @@ def report(
     files = [entry for entry in entries.values() if entry.kind == FILE]
     return {
         "schema": SCHEMA,
-        "tree": tree_hash(entries),
+        "tree": hash_tree(entries),
         "files": len(files),
         "bytes": sum(entry.size for entry in files),
         "parts": hash_parts(entries),
@@ -148,7 +148,7 @@ def report(
     }
 
 
-def survey(
+def survey_folder(
     root: str, exclude: Iterable[str] = (), progress: Optional[Progress] = None
 ) -> Dict[str, Any]:
     """Return the survey of a folder; `exclude` are absolute paths as seen from its inside."""
@@ -172,7 +172,7 @@ class Walk:
         self.files: List[Tuple[str, int]] = []
         self.mounts, self.devices = self.find_mounts()
 
-    def path(self, name: str) -> bytes:
+    def join_path(self, name: str) -> bytes:
         return os.path.join(encode(self.root), encode(name)) if name else encode(self.root)
 
     def find_mounts(self) -> Tuple[set, set]:  # type: ignore[type-arg]
@@ -183,13 +183,13 @@ class Walk:
         row counts only if the path really is on that device.
         """
         rows = []
-        for line in lines_of("/proc/self/mountinfo"):
+        for line in read_lines("/proc/self/mountinfo"):
             fields = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line).split(" ")
             point = os.path.relpath(fields[4], self.root)
             if point != ".." and not point.startswith("../"):
                 point = "" if point == "." else point
                 try:
-                    device = os.lstat(self.path(point)).st_dev
+                    device = os.lstat(self.join_path(point)).st_dev
                 except OSError:
                     continue
                 if fields[2] == "%d:%d" % (os.major(device), os.minor(device)):
@@ -211,7 +211,7 @@ class Walk:
         while folders:
             folder = folders.pop()
             try:
-                with os.scandir(self.path(folder)) as listing:
+                with os.scandir(self.join_path(folder)) as listing:
                     children = [
                         (child.name.decode("utf-8", "surrogateescape"), child) for child in listing
                     ]
@@ -228,7 +228,7 @@ class Walk:
     def add(self, path: str, status: os.stat_result) -> bool:
         """Note an entry; return whether it is a folder to list."""
         if stat.S_ISLNK(status.st_mode):
-            target = os.readlink(self.path(path)).decode("utf-8", "surrogateescape")
+            target = os.readlink(self.join_path(path)).decode("utf-8", "surrogateescape")
             self.entries[path] = Entry(LINK, 0, 0, target)
         elif stat.S_ISREG(status.st_mode):
             closed = is_closed(FILE, status.st_mode)
@@ -281,7 +281,7 @@ class Walk:
         total, length = hashlib.sha256(), 0
         content = bytearray() if inventory.needs_content(path, size) else None
         try:
-            handle = os.open(self.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            handle = os.open(self.join_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(handle, "rb", buffering=0) as file:
                 while True:
                     count = file.readinto(buffer)
@@ -306,7 +306,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def lines_of(path: str) -> List[str]:
+def read_lines(path: str) -> List[str]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().splitlines()
@@ -332,12 +332,12 @@ def main() -> int:
         print("There is no folder %s to survey." % options.root, file=sys.stderr)
         return 2
 
-    def progress(files: int, size: int, of_files: int, of_bytes: int) -> None:
+    def write_progress(files: int, size: int, of_files: int, of_bytes: int) -> None:
         if options.progress:
             numbers = {"files": files, "bytes": size, "of_files": of_files, "of_bytes": of_bytes}
             write_json(options.progress, dict(numbers, time=time.time()))
 
-    write_json(options.output, survey(options.root, options.exclude, progress))
+    write_json(options.output, survey_folder(options.root, options.exclude, write_progress))
     return 0
 
 

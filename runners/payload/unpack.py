@@ -27,7 +27,7 @@ Member = Tuple[int, int]  # number of the layer, number of the member in it
 def unpack(archive: str, folder: str) -> None:
     """Write the merged layers into a new folder. Raises BadImage."""
     with open(archive, "rb") as file:
-        manifest = Archive(file).read_manifest(*platform())
+        manifest = Archive(file).read_manifest(*find_platform())
         tree = plan(file, manifest.layers)
         files: Dict[Member, List[str]] = {}
         folders: List[Tuple[str, int]] = []
@@ -60,7 +60,7 @@ def plan(file: BinaryIO, image_layers: List[Layer]) -> Tree:
         if tree.apply_whiteout(path):
             return
         if member.isdir():
-            tree.put(path, Node.folder(tree.layer, member.mode))
+            tree.put(path, Node.make_folder(tree.layer, member.mode))
         elif member.issym():
             tree.put(path, Node(tree.layer, None, member.linkname))
         elif member.islnk():
@@ -99,7 +99,7 @@ def write(file: BinaryIO, image_layers: List[Layer], files: Dict[Member, List[st
         layers.read_layer(file, layer, take)
 
 
-def platform() -> Tuple[str, str]:
+def find_platform() -> Tuple[str, str]:
     machine = os.uname().machine
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine), "linux"
 

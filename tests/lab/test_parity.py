@@ -39,10 +39,12 @@ def base(lab: Lab, registered: Cluster) -> Image:
         writer = pack.Writer(made)
         writer.add_blob(layer.blob.sha256, layer.blob.size, layers.Stream(source, layer.blob))
         rootfs = {"type": "layers", "diff_ids": [f"sha256:{layer.diff_id}"]}
-        config = pack.as_bytes(found.config | {"rootfs": rootfs})
-        about = pack.descriptor(pack.CONFIG, pack.hashlib.sha256(config).hexdigest(), len(config))
+        config = pack.encode_json(found.config | {"rootfs": rootfs})
+        about = pack.make_descriptor(
+            pack.CONFIG, pack.hashlib.sha256(config).hexdigest(), len(config)
+        )
         manifest = {"schemaVersion": 2, "config": about, "layers": [descriptor]}
-        digest = writer.finish(pack.as_bytes(manifest | {"mediaType": pack.MANIFEST}), config)
+        digest = writer.finish(pack.encode_json(manifest | {"mediaType": pack.MANIFEST}), config)
     row: Image = ImageFactory(reference="debian, with Python", digest=digest)
     StagedImage.objects.create(
         image=row, cluster=registered, format="archive", path="/scratch/base.archive"

@@ -96,9 +96,10 @@ def image(
     manifest = {
         "schemaVersion": 2,
         "mediaType": kinds[0],
-        "config": pack.descriptor(kinds[1], sha256(written), len(written)),
+        "config": pack.make_descriptor(kinds[1], sha256(written), len(written)),
         "layers": [
-            pack.descriptor(f"{oci}.layer.v1.tar+gzip", sha256(blob), len(blob)) for blob in blobs
+            pack.make_descriptor(f"{oci}.layer.v1.tar+gzip", sha256(blob), len(blob))
+            for blob in blobs
         ],
     }
     return Image(json.dumps(manifest).encode(), written, blobs)

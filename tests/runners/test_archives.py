@@ -58,7 +58,7 @@ def test_layers_lie_one_over_the_other(tmp_path: Path, pack_by) -> None:
     inside = tmp_path / "root/usr/bin"
     assert sorted(path.name for path in inside.iterdir()) == ["again", "through", "tool"]
     assert (inside / "again").read_text() == "one"
-    assert described.survey == survey.survey(str(tmp_path / "root"))
+    assert described.survey == survey.survey_folder(str(tmp_path / "root"))
 
 
 def test_what_a_layer_hides_it_hides_of_lower_layers_only(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_a_layer_hides_it_hides_of_lower_layers_only(tmp_path: Path) -> Non
     unpack.unpack(str(path), str(tmp_path / "root"))
     assert [entry.name for entry in (tmp_path / "root/d").iterdir()] == ["new"]
     assert (tmp_path / "root/f/now/a/folder").read_bytes() == b"3"
-    assert describe_image(path).survey == survey.survey(str(tmp_path / "root"))
+    assert describe_image(path).survey == survey.survey_folder(str(tmp_path / "root"))
 
 
 def test_an_oci_archive_keeps_its_digest_and_loses_what_else_it_holds(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ DAMAGED = layer(*os_release(), Member("a/" + "b" * 120, b"c"), Member("d", link=
 
 def with_config(config: bytes) -> Image:
     """An image whose manifest names another configuration."""
-    about = {**json.loads(GOOD.manifest), "config": pack.descriptor("x", sha256(config), 0)}
+    about = {**json.loads(GOOD.manifest), "config": pack.make_descriptor("x", sha256(config), 0)}
     return Image(json.dumps(about).encode(), config, GOOD.blobs)
 
 

@@ -13,8 +13,8 @@ import pytest
 from runners.payload import files, read_payload_files
 from runners.payload.files import list_software_files, require_space
 from runners.payload.frameworks import StartError
-from runners.payload.pages import cached_share, drop
-from runners.payload.snapshot import file_system
+from runners.payload.pages import drop, measure_cached_share
+from runners.payload.snapshot import find_file_system
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import Ran, left, run_payload
 
@@ -164,16 +164,16 @@ def test_pages_are_seen_to_be_dropped(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1_000_000)
     with path.open("rb+") as file:
-        share = cached_share(file.fileno(), 1_000_000)
+        share = measure_cached_share(file.fileno(), 1_000_000)
         assert share in (None, 1.0)
         drop(file.fileno(), written=True)
-        assert cached_share(file.fileno(), 1_000_000) in (None, 0.0, 1.0)
+        assert measure_cached_share(file.fileno(), 1_000_000) in (None, 0.0, 1.0)
 
 
 def test_the_file_system_of_a_place_is_known() -> None:
-    assert file_system("/proc/self/status") == "proc"
-    assert file_system("/dev/null") in ("devtmpfs", "tmpfs")
-    assert file_system("/no/such/place") == file_system("/")
+    assert find_file_system("/proc/self/status") == "proc"
+    assert find_file_system("/dev/null") in ("devtmpfs", "tmpfs")
+    assert find_file_system("/no/such/place") == find_file_system("/")
 
 
 def test_every_part_has_a_rate_that_rests_on_its_time() -> None:

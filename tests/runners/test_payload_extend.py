@@ -39,7 +39,7 @@ def made(tmp_path: Path, name: str, base: Path | None, text: str = "1\n") -> dic
     (root / "opt" / "tare").mkdir(parents=True)
     (root / "opt" / "tare" / "probe.py").write_text(text)
     result, seen = tmp_path / f"{name}.json", tmp_path / f"{name}.survey"
-    seen.write_text(json.dumps(survey.survey(str(root))))
+    seen.write_text(json.dumps(survey.survey_folder(str(root))))
     arguments = [str(root), "opt/tare", "--folder", str(tmp_path), "--result", str(result)]
     arguments += ["--survey", str(seen), "--label", "tare.lock=abc"]
     assert extend.main([*arguments, *(["--base", str(base)] if base else [])]) == 0

@@ -141,7 +141,7 @@ def test_an_index_that_does_not_answer_is_named_with_the_cure() -> None:
 
 
 def test_the_interpreter_of_exactly_this_version_is_found_or_what_there_is_told() -> None:
-    assert install.version_of(install.find_interpreter(platform.python_version()))
+    assert install.read_version(install.find_interpreter(platform.python_version()))
     with pytest.raises(install.NotInstalled, match=r"has no Python 2\.7\.5.*Found: /"):
         install.find_interpreter("2.7.5")
 

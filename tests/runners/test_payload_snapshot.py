@@ -68,7 +68,7 @@ def test_secrets_stay_out(ran: Ran) -> None:
 
 @given(st.text(st.sampled_from("ABKEYSLURMTOKEN_"), min_size=1))
 def test_only_names_of_the_list_are_kept(name: str) -> None:
-    kept = snapshot.variables({name: "value", "SLURM_JOB_ID": "7"})
+    kept = snapshot.select_variables({name: "value", "SLURM_JOB_ID": "7"})
     assert kept["SLURM_JOB_ID"] == "7"
     if name in kept:
         assert name.startswith("SLURM_")
@@ -87,7 +87,7 @@ def test_gpus_are_listed_as_nvidia_smi_shows_them(
     rows = "0, NVIDIA A100, GPU-1, 550.54, 40960 MiB, 1410 MHz, 1215 MHz, 400.00 W"
     put_nvidia_smi(tmp_path, f"echo '{rows}'; echo '{rows.replace('0, N', '1, N')}'")
     monkeypatch.setenv("PATH", str(tmp_path))
-    first, second = snapshot.gpus()
+    first, second = snapshot.list_gpus()
     assert first == {
         "index": "0",
         "name": "NVIDIA A100",
@@ -108,4 +108,4 @@ def test_no_gpus_where_nvidia_smi_finds_none(
     if script:
         put_nvidia_smi(tmp_path, script)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert snapshot.gpus() == []
+    assert snapshot.list_gpus() == []

@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def tree(root: Path, *exclude: str) -> str:
-    return str(survey.survey(str(root), exclude)["tree"])
+    return str(survey.survey_folder(str(root), exclude)["tree"])
 
 
 def test_the_hash_is_of_path_kind_mode_size_and_content(root: Path) -> None:
@@ -93,11 +93,11 @@ def test_a_hard_link_is_a_file(root: Path) -> None:
 
 
 def test_what_runtimes_put_into_images_is_left_out_and_said(root: Path) -> None:
-    before = survey.survey(str(root))
+    before = survey.survey_folder(str(root))
     for path in survey.EXCLUDED:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("the node's")
-    after = survey.survey(str(root))
+    after = survey.survey_folder(str(root))
     assert after["tree"] == before["tree"]
     assert [row["path"] for row in after["exclusions"]] == sorted(survey.EXCLUDED)
     assert all(row["reason"] for row in after["exclusions"])
@@ -116,7 +116,7 @@ def test_what_not_everybody_may_read_is_known_by_its_name_alone(root: Path) -> N
     (root / "etc/shadow").chmod(0o640)
     (root / "opt/closed").mkdir(mode=0o700)
     (root / "opt/closed/file").write_text("x")
-    report = survey.survey(str(root))
+    report = survey.survey_folder(str(root))
     assert report["unreadable"] == ["etc/shadow", "opt/closed"]
     (root / "etc/shadow").write_text("root:x:20000")
     (root / "opt/closed/file").unlink()
@@ -126,10 +126,10 @@ def test_what_not_everybody_may_read_is_known_by_its_name_alone(root: Path) -> N
 
 
 def test_parts_say_where_two_trees_differ(root: Path) -> None:
-    before = survey.survey(str(root))["parts"]
+    before = survey.survey_folder(str(root))["parts"]
     assert set(before) == {"bin", "etc", "opt", "usr"}
     (root / "opt/data").write_text("other")
-    after = survey.survey(str(root))["parts"]
+    after = survey.survey_folder(str(root))["parts"]
     assert {name for name in before if before[name] != after[name]} == {"opt"}
 
 
@@ -165,10 +165,10 @@ def test_an_archive_of_a_folder_has_its_survey_and_becomes_it_again(
             place.symlink_to(target)
     with archive.open("wb") as file:
         pack.write(file, [pack.Source(str(root))], {}, {})
-    walked = survey.survey(str(root))
+    walked = survey.survey_folder(str(root))
     assert describe_image(archive).survey == walked
     unpack.unpack(str(archive), str(base / "again"))
-    assert survey.survey(str(base / "again")) == walked
+    assert survey.survey_folder(str(base / "again")) == walked
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -340,7 +340,7 @@ def test_packages_of_other_distributions(tmp_path: Path) -> None:
 def test_the_facts_of_this_machine_are_right() -> None:
     """A real one: what the files say is what the interpreter says of itself."""
     prefix = Path(sys.prefix)
-    report = survey.survey(str(prefix))
+    report = survey.survey_folder(str(prefix))
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     (row,) = [
         interpreter
