@@ -30,7 +30,7 @@ Turn = Callable[[int], list[float]]  # number of steps -> seconds of each
 def tare_step(backend: Backend, model: Any, data: Synthetic, parameters: dict[str, Any]) -> Turn:
     optimizer = cnn.make_optimizer(backend.keras, parameters)
     step = backend.compile(model, cnn.make_loss(backend.keras), optimizer)
-    batches = data.batches()
+    batches = data.feed_batches()
 
     def turn(steps: int) -> list[float]:
         seconds = []
@@ -47,7 +47,7 @@ def keras_fit(backend: Backend, model: Any, data: Synthetic, parameters: dict[st
     keras = backend.keras
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=cnn.make_optimizer(keras, parameters), loss=loss)
-    batches = data.batches()
+    batches = data.feed_batches()
 
     class Clock(keras.callbacks.Callback):
         """The times at which the steps ended; reading the loss waits for the device."""

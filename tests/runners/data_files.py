@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from runners.payload.training.tfrecord import masked_crc
+from runners.payload.training.tfrecord import compute_masked_crc
 
 MNIST_FILES = {
     "train-images-idx3-ubyte": 3,
@@ -58,7 +58,7 @@ def write_cifar10(folder: Path, per_file: int = 10) -> Path:
 def record(content: bytes) -> bytes:
     """One record in TFRecord's frame."""
     length = struct.pack("<Q", len(content))
-    crcs = [struct.pack("<I", masked_crc(part)) for part in (length, content)]
+    crcs = [struct.pack("<I", compute_masked_crc(part)) for part in (length, content)]
     return length + crcs[0] + content + crcs[1]
 
 

@@ -42,7 +42,7 @@ def main(path: str) -> None:
         if name in TRAINED:
             optimizer = cnn.make_optimizer(keras, parameters)
             step = backend.compile(model, cnn.make_loss(keras), optimizer)
-            loss = float(step(next(Synthetic(backend, shape, network.classes, 1).batches())))
+            loss = float(step(next(Synthetic(backend, shape, network.classes, 1).feed_batches())))
         results[name] = [count, loss]
     Path(path).write_text(json.dumps(results))
 

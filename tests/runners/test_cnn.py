@@ -36,7 +36,7 @@ def trained(steps: int, accuracies: list[float], *, every: int, target: float = 
     planned = Schedule(steps, 1, every)
     measured = ({"accuracy": accuracy} for accuracy in accuracies)
     accuracy = Accuracy(measured.__next__, planned, target, recorder)
-    train(lambda: 1.0, steps, 1, recorder, accuracy.after_step)
+    train(lambda: 1.0, steps, 1, recorder, accuracy.evaluate_if_due)
     return recorder
 
 

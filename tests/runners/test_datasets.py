@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runners.payload.frameworks import DataUnusable, StartError
-from runners.payload.training.datasets import MARGIN, random_stream, shift_images
+from runners.payload.training.datasets import MARGIN, make_random_stream, shift_images
 from runners.payload.training.datasets import open_data as open_with
 from tests.runners.data_files import CIFAR_FILES, MNIST_FILES, Share, write_cifar10, write_mnist
 
@@ -28,7 +28,7 @@ def test_mnist_is_read_packed_or_not(tmp_path: Path, packed: bool) -> None:
     data = open_data("mnist", str(write_mnist(tmp_path, packed=packed)))
     assert (data.shape, data.classes) == ((28, 28, 1), 10)
     assert (data.train_images, data.test_images) == (40, 20)
-    images, labels = next(data.readings(Share(8), 1))
+    images, labels = next(data.make_readings(Share(8), 1))
     assert (images.dtype, images.shape, labels.dtype) == (np.float32, (8, 28, 28, 1), np.int32)
     assert np.allclose(images[:, 3, 4, 0], 10 * labels / 127.5 - 1)
 
@@ -62,15 +62,15 @@ def test_images_are_scaled_by_the_nearest_pixel(tmp_path: Path) -> None:
     write_cifar10(tmp_path)
     small, own, large = (open_data("cifar10", str(tmp_path), side) for side in (16, 0, 64))
     assert (small.shape, own.shape, large.shape) == ((16, 16, 3), (32, 32, 3), (64, 64, 3))
-    seen = [next(data.test_batches(Share(10), 10))[0] for data in (small, own, large)]
+    seen = [next(data.feed_test_batches(Share(10), 10))[0] for data in (small, own, large)]
     assert (seen[0] == seen[1][:, ::2, ::2]).all()
     assert (seen[2][:, ::2, 1::2] == seen[1]).all()
-    assert next(small.readings(Share(4), 1))[0].shape == (4, 16, 16, 3)
+    assert next(small.make_readings(Share(4), 1))[0].shape == (4, 16, 16, 3)
 
 
 def test_every_epoch_takes_each_image_once_in_another_order(tmp_path: Path) -> None:
     data = open_data("mnist", str(write_mnist(tmp_path, train=10)))
-    labels = [taken.tolist() for _, taken in islice(data.readings(Share(5), 3), 4)]
+    labels = [taken.tolist() for _, taken in islice(data.make_readings(Share(5), 3), 4)]
     epochs = [labels[0] + labels[1], labels[2] + labels[3]]
     assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 2
     assert epochs[0] != epochs[1]
@@ -78,11 +78,11 @@ def test_every_epoch_takes_each_image_once_in_another_order(tmp_path: Path) -> N
 
 def test_the_job_trains_on_the_same_batches_on_any_number_of_gpus(tmp_path: Path) -> None:
     data = open_data("mnist", str(write_mnist(tmp_path)))
-    alone = [labels.tolist() for _, labels in islice(data.readings(Share(8), 5), 7)]
-    one_process = islice(data.readings(Share(2, local_replicas=4), 5), 28)
+    alone = [labels.tolist() for _, labels in islice(data.make_readings(Share(8), 5), 7)]
+    one_process = islice(data.make_readings(Share(2, local_replicas=4), 5), 28)
     parts = [labels.tolist() for _, labels in one_process]
     assert [list(chain(*parts[at : at + 4])) for at in range(0, 28, 4)] == alone
-    two = [islice(data.readings(Share(2, rank, 2, 2), 5), 14) for rank in (0, 1)]
+    two = [islice(data.make_readings(Share(2, rank, 2, 2), 5), 14) for rank in (0, 1)]
     first, second = ([labels.tolist() for _, labels in readings] for readings in two)
     together = [list(chain(*first[at : at + 2], *second[at : at + 2])) for at in range(0, 14, 2)]
     assert together == alone
@@ -90,14 +90,14 @@ def test_the_job_trains_on_the_same_batches_on_any_number_of_gpus(tmp_path: Path
 
 def test_the_seed_fixes_the_batches(tmp_path: Path) -> None:
     data = open_data("cifar10", str(write_cifar10(tmp_path)))
-    first, again, other = (next(data.readings(Share(16), seed))[0] for seed in (1, 1, 2))
+    first, again, other = (next(data.make_readings(Share(16), seed))[0] for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
 
 
 def test_all_held_out_images_count_once(tmp_path: Path) -> None:
     data = open_data("mnist", str(write_mnist(tmp_path, test=25)))
-    batches = list(data.test_batches(Share(8), 8))
+    batches = list(data.feed_test_batches(Share(8), 8))
     assert {len(labels) for _, labels, _ in batches} == {8}
     counted = Counter(int(label) for _, labels, count in batches for label in labels[:count])
     assert sum(counted.values()) == 25
@@ -107,7 +107,7 @@ def test_all_held_out_images_count_once(tmp_path: Path) -> None:
 @given(some.integers(0, 2**32 - 1))
 def test_a_shifted_image_is_a_window_of_the_padded_one(seed: int) -> None:
     images = np.arange(1, 2 * 6 * 5 + 1, dtype=np.uint8).reshape(2, 6, 5, 1)
-    for image, moved in zip(images, shift_images(images, random_stream(seed)), strict=True):
+    for image, moved in zip(images, shift_images(images, make_random_stream(seed)), strict=True):
         padded = np.pad(image[..., 0], MARGIN)
         windows = np.lib.stride_tricks.sliding_window_view(padded, (6, 5)).reshape(-1, 6, 5)
         either = np.concatenate([windows, windows[:, :, ::-1]])

@@ -13,8 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from runners.payload.frameworks import DataUnusable
-from runners.payload.training.segmentation import count_confusions, mean_iou, pixel_accuracy
-from runners.payload.training.stitching import predict_in_windows, window_starts
+from runners.payload.training.segmentation import (
+    compute_mean_iou,
+    compute_pixel_accuracy,
+    count_confusions,
+)
+from runners.payload.training.stitching import list_window_starts, predict_in_windows
 from runners.payload.training.tiles import COLOURS, Tiles, make_tiles, open_tiles, turn_image
 from tests.runners.data_files import Share, write_tiles
 
@@ -128,7 +132,7 @@ def test_made_tiles_are_the_same_bytes_for_a_seed_and_no_two_alike() -> None:
 
 def test_an_epoch_is_every_tile_as_it_is_and_once_more_turned() -> None:
     tiles = open_tiles({"data": "made", "samples": 12, "tile_size": 32, "seed": 3, "threads": 1})
-    epochs = list(islice(tiles.readings(Share(4), 5), 6))
+    epochs = list(islice(tiles.make_readings(Share(4), 5), 6))
     for epoch in (epochs[:3], epochs[3:]):
         images = [image for batch, _ in epoch for image in batch]
         for tile in tiles.train.images:
@@ -141,7 +145,7 @@ def test_an_epoch_is_every_tile_as_it_is_and_once_more_turned() -> None:
 
 def test_a_label_turns_with_its_pixel() -> None:
     tiles = Tiles(marked(6), marked(1), "test")
-    for images, labels in islice(tiles.readings(Share(4), 5), 6):
+    for images, labels in islice(tiles.make_readings(Share(4), 5), 6):
         assert (images[..., 0] == labels).all()
 
 
@@ -159,8 +163,8 @@ def test_the_eight_ways_to_lay_a_square_are_eight() -> None:
 
 def test_the_job_trains_on_the_same_tiles_on_any_number_of_gpus() -> None:
     tiles = Tiles(marked(10), marked(1), "test")
-    alone = [images for images, _ in islice(tiles.readings(Share(8), 5), 4)]
-    processes = [tiles.readings(Share(2, rank, 2, 2), 5) for rank in (0, 1)]
+    alone = [images for images, _ in islice(tiles.make_readings(Share(8), 5), 4)]
+    processes = [tiles.make_readings(Share(2, rank, 2, 2), 5) for rank in (0, 1)]
     for batch in alone:
         parts = list(chain.from_iterable(islice(process, 2) for process in processes))
         assert (np.concatenate([images for images, _ in parts]) == batch).all()
@@ -180,7 +184,7 @@ def test_a_batch_larger_than_an_epoch_is_named() -> None:
 @given(some.integers(1, 400), some.integers(1, 100))
 def test_windows_cover_every_pixel_and_overlap_by_half_at_least(extra: int, window: int) -> None:
     length = window + extra
-    starts = window_starts(length, window)
+    starts = list_window_starts(length, window)
     assert (starts[0], starts[-1]) == (0, length - window)
     assert all(0 < b - a <= max(1, window // 2) for a, b in pairwise(starts))
 
@@ -212,7 +216,7 @@ def test_stitching_takes_the_mean_where_windows_differ() -> None:
 
 def test_a_scene_is_made_of_held_out_tiles() -> None:
     tiles = Tiles(marked(1), marked(3), "test")
-    image, labels = tiles.scene(80)
+    image, labels = tiles.make_scene(80)
     assert image.shape == (80, 80, 3)
     assert (image[..., 0] == labels).all()
     assert (labels[:32, 32:64] == tiles.test.labels[1]).all()
@@ -226,5 +230,5 @@ def test_accuracy_and_iou_are_those_of_a_table_worked_out_by_hand() -> None:
     )
     table = count_confusions(labels, predictions)
     assert table[:3, :3].tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 2]]
-    assert pixel_accuracy(table) == 6 / 8
-    assert mean_iou(table) == pytest.approx((2 / 4 + 2 / 4 + 1) / 3)
+    assert compute_pixel_accuracy(table) == 6 / 8
+    assert compute_mean_iou(table) == pytest.approx((2 / 4 + 2 / 4 + 1) / 3)

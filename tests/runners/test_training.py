@@ -13,7 +13,7 @@ from runners.payload.frameworks import Failure, StartError
 from runners.payload.place import RunProcess
 from runners.payload.recorder import Recorder, ResultError
 from runners.payload.training.backends import Backend, explain_out_of_memory, group_readings
-from runners.payload.training.loop import Epochs, Schedule, count_correct, schedule, train
+from runners.payload.training.loop import Epochs, Schedule, count_correct, plan_training, train
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import left, run_payload
 
@@ -36,20 +36,20 @@ OLD = {"batch_size": 32, "image_size": 32, "learning_rate": 0.01, "precision": "
     ],
 )
 def test_steps_or_epochs(given: dict[str, Any], images: int, planned: Schedule) -> None:
-    assert schedule(given, images, 8) == planned
+    assert plan_training(given, images, 8) == planned
 
 
 def test_epochs_that_have_no_step_after_the_burn_in_are_refused() -> None:
     with pytest.raises(ResultError, match=r"leaves none of the 4 steps of 2 epochs; choose a sh"):
-        schedule({"steps": 10, "burn_in": 4, "epochs": 2}, 16, 8)
+        plan_training({"steps": 10, "burn_in": 4, "epochs": 2}, 16, 8)
     with pytest.raises(ResultError, match=r"a batch of 8 is more than the 7 images of an epoch"):
-        schedule({"steps": 10, "burn_in": 4, "epochs": 2}, 7, 8)
+        plan_training({"steps": 10, "burn_in": 4, "epochs": 2}, 7, 8)
 
 
 def test_the_time_of_an_epoch_is_that_of_its_steps() -> None:
     recorder = Recorder()
     epochs = Epochs(Schedule(6, 1, 0, 3), recorder)
-    train(lambda: 1.0, 6, 1, recorder, epochs.after_step)
+    train(lambda: 1.0, 6, 1, recorder, epochs.record_epoch)
     document = recorder.document()
     steps = document["series"]["step_time"]["values"]
     times = document["series"]["epoch_time"]["values"]

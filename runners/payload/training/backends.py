@@ -9,7 +9,7 @@ A workload opens a backend, builds its model, compiles its step and feeds it bat
     batches = backend.repeat(draw)                    # one batch made on the devices, for ever
     batches = backend.feed(readings)                  # or batches from a reader of files
     loss = float(step(next(batches)))                 # waits for the devices
-    predict = backend.predictor(model)
+    predict = backend.make_predictor(model)
     outputs = predict(images)                         # numpy in, numpy out, in full precision
 
 `loss(labels, outputs)` returns one value an example (or a pixel), not their mean: the backend takes
@@ -100,7 +100,7 @@ class Backend:
             )
         self.replica_batch, self.job_batch = batch // replicas, batch
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         """Return the facts about the training that the result keeps."""
         return {
             "framework": self.label,
@@ -144,7 +144,7 @@ class Backend:
         """
         raise NotImplementedError
 
-    def predictor(self, model: Any) -> Callable[[Any], Any]:
+    def make_predictor(self, model: Any) -> Callable[[Any], Any]:
         """Return a function from images to the model's present outputs (numpy, float32).
 
         It runs on one device and takes any number of images; each new number is compiled anew.

@@ -8,9 +8,9 @@ from ..place import RunProcess
 from ..recorder import Recorder
 from .backends import explain_out_of_memory, open_backend
 from .datasets import DataSetFeed, open_data
-from .loop import Accuracy, Epochs, report, schedule, train
+from .loop import Accuracy, Epochs, plan_training, report, train
 from .networks import choose_network
-from .synthetic import Synthetic, accuracy_measure
+from .synthetic import Synthetic, make_accuracy_measure
 
 
 def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> None:
@@ -33,30 +33,32 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
         evaluated = training and parameters.get("evaluate", True)
         optimizer = make_optimizer(backend.keras, parameters) if training else None
         step = backend.compile(model, make_loss(backend.keras), optimizer)
-        batches = data.batches()
+        batches = data.feed_batches()
 
         images = data.images if parameters.get("epochs") else 0  # counting may take a while
-        planned = schedule(parameters, images, backend.job_batch)
+        planned = plan_training(parameters, images, backend.job_batch)
         epochs = Epochs(planned, recorder)
-        after_step = [epochs.after_step]
+        callbacks = [epochs.record_epoch]
         if evaluated:
             to_numpy = backend.keras.ops.convert_to_numpy
-            measure = accuracy_measure(data.held_out, backend.predictor(model), to_numpy)
+            measure = make_accuracy_measure(
+                data.feed_held_out, backend.make_predictor(model), to_numpy
+            )
             target = parameters["target_accuracy"]
-            after_step.append(Accuracy(measure, planned, target, recorder).after_step)
+            callbacks.append(Accuracy(measure, planned, target, recorder).evaluate_if_due)
 
-        def between_steps(done: int) -> None:
-            for record in after_step:
-                record(done)
+        def run_callbacks(done: int) -> None:
+            for callback in callbacks:
+                callback(done)
 
         run_batch = lambda: step(next(batches))  # noqa: E731
-        loss = train(run_batch, planned.steps, planned.warm_up_steps, recorder, between_steps)
+        loss = train(run_batch, planned.steps, planned.warm_up_steps, recorder, run_callbacks)
     report(recorder, loss, backend.job_batch)
     recorder.facts.update(
         {
             "data": parameters.get("data", "synthetic"),
-            **backend.facts(),
-            **data.facts(),
+            **backend.gather_facts(),
+            **data.gather_facts(),
             "parameters_of_model": model.count_params(),
         }
     )
@@ -65,10 +67,10 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
 def make_loss(keras: Any) -> Any:
     """Return a function for the cross entropy of each image (or pixel), from logits."""
 
-    def loss(labels: Any, outputs: Any) -> Any:
+    def compute_loss(labels: Any, outputs: Any) -> Any:
         return keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=True)
 
-    return loss
+    return compute_loss
 
 
 def make_optimizer(keras: Any, parameters: Dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
     data = open_data(parameters)                  # files checked and read; before any framework
     data.require_batch(job_batch)
     for batch in feed_batches(data, backend, seed): step(batch)
-    for images, labels, counted in data.test_batches(backend, batch): ...
+    for images, labels, counted in data.feed_test_batches(backend, batch): ...
 
 Pixels are numbers from -1 to 1. The seed fixes the order of the images, the crops and the flips,
 so that every environment trains on the same batches. Nothing is ever downloaded.
@@ -53,7 +53,7 @@ def feed_batches(data: Any, backend: Any, seed: int) -> Iterator[Any]:
 
     Raises DataUnusable if the data set turns out to be broken somewhere in its middle.
     """
-    readings = data.readings(backend, seed)
+    readings = data.make_readings(backend, seed)
     if isinstance(readings, Iterator):
         readings = read_ahead(readings, 2 * backend.local_replicas)
     try:
@@ -89,16 +89,16 @@ class DataSetFeed:
     def images(self) -> int:
         return int(self._source.train_images)
 
-    def batches(self) -> Iterator[Any]:
+    def feed_batches(self) -> Iterator[Any]:
         return feed_batches(self._source, self._backend, self._seed)
 
-    def held_out(self) -> Iterator[Batch]:
+    def feed_held_out(self) -> Iterator[Batch]:
         """Yield all held-out images; images beyond the last label only fill up their batch."""
         batch = self._backend.replica_batch
-        for images, labels, counted in self._source.test_batches(self._backend, batch):
+        for images, labels, counted in self._source.feed_test_batches(self._backend, batch):
             yield images, labels[:counted]
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         return {"image_shape": list(self._source.shape), "classes": self._source.classes}
 
 
@@ -124,12 +124,12 @@ class Arrays:
         """Raise DataUnusable if a batch of the whole job needs more images than there are."""
         require_images(batch, self.train_images, "the data set")
 
-    def readings(self, backend: Any, seed: int) -> Any:
+    def make_readings(self, backend: Any, seed: int) -> Any:
         """Return endless batches for the backend's replicas: tf.data for TensorFlow, else NumPy."""
-        read = self.pipeline if backend.name == "tensorflow" else self.batches
+        read = self.build_pipeline if backend.name == "tensorflow" else self.draw_batches
         return read(backend, seed)
 
-    def batches(self, backend: Any, seed: int) -> Iterator[Tuple[Any, Any]]:
+    def draw_batches(self, backend: Any, seed: int) -> Iterator[Tuple[Any, Any]]:
         """Yield images (float32) and labels (int32) for this process's replicas in turn.
 
         Each epoch takes every image once, in an order of its own, and leaves out the last images
@@ -139,18 +139,18 @@ class Arrays:
         batch, replicas = backend.replica_batch, backend.replicas
         first = backend.rank * backend.local_replicas
         for epoch in range(1 << 31):
-            order = random_stream(seed, epoch).permutation(self.train_images)
+            order = make_random_stream(seed, epoch).permutation(self.train_images)
             for number in range(len(order) // (batch * replicas)):
                 for replica in range(first, first + backend.local_replicas):
                     indices = order[(number * replicas + replica) * batch :][:batch]
                     images = self.train.images[indices]
                     if self.augment:
-                        draw = random_stream(seed, epoch, number, replica)
+                        draw = make_random_stream(seed, epoch, number, replica)
                         images = shift_images(images, draw)
                     yield self.scale(images), self.train.labels[indices]
 
-    def pipeline(self, backend: Any, seed: int) -> Any:
-        """Return the same as `batches`, as a `tf.data.Dataset` that draws its own order."""
+    def build_pipeline(self, backend: Any, seed: int) -> Any:
+        """Return the same as `draw_batches`, as a `tf.data.Dataset` that draws its own order."""
         tensorflow, threads = backend.tensorflow, backend.parameters["threads"]
         batch, replicas, local = backend.replica_batch, backend.replicas, backend.local_replicas
         with tensorflow.device("CPU"):
@@ -176,7 +176,7 @@ class Arrays:
         batches = order.map(load_batch, num_parallel_calls=threads, deterministic=True)
         return batches.prefetch(2 * local)
 
-    def test_batches(self, backend: Any, batch: int) -> Iterator[Tuple[Any, Any, int]]:
+    def feed_test_batches(self, backend: Any, batch: int) -> Iterator[Tuple[Any, Any, int]]:
         """Yield each held-out image once: images, labels, and how many of the batch count.
 
         All batches have the same size, so that nothing is compiled twice: the last one is filled
@@ -190,11 +190,11 @@ class Arrays:
 
     def scale(self, images: Any) -> Any:
         """Return bytes as numbers from -1 to 1 (float32), resized to what the network takes."""
-        for axis, indices in self.nearest_pixels(images):
+        for axis, indices in self.find_nearest_pixels(images):
             images = images.take(indices, axis)
         return images.astype("float32") / load("numpy", "NumPy").float32(127.5) - 1
 
-    def nearest_pixels(self, images: Any) -> List[Tuple[int, Any]]:
+    def find_nearest_pixels(self, images: Any) -> List[Tuple[int, Any]]:
         """Return each axis of a batch that changes its length, with the pixels to take along it."""
         numpy = load("numpy", "NumPy")
         return [
@@ -204,7 +204,7 @@ class Arrays:
         ]
 
 
-def random_stream(*seeds: int) -> Any:
+def make_random_stream(*seeds: int) -> Any:
     """Return a NumPy RandomState: frozen, it gives the same numbers in every version of NumPy."""
     return load("numpy", "NumPy").random.RandomState(list(seeds))
 

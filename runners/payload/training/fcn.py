@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .residual import resnet50_features
+from .residual import build_resnet50_features
 
 STRIDES = (8, 16, 32)
 
 
-def resnet50_fcn(keras: Any, side: int, classes: int, width: int = 64) -> Any:
+def build_resnet50_fcn(keras: Any, side: int, classes: int, width: int = 64) -> Any:
     """Return a model from bytes [side, side, 3] to scores (logits, float32) [side, side, classes].
 
     `width` is that of the body's first stage: 64 is ResNet50.
@@ -23,7 +23,7 @@ def resnet50_fcn(keras: Any, side: int, classes: int, width: int = 64) -> Any:
     tiles = keras.Input((side, side, 3), dtype="uint8")
     pixels = layers.Rescaling(1 / 127.5, -1)(tiles)  # on the device: bytes travel faster
     scores = []
-    for stride, features in zip(STRIDES, resnet50_features(keras, pixels, width)[1:]):
+    for stride, features in zip(STRIDES, build_resnet50_features(keras, pixels, width)[1:]):
         labels = layers.Conv2D(classes, 1, dtype="float32", name=f"labels_{stride}")(features)
         enlarge = layers.UpSampling2D(stride, interpolation="bilinear", dtype="float32")
         scores.append(enlarge(labels))

@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..frameworks import DataUnusable
 from .data_checks import explain_tensorflow_error, require_images
-from .tfrecord import records
+from .tfrecord import read_record_lengths
 
 SIDE = 224  # pixels of an image, where nothing else is asked for
 CLASSES = 1000  # that the labels of shards count
@@ -63,7 +63,7 @@ class ImageNet:
     def _count(self, name: str, files: Files) -> int:
         if name not in self._counts:
             self._counts[name] = len(files.labels) or sum(
-                1 for path in files.paths for _ in records(path)
+                1 for path in files.paths for _ in read_record_lengths(path)
             )
         return self._counts[name]
 
@@ -71,7 +71,7 @@ class ImageNet:
         """Raise DataUnusable if a batch of the whole job needs more images than there are."""
         counted = 0
         for path in self.train.paths:
-            counted += 1 if self.train.labels else sum(1 for _ in records(path))
+            counted += 1 if self.train.labels else sum(1 for _ in read_record_lengths(path))
             if counted >= batch:
                 return
         require_images(batch, counted, "the data set")
@@ -105,7 +105,7 @@ class ImageNet:
                 f"1 to {self.classes}"
             )
 
-    def readings(self, backend: Any, seed: int) -> Any:
+    def make_readings(self, backend: Any, seed: int) -> Any:
         """Return an endless `tf.data.Dataset` of batches for this process's replicas in turn.
 
         The processes divide one order of images, so that none is seen twice in an epoch.
@@ -116,16 +116,16 @@ class ImageNet:
         def decode(number: Any, image: Tuple[Any, Any]) -> Tuple[Any, Any]:
             encoded, label = image
             image_seed = (seed + (backend.rank << 33), number)
-            cropped = self._random_crop(tensorflow, encoded, image_seed)
+            cropped = self._crop_at_random(tensorflow, encoded, image_seed)
             return cropped, self._check_label(tensorflow, label)
 
-        images = self._encoded_images(tensorflow, self.train, seed).repeat()
+        images = self._read_encoded_images(tensorflow, self.train, seed).repeat()
         images = images.shard(backend.processes, backend.rank).enumerate()
         decoded = images.map(decode, num_parallel_calls=self.threads, deterministic=True)
         batches = decoded.batch(backend.replica_batch, drop_remainder=True)
         return batches.prefetch(2 * backend.local_replicas)
 
-    def test_batches(self, backend: Any, batch: int) -> Iterator[Tuple[Any, Any, int]]:
+    def feed_test_batches(self, backend: Any, batch: int) -> Iterator[Tuple[Any, Any, int]]:
         """Yield each held-out image once, in order: images, labels, how many of the batch count.
 
         The last batch is filled up with images that have been counted before.
@@ -133,16 +133,16 @@ class ImageNet:
         tensorflow = backend.tensorflow
 
         def decode(encoded: Any, label: Any) -> Tuple[Any, Any]:
-            return self._central_crop(tensorflow, encoded), self._check_label(tensorflow, label)
+            return self._crop_centre(tensorflow, encoded), self._check_label(tensorflow, label)
 
-        encoded_images = self._encoded_images(tensorflow, self.test, None)
+        encoded_images = self._read_encoded_images(tensorflow, self.test, None)
         decoded = encoded_images.map(decode, num_parallel_calls=self.threads, deterministic=True)
         for images, labels in decoded.batch(batch).prefetch(2).as_numpy_iterator():
             counted = len(labels)
             repeated = [number % counted for number in range(batch)]
             yield images[repeated], labels[repeated], counted
 
-    def _encoded_images(self, tensorflow: Any, files: Files, seed: Any) -> Any:
+    def _read_encoded_images(self, tensorflow: Any, files: Files, seed: Any) -> Any:
         """Return a tf.data.Dataset of encoded images and labels, shuffled if there is a seed."""
         dataset = tensorflow.data.Dataset
         if not files.sharded:
@@ -168,7 +168,7 @@ class ImageNet:
             images = images.shuffle(SHUFFLE_BUFFER, seed=seed)
         return images.map(lambda record: _parse_example(tensorflow, record))
 
-    def _random_crop(self, tensorflow: Any, encoded: Any, seed: Tuple[Any, Any]) -> Any:
+    def _crop_at_random(self, tensorflow: Any, encoded: Any, seed: Tuple[Any, Any]) -> Any:
         """Return a random part of an image, mirrored by chance."""
         seeds = tensorflow.stack([tensorflow.cast(number, "int64") for number in seed])
         codecs, is_jpeg = tensorflow.io, tensorflow.io.is_jpeg(encoded)
@@ -200,7 +200,7 @@ class ImageNet:
         cropped = tensorflow.image.stateless_random_flip_left_right(cropped, flip_seeds)
         return self._resize(tensorflow, cropped)
 
-    def _central_crop(self, tensorflow: Any, encoded: Any) -> Any:
+    def _crop_centre(self, tensorflow: Any, encoded: Any) -> Any:
         image = tensorflow.io.decode_jpeg(encoded, channels=3)
         return self._resize(tensorflow, tensorflow.image.central_crop(image, CROPPED_SHARE))
 
@@ -270,7 +270,7 @@ def _find_shards(directory: str, split: str) -> List[str]:
             if not os.path.getsize(path):
                 raise DataUnusable(f"{path} is empty. Copy or make it again.")
         for path in paths[:: -(-count // MAX_CHECKED)]:
-            next(records(path))
+            next(read_record_lengths(path))
         return paths
     return []
 
@@ -297,7 +297,7 @@ def _list_images(folder: str, classes: Dict[str, int]) -> Files:
     """Return all images below the folders of classes. Checks the first file of each class."""
     paths: List[str] = []
     labels: List[int] = []
-    for entry in sorted((entry for entry in os.scandir(folder) if entry.is_dir()), key=_name):
+    for entry in sorted((entry for entry in os.scandir(folder) if entry.is_dir()), key=_get_name):
         if entry.name not in classes:
             raise DataUnusable(f"{entry.path}: the images to train on have no class {entry.name!r}")
         names = sorted(name for name in os.listdir(entry.path) if name.lower().endswith(IMAGES))
@@ -310,7 +310,7 @@ def _list_images(folder: str, classes: Dict[str, int]) -> Files:
     return Files(paths, labels)
 
 
-def _name(entry: Any) -> str:
+def _get_name(entry: Any) -> str:
     return str(entry.name)
 
 

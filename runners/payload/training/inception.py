@@ -20,7 +20,7 @@ MODULES = (
 )
 
 
-def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build it as the convnet-benchmarks do: no auxiliary classifiers or response normalisation."""
     layers = keras.layers
 
@@ -29,7 +29,7 @@ def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
             filters, size, strides, "same", activation="relu", kernel_initializer="he_normal"
         )(values)
 
-    def module(values: Any, widths: Tuple[int, int, int, int, int, int]) -> Any:
+    def add_module(values: Any, widths: Tuple[int, int, int, int, int, int]) -> Any:
         width1, reduce3, width3, reduce5, width5, pool_width = widths
         branches = [
             convolve(values, width1, 1),
@@ -45,7 +45,7 @@ def googlenet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     for modules in MODULES:
         values = layers.MaxPooling2D(3, 2, "same")(values)
         for widths in modules:
-            values = module(values, widths)
+            values = add_module(values, widths)
     values = layers.Dropout(0.4)(layers.GlobalAveragePooling2D()(values))
     return keras.Model(images, layers.Dense(classes, dtype="float32")(values))
 
@@ -84,7 +84,7 @@ class _Builder:
         return self.keras.layers.Concatenate()(list(branches))
 
 
-def inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build table 1 of Szegedy et al. 2015 (arXiv:1512.00567) without auxiliary classifier."""
     builder = _Builder(keras)
     images = keras.Input(shape)
@@ -94,14 +94,14 @@ def inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     values = builder.convolve(values, 80, 1, 1, "valid")
     values = builder.shrink(builder.convolve(values, 192, 3, 1, "valid"))
     for filters in (32, 64, 64):
-        values = _figure_5(builder, values, filters)
+        values = _add_figure_5(builder, values, filters)
     values = builder.join(
         builder.convolve(values, 384, 3, 2, "valid"),
         builder.convolve(builder.chain(values, (64, 1), (96, 3)), 96, 3, 2, "valid"),
         builder.shrink(values),
     )
     for width in (128, 160, 160, 192):
-        values = _figure_6(builder, values, width)
+        values = _add_figure_6(builder, values, width)
     values = builder.join(
         builder.convolve(builder.chain(values, (192, 1)), 320, 3, 2, "valid"),
         builder.convolve(
@@ -110,12 +110,12 @@ def inception3(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
         builder.shrink(values),
     )
     for _ in range(2):
-        values = _figure_7(builder, values)
+        values = _add_figure_7(builder, values)
     values = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(values))
     return keras.Model(images, keras.layers.Dense(classes, dtype="float32")(values))
 
 
-def _figure_5(builder: _Builder, values: Any, filters: int) -> Any:
+def _add_figure_5(builder: _Builder, values: Any, filters: int) -> Any:
     """Add a module at 35 x 35: one branch with a 5x5 convolution, one with two 3x3 instead."""
     return builder.join(
         builder.convolve(values, 64, 1),
@@ -125,7 +125,7 @@ def _figure_5(builder: _Builder, values: Any, filters: int) -> Any:
     )
 
 
-def _figure_6(builder: _Builder, values: Any, width: int) -> Any:
+def _add_figure_6(builder: _Builder, values: Any, width: int) -> Any:
     """Add a module at 17 x 17: 7x7 convolutions split into rows and columns."""
     row, column = (1, 7), (7, 1)
     return builder.join(
@@ -138,7 +138,7 @@ def _figure_6(builder: _Builder, values: Any, width: int) -> Any:
     )
 
 
-def _figure_7(builder: _Builder, values: Any) -> Any:
+def _add_figure_7(builder: _Builder, values: Any) -> Any:
     """Add a module at 8 x 8: branches that end in parallel rows and columns."""
     middle = builder.convolve(values, 384, 1)
     deep = builder.chain(values, (448, 1), (384, 3))

@@ -19,7 +19,7 @@ class Schedule(NamedTuple):
     epoch: int = 0  # steps of one epoch; 0: epochs are not told apart
 
 
-def schedule(parameters: Dict[str, Any], images: int, job_batch: int) -> Schedule:
+def plan_training(parameters: Dict[str, Any], images: int, job_batch: int) -> Schedule:
     """Return the plan of a training by steps, or by epochs of `images` images.
 
     With 0 images an epoch has as many steps as the parameter `steps` says. The last images of an
@@ -84,7 +84,7 @@ class Epochs:
         if self._steps:
             recorder.series("epoch_time", "s")
 
-    def after_step(self, done: int) -> None:
+    def record_epoch(self, done: int) -> None:
         """Record an epoch's time after its last step."""
         if not self._steps or done % self._steps:
             return
@@ -114,7 +114,7 @@ class Accuracy:
         recorder.series("accuracy_step", "steps")
         recorder.series("accuracy_time", "s")
 
-    def after_step(self, done: int) -> None:
+    def evaluate_if_due(self, done: int) -> None:
         """Evaluate if it is time to. Only the time of the steps counts as time of training."""
         if done != self._steps and (not self._every or done % self._every):
             return

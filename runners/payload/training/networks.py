@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from ..frameworks import StartError
 from . import residual, towers
-from .inception import googlenet, inception3
+from .inception import build_googlenet, build_inception3
 
 Shape = Tuple[int, int, int]  # height, width, channels
 
@@ -30,16 +30,18 @@ class Network(NamedTuple):
 SMALL_IMAGES = ("synthetic", "mnist", "cifar10")
 
 NETWORKS: Dict[str, Network] = {
-    "small": Network(towers.small, 32, 8, data=(*SMALL_IMAGES, "imagenet"), channels=3, classes=10),
-    "mnist": Network(towers.mnist, 28, 4, data=SMALL_IMAGES, channels=1, classes=10),
-    "alexnet": Network(towers.alexnet, 224, 63),
-    "googlenet": Network(googlenet, 224, 32),
-    "overfeat": Network(towers.overfeat, 231, 71),
-    "vgg11": Network(towers.vgg11, 224, 32),
-    "vgg16": Network(towers.vgg16, 224, 32),
-    "resnet50": Network(residual.resnet50, 224, 32),
-    "resnet56": Network(residual.resnet56, 32, 8, data=SMALL_IMAGES, classes=10),
-    "inception3": Network(inception3, 299, 75),
+    "small": Network(
+        towers.build_small, 32, 8, data=(*SMALL_IMAGES, "imagenet"), channels=3, classes=10
+    ),
+    "mnist": Network(towers.build_mnist, 28, 4, data=SMALL_IMAGES, channels=1, classes=10),
+    "alexnet": Network(towers.build_alexnet, 224, 63),
+    "googlenet": Network(build_googlenet, 224, 32),
+    "overfeat": Network(towers.build_overfeat, 231, 71),
+    "vgg11": Network(towers.build_vgg11, 224, 32),
+    "vgg16": Network(towers.build_vgg16, 224, 32),
+    "resnet50": Network(residual.build_resnet50, 224, 32),
+    "resnet56": Network(residual.build_resnet56, 32, 8, data=SMALL_IMAGES, classes=10),
+    "inception3": Network(build_inception3, 299, 75),
 }
 
 OF_DATA = {"mnist": (1, 10), "cifar10": (3, 10), "imagenet": (3, 1000)}  # channels, classes

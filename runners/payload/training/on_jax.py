@@ -84,9 +84,9 @@ class OnJax(Backend):
             self._divided = sharding.NamedSharding(mesh, sharding.PartitionSpec(AXIS))
             self._replicated = sharding.NamedSharding(mesh, sharding.PartitionSpec())
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         strategy = "jax.sharding" if self.replicas > 1 else ""
-        return {**super().facts(), "jax": self.jax.__version__, "strategy": strategy}
+        return {**super().gather_facts(), "jax": self.jax.__version__, "strategy": strategy}
 
     def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
         mean = self.keras.ops.mean
@@ -104,14 +104,16 @@ class OnJax(Backend):
         optimizer = self.prepare_optimizer(optimizer, model)
         scope = self.keras.StatelessScope
 
-        def scaled_loss(trained: Any, others: Any, slots: Any, images: Any, labels: Any) -> Any:
+        def compute_scaled_loss(
+            trained: Any, others: Any, slots: Any, images: Any, labels: Any
+        ) -> Any:
             outputs, others = model.stateless_call(trained, others, images, training=True)
             value = mean(loss(labels, outputs))
             with scope(state_mapping=list(zip(optimizer.variables, slots))):
                 scaled = optimizer.scale_loss(value)
             return scaled, (value, others)
 
-        gradient = self.jax.value_and_grad(scaled_loss, has_aux=True)
+        gradient = self.jax.value_and_grad(compute_scaled_loss, has_aux=True)
 
         def train(trained: Any, others: Any, slots: Any, images: Any, labels: Any) -> Any:
             (_, (value, others)), gradients = gradient(trained, others, slots, images, labels)
@@ -125,11 +127,11 @@ class OnJax(Backend):
         state.append(self.copy_values(optimizer.variables))
         self._states[id(model)] = state
 
-        def step(batch: Batch) -> Any:
+        def run_step(batch: Batch) -> Any:
             value, *state[:] = compiled(*state, *batch)
             return value
 
-        return step
+        return run_step
 
     def prepare_optimizer(self, optimizer: Any, model: Any) -> Any:
         if self.parameters.get("precision") == "mixed_float16":
@@ -176,7 +178,7 @@ class OnJax(Backend):
         for parts in group_readings(readings, self.local_replicas):
             yield self.join_parts(parts)
 
-    def predictor(self, model: Any) -> Callable[[Any], Any]:
+    def make_predictor(self, model: Any) -> Callable[[Any], Any]:
         jax, numpy = self.jax, load("numpy", "NumPy")
 
         @jax.jit  # type: ignore[untyped-decorator]
@@ -188,11 +190,11 @@ class OnJax(Backend):
             if state is None:
                 state = [[v.value for v in model.trainable_variables]]
                 state.append([v.value for v in model.non_trainable_variables])
-            variables = [[self.local_copy(value) for value in values] for values in state[:2]]
+            variables = [[self.copy_locally(value) for value in values] for values in state[:2]]
             return numpy.asarray(forward(*variables, jax.device_put(images, self._local[0])))
 
         return predict
 
-    def local_copy(self, value: Any) -> Any:
+    def copy_locally(self, value: Any) -> Any:
         """Return this process's own copy of a value that is the same on all devices."""
         return value if self._replicated is None else value.addressable_data(0)

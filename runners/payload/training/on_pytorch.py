@@ -43,8 +43,8 @@ class OnPyTorch(Backend):
         super().set_seed(keras, seed)
         self.torch.manual_seed(seed)
 
-    def facts(self) -> Dict[str, Any]:
-        return {**super().facts(), "torch": self.torch.__version__, "strategy": ""}
+    def gather_facts(self) -> Dict[str, Any]:
+        return {**super().gather_facts(), "torch": self.torch.__version__, "strategy": ""}
 
     def compile(self, model: Any, loss: Loss, optimizer: Any = None) -> Step:
         torch, mean = self.torch, self.keras.ops.mean
@@ -81,7 +81,7 @@ class OnPyTorch(Backend):
         for images, labels in readings:
             yield to_device(images), to_device(labels)
 
-    def predictor(self, model: Any) -> Callable[[Any], Any]:
+    def make_predictor(self, model: Any) -> Callable[[Any], Any]:
         ops = self.keras.ops
 
         def predict(images: Any) -> Any:

@@ -59,7 +59,7 @@ class OnTensorFlow(Backend):
         config.threading.set_intra_op_parallelism_threads(self.parameters["threads"])
         config.threading.set_inter_op_parallelism_threads(1)
         visible_gpus = config.list_physical_devices("GPU")
-        requested = self.requested_gpus()
+        requested = self.count_requested_gpus()
         require_devices(self.label, len(visible_gpus), requested)
         if visible_gpus:
             gpus = self.select_gpus(visible_gpus, requested)
@@ -78,7 +78,7 @@ class OnTensorFlow(Backend):
         else:
             self.devices = ["CPU"]
 
-    def requested_gpus(self) -> int:
+    def count_requested_gpus(self) -> int:
         """Return how many GPUs this process should use."""
         return self.process.gpus
 
@@ -101,10 +101,10 @@ class OnTensorFlow(Backend):
             self.replicas = self.strategy.num_replicas_in_sync
             self.local_replicas = self.replicas // self.processes
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         strategy = type(self.strategy).__name__ if self.strategy is not None else ""
         return {
-            **super().facts(),
+            **super().gather_facts(),
             "tensorflow": self.tensorflow.__version__,
             "strategy": strategy,
         }
@@ -127,7 +127,7 @@ class OnTensorFlow(Backend):
             with tensorflow.GradientTape() as tape:
                 value = mean(loss(labels, model(images, training=True))) * share
                 scaled = optimizer.scale_loss(value)
-            gradients = self.gradients(tape, scaled, variables)
+            gradients = self.compute_gradients(tape, scaled, variables)
             optimizer.apply(gradients, variables)
             return value
 
@@ -161,7 +161,7 @@ class OnTensorFlow(Backend):
 
         return self.build(make)
 
-    def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
+    def compute_gradients(self, tape: Any, value: Any, variables: Any) -> Any:
         return tape.gradient(value, variables)
 
     def can_jit(self, model: Any) -> bool:
@@ -209,7 +209,7 @@ class OnTensorFlow(Backend):
         else:
             yield from self.strategy.distribute_datasets_from_function(lambda context: dataset)
 
-    def predictor(self, model: Any) -> Callable[[Any], Any]:
+    def make_predictor(self, model: Any) -> Callable[[Any], Any]:
         forward = self.tensorflow.function(
             lambda images: model(images, training=False), autograph=False
         )
@@ -226,7 +226,7 @@ class OnHorovod(OnTensorFlow):
     def set_cluster(self) -> None:
         """Do nothing: Horovod finds the other processes through MPI."""
 
-    def requested_gpus(self) -> int:
+    def count_requested_gpus(self) -> int:
         return min(1, self.process.gpus)
 
     def select_gpus(self, visible: List[Any], requested: int) -> List[Any]:
@@ -250,11 +250,11 @@ class OnHorovod(OnTensorFlow):
             )
         self.replicas = self.processes
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         version = getattr(load("horovod", "Horovod"), "__version__", "")
-        return {**super().facts(), "strategy": "Horovod", "horovod": version}
+        return {**super().gather_facts(), "strategy": "Horovod", "horovod": version}
 
-    def gradients(self, tape: Any, value: Any, variables: Any) -> Any:
+    def compute_gradients(self, tape: Any, value: Any, variables: Any) -> Any:
         # The losses were divided by the number of replicas, so the gradients are summed.
         summing_tape = self.horovod.DistributedGradientTape(tape, op=self.horovod.Sum)
         # Horovod takes TensorFlow's variables, which those of Keras 3 wrap.

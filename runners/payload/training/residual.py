@@ -9,15 +9,15 @@ WIDTH = 64  # of the first stage; each further one has twice the last one's
 EXPANSION = 4  # a bottleneck gives so many times the channels that it works in
 
 
-def resnet50(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_resnet50(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build 50 layers for ImageNet (table 1): bottlenecks, projections where the shape changes."""
     images = keras.Input(shape)
-    values = resnet50_features(keras, images)[-1]
+    values = build_resnet50_features(keras, images)[-1]
     values = keras.layers.GlobalAveragePooling2D()(values)
     return keras.Model(images, keras.layers.Dense(classes, dtype="float32")(values))
 
 
-def resnet50_features(keras: Any, images: Any, width: int = WIDTH) -> List[Any]:
+def build_resnet50_features(keras: Any, images: Any, width: int = WIDTH) -> List[Any]:
     """Return the outputs of the four stages, at strides 4, 8, 16 and 32 of the images.
 
     A smaller `width` of the first stage makes a thinner ResNet50.
@@ -33,7 +33,7 @@ def resnet50_features(keras: Any, images: Any, width: int = WIDTH) -> List[Any]:
     return features
 
 
-def resnet56(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_resnet56(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build 6n + 2 layers for CIFAR-10, n = 9 (section 4.2), shortcuts without parameters."""
     images = keras.Input(shape)
     values = _convolve(keras, images, 16, 3)

@@ -15,7 +15,7 @@ from ..recorder import Recorder
 from .backends import Backend, explain_out_of_memory, open_backend
 from .cnn import make_loss
 from .datasets import feed_batches
-from .fcn import resnet50_fcn
+from .fcn import build_resnet50_fcn
 from .loop import Accuracy, Epochs, Schedule, report, train
 from .stitching import predict_in_windows
 from .tiles import CLASSES, Tiles, open_tiles
@@ -34,17 +34,21 @@ def run(parameters: Dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     batch = f"a batch of {backend.replica_batch} tiles of {tiles.side}x{tiles.side} on one device"
     with explain_out_of_memory(batch):
         keras = backend.keras
-        make = lambda: resnet50_fcn(keras, tiles.side, CLASSES, parameters["width"])  # noqa: E731
+        make = lambda: build_resnet50_fcn(keras, tiles.side, CLASSES, parameters["width"])  # noqa: E731
         model = backend.build(make)
         optimizer = keras.optimizers.Adam(float(parameters["learning_rate"]))
         step = backend.compile(model, make_loss(keras), optimizer)
-        predict = backend.predictor(model)
+        predict = backend.make_predictor(model)
         loss = train_epochs(step, predict, parameters, recorder, backend, tiles)
         report(recorder, loss, backend.job_batch, "tiles")
         if parameters["predict_size"]:
             predict_scene(predict, tiles, parameters["predict_size"], recorder)
     recorder.facts.update(
-        {**backend.facts(), **tiles.facts(), "parameters_of_model": model.count_params()}
+        {
+            **backend.gather_facts(),
+            **tiles.gather_facts(),
+            "parameters_of_model": model.count_params(),
+        }
     )
 
 
@@ -62,20 +66,20 @@ def train_epochs(
     tiles: Tiles,
 ) -> float:
     """Train all epochs, with the evaluations between them; return the last loss."""
-    planned = schedule(parameters, tiles.samples // backend.job_batch)
+    planned = plan_epochs(parameters, tiles.samples // backend.job_batch)
     epochs = Epochs(planned, recorder)
     accuracy = Accuracy(lambda: measure(predict, tiles), planned, 0, recorder)
     batches = feed_batches(tiles, backend, parameters["seed"])
 
-    def after_step(done: int) -> None:
-        epochs.after_step(done)
-        accuracy.after_step(done)
+    def run_callbacks(done: int) -> None:
+        epochs.record_epoch(done)
+        accuracy.evaluate_if_due(done)
 
     train_batch = lambda: step(next(batches))  # noqa: E731
-    return train(train_batch, planned.steps, planned.warm_up_steps, recorder, after_step)
+    return train(train_batch, planned.steps, planned.warm_up_steps, recorder, run_callbacks)
 
 
-def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
+def plan_epochs(parameters: Dict[str, Any], epoch: int) -> Schedule:
     """Return the plan in steps; `epoch` is the steps of one epoch.
 
     Raises StartError if the warm-up leaves no step.
@@ -92,9 +96,9 @@ def schedule(parameters: Dict[str, Any], epoch: int) -> Schedule:
 def measure(predict: Callable[[Any], Any], tiles: Tiles) -> Dict[str, float]:
     """Return the pixel accuracy and the mean IoU on the held-out tiles."""
     table: Any = 0
-    for images, labels, counted in tiles.test_batches(min(BATCH, len(tiles.test.images))):
+    for images, labels, counted in tiles.feed_test_batches(min(BATCH, len(tiles.test.images))):
         table = table + count_confusions(labels[:counted], predict(images).argmax(-1)[:counted])
-    return {"accuracy": pixel_accuracy(table), "mean_iou": mean_iou(table)}
+    return {"accuracy": compute_pixel_accuracy(table), "mean_iou": compute_mean_iou(table)}
 
 
 def count_confusions(labels: Any, predictions: Any) -> Any:
@@ -104,11 +108,11 @@ def count_confusions(labels: Any, predictions: Any) -> Any:
     return numpy.bincount(pairs.ravel(), minlength=CLASSES**2).reshape(CLASSES, CLASSES)
 
 
-def pixel_accuracy(table: Any) -> float:
+def compute_pixel_accuracy(table: Any) -> float:
     return float(table.trace() / table.sum())
 
 
-def mean_iou(table: Any) -> float:
+def compute_mean_iou(table: Any) -> float:
     """Return intersection over union, averaged over the classes that occur.
 
     Everingham et al. 2015. `table` is what `count_confusions` returns.
@@ -122,7 +126,7 @@ def predict_scene(
     predict: Callable[[Any], Any], tiles: Tiles, side: int, recorder: Recorder
 ) -> None:
     """Use the model on a larger image; record the time and the share of correct pixels."""
-    image, labels = tiles.scene(side)
+    image, labels = tiles.make_scene(side)
     batch = min(BATCH, len(tiles.test.images))  # the size compiled for the evaluation
     recorder.phase("prediction")
     began = time.perf_counter()

@@ -37,7 +37,7 @@ def read_mnist(directory: str) -> Tuple[Split, Split]:
         for split in ("train", "t10k")
         for kind in ("images-idx3", "labels-idx1")
     ]
-    paths = _find_files(directory, names, _idx_spellings, "the IDX files of MNIST")
+    paths = _find_files(directory, names, _list_idx_spellings, "the IDX files of MNIST")
     splits = []
     for images_path, labels_path in (paths[:2], paths[2:]):
         images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
@@ -118,7 +118,7 @@ def _make_split(images: Any, labels: Any, path: str) -> Split:
     return Split(images, labels.astype("int32"))
 
 
-def _idx_spellings(name: str) -> List[str]:
+def _list_idx_spellings(name: str) -> List[str]:
     """Return the names under which a file of MNIST is known."""
     dotted = name.replace("-idx", ".idx")
     return [name, f"{name}.gz", dotted, f"{dotted}.gz"]

@@ -15,8 +15,8 @@ def predict_in_windows(predict: Callable[[Any], Any], image: Any, window: int, b
     """
     numpy = load("numpy", "NumPy")
     height, width = image.shape[:2]
-    lefts = window_starts(width, window)
-    corners = [(top, left) for top in window_starts(height, window) for left in lefts]
+    lefts = list_window_starts(width, window)
+    corners = [(top, left) for top in list_window_starts(height, window) for left in lefts]
     counts = numpy.zeros((height, width, 1), "float32")  # windows that hold each pixel
     total: Any = None
     for first in range(0, len(corners), batch):
@@ -31,7 +31,7 @@ def predict_in_windows(predict: Callable[[Any], Any], image: Any, window: int, b
     return total / counts
 
 
-def window_starts(length: int, window: int) -> List[int]:
+def list_window_starts(length: int, window: int) -> List[int]:
     """Return where windows begin along one side: half a window apart, the last at the far end."""
     if length < window:
         raise ValueError(f"{length} pixels are less than a window of {window}")

@@ -23,13 +23,13 @@ class Synthetic:
         """`shape` is an image's: height, width, channels."""
         self._backend, self.shape, self.classes, self._seed = backend, shape, classes, seed
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         return {"image_shape": list(self.shape), "classes": self.classes}
 
-    def batches(self) -> Iterator[Batch]:
+    def feed_batches(self) -> Iterator[Batch]:
         return self._backend.repeat(lambda replica, count: self.draw(replica, count))
 
-    def held_out(self) -> Iterator[Batch]:
+    def feed_held_out(self) -> Iterator[Batch]:
         """Yield batches that are never trained on, drawn anew each time."""
         count = self._backend.replica_batch
         first = self._backend.replicas
@@ -59,7 +59,7 @@ class Synthetic:
         return (self._seed * 1_000_003 + number * 3 + use) % SEEDS
 
 
-def accuracy_measure(
+def make_accuracy_measure(
     held_out: Callable[[], Iterator[Batch]], predict: Callable[[Any], Any], to_numpy: Any
 ) -> Callable[[], Dict[str, float]]:
     """Return a function that measures the model's present accuracy on the held-out images."""

@@ -18,7 +18,7 @@ CASTAGNOLI = 0x82F63B78  # the polynomial, bits reversed
 MASK = 0xA282EAD8
 
 
-def crc32c(content: bytes) -> int:
+def compute_crc32c(content: bytes) -> int:
     """Return the CRC-32C of the content (RFC 3720, appendix B.4)."""
     crc = 0xFFFFFFFF
     for byte in content:
@@ -26,13 +26,13 @@ def crc32c(content: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def masked_crc(content: bytes) -> int:
+def compute_masked_crc(content: bytes) -> int:
     """Return the CRC-32C in the masked form that TFRecord stores."""
-    crc = crc32c(content)
+    crc = compute_crc32c(content)
     return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
 
 
-def records(path: str) -> Iterator[int]:
+def read_record_lengths(path: str) -> Iterator[int]:
     """Yield the length of each record in bytes, without reading it.
 
     Raises DataUnusable if the file is no TFRecord or ends too early.
@@ -43,7 +43,7 @@ def records(path: str) -> Iterator[int]:
             header = os.pread(file.fileno(), HEADER, at)
             if len(header) == HEADER:
                 length, crc = struct.unpack("<QI", header)
-                if crc != masked_crc(header[:8]):
+                if crc != compute_masked_crc(header[:8]):
                     where = "is no TFRecord file" if not at else f"is damaged at byte {at}"
                     raise DataUnusable(
                         f"{path} {where}: the checksum of a record's length is wrong"
@@ -60,7 +60,7 @@ def records(path: str) -> Iterator[int]:
             at = end
 
 
-def _table() -> List[int]:
+def _make_table() -> List[int]:
     table = []
     for number in range(256):
         for _ in range(8):
@@ -69,4 +69,4 @@ def _table() -> List[int]:
     return table
 
 
-TABLE = _table()
+TABLE = _make_table()

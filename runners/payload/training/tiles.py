@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, NamedTuple, Tuple
 
 from ..frameworks import DataUnusable, load, set_threads
 from .data_checks import require_directory, require_images
-from .datasets import Batch, random_stream
+from .datasets import Batch, make_random_stream
 
 CLASSES = 6
 STRIDE = 32  # of the network's deepest layer: a side has to be a multiple of it
@@ -49,7 +49,7 @@ class Tiles:
         self.side: int = train.images.shape[1]
         self.samples = 2 * len(train.images)  # of one epoch
 
-    def facts(self) -> Dict[str, Any]:
+    def gather_facts(self) -> Dict[str, Any]:
         return {
             "data": self.source,
             "tile_size": self.side,
@@ -61,7 +61,7 @@ class Tiles:
         """Raise DataUnusable if a batch of the whole job needs more tiles than there are."""
         require_images(batch, self.samples, "an epoch of the tiles and their turned copies")
 
-    def readings(self, backend: Any, seed: int) -> Iterator[Batch]:
+    def make_readings(self, backend: Any, seed: int) -> Iterator[Batch]:
         """Yield images and labels for this process's replicas in turn, endlessly.
 
         One order is divided among all replicas: the job trains on the same batches on any
@@ -71,7 +71,7 @@ class Tiles:
         batch, replicas = backend.replica_batch, backend.replicas
         first = backend.rank * backend.local_replicas
         for epoch in range(1 << 31):
-            draw = random_stream(seed, epoch)
+            draw = make_random_stream(seed, epoch)
             order = draw.permutation(self.samples)
             # A turn for each sample; the first half of them stays as it is.
             turns = numpy.concatenate([numpy.zeros(tiles, int), draw.randint(0, 8, tiles)])
@@ -86,7 +86,7 @@ class Tiles:
                         labels[index] = turn_image(labels[index], turn)
                     yield images, labels.astype("int32")
 
-    def test_batches(self, batch: int) -> Iterator[Tuple[Any, Any, int]]:
+    def feed_test_batches(self, batch: int) -> Iterator[Tuple[Any, Any, int]]:
         """Yield each held-out tile once: images, labels, and how many of the batch count.
 
         The last batch is filled up with tiles that have been counted, so that nothing is
@@ -97,7 +97,7 @@ class Tiles:
             numbers = numpy.arange(first, first + batch) % tiles
             yield self.test.images[numbers], self.test.labels[numbers], min(batch, tiles - first)
 
-    def scene(self, side: int) -> Tuple[Any, Any]:
+    def make_scene(self, side: int) -> Tuple[Any, Any]:
         """Return a larger image and its labels [side, side], held-out tiles put side by side."""
         numpy, across = load("numpy", "NumPy"), -(-side // self.side)
         numbers = numpy.arange(across * across) % len(self.test.images)
@@ -228,7 +228,7 @@ def make_tiles(count: int, side: int, seed: int, use: int) -> Labelled:
         checks = (rows // pixels + columns // pixels) % 2 * CONTRAST
         textures[number] = checks[..., None] + numpy.array(PALETTE[number % len(PALETTE)])
     for tile in range(count):
-        draw = random_stream(seed, use, tile)
+        draw = make_random_stream(seed, use, tile)
         centres, kinds = draw.randint(0, side, (REGIONS, 2)), draw.randint(0, CLASSES, REGIONS)
         distances = [(rows - row) ** 2 + (columns - column) ** 2 for row, column in centres]
         labels[tile] = kinds[numpy.argmin(distances, 0)]

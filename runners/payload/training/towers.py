@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List, Tuple, Union
 
 
-def small(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_small(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build three blocks of convolution, normalisation and pooling, then one dense layer."""
     layers = keras.layers
     model = keras.Sequential([keras.Input(shape)])
@@ -21,7 +21,7 @@ def small(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     return model
 
 
-def mnist(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_mnist(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build two convolutions and a dense layer: TensorFlow 1's "Deep MNIST for Experts"."""
     layers = keras.layers
     return keras.Sequential(
@@ -39,7 +39,7 @@ def mnist(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     )
 
 
-def alexnet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_alexnet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build AlexNet in one tower: Krizhevsky 2014 (arXiv:1404.5997), for one GPU rather than two.
 
     As in the convnet-benchmarks, without the local response normalisation of 2012.
@@ -56,7 +56,7 @@ def alexnet(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     return _add_classifier(keras, model, (4096, 4096), classes)
 
 
-def overfeat(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_overfeat(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build OverFeat's fast model: Sermanet et al. 2013 (arXiv:1312.6229), table 1."""
     model = _start_tower(keras, shape)
     _convolve(keras, model, 96, 11, strides=4, padding="valid")
@@ -77,12 +77,12 @@ VGG_D: List[Union[int, str]] = [
 ]
 
 
-def vgg11(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_vgg11(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build configuration A of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
     return _build_vgg(keras, VGG_A, shape, classes)
 
 
-def vgg16(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
+def build_vgg16(keras: Any, shape: Tuple[int, int, int], classes: int) -> Any:
     """Build configuration D of Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1."""
     return _build_vgg(keras, VGG_D, shape, classes)
 
