@@ -80,7 +80,7 @@ class Launch:
 
     @property
     def processes(self) -> int:
-        """All processes of one run, or of one instance."""
+        """Return the number of all processes of one run, or of one instance."""
         return self.nodes * self.processes_per_node
 
 
@@ -116,8 +116,9 @@ class JobSpec:
 
     @property
     def cpus_of_a_process(self) -> int:
-        """The CPUs of one process: those of a node, divided among its processes."""
+        """Return the CPUs of one process: those of a node, divided among its processes."""
         return max(1, self.resources.cpus_per_node // self.launch.processes_per_node)
 
-    def run_directory(self, run: RunSpec) -> str:
+    def locate_run(self, run: RunSpec) -> str:
+        """Return the directory of one of the runs."""
         return f"{self.directory}/runs/{run.directory_name}"

@@ -64,12 +64,12 @@ class Part:
 
     @property
     def end(self) -> str:
-        """The process's end, to follow its name in a sentence."""
+        """Return the process's end, to follow its name in a sentence."""
         return f"ended with exit code {describe_exit_code(self.exit_code)}"
 
     @property
     def was_ended(self) -> bool:
-        """Whether a launcher ended it because another process had failed."""
+        """Return whether a launcher ended it because another process had failed."""
         return not self.failure and self.exit_code in (None, *ENDED_BY_SIGNAL)
 
 

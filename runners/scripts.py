@@ -94,7 +94,7 @@ def _render_runs(job: JobSpec) -> str:
 def _render_run(job: JobSpec, run: RunSpec, number: int) -> str:
     environment = run.environment
     runtime = RUNTIMES[environment.runtime]()
-    directory = job.run_directory(run)
+    directory = job.locate_run(run)
     gpus = job.resources.gpus_per_node > 0
     inside = Inside(environment, directory, binds=(job.directory,), gpus=gpus)
     container_command = runtime.wrap(inside)

@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The text that it printed on stderr, else on stdout."""
+        """Return the text that it printed on stderr, else on stdout."""
         complaint = clean_text(self.stderr).strip()
         return complaint or self.text
 
@@ -82,7 +82,7 @@ class Answer:
 
     @property
     def why_no_answer(self) -> str:
-        """The reason why this is no answer, to follow the tool's name; empty if it is one."""
+        """Return why this is no answer, to follow the tool's name; empty if it is one."""
         if self.code in (124, 137):
             return f"did not end in {self.seconds} s"
         if self.code == 127:

@@ -30,7 +30,7 @@ class Inside:
 
     @property
     def mounts(self) -> list[str]:
-        """All folders to bind, as "outside:inside"."""
+        """Return all folders to bind, as "outside:inside"."""
         binds = (*self.binds, *self.environment.binds)
         return [bind if ":" in bind else f"{bind}:{bind}" for bind in binds]
 

@@ -174,7 +174,7 @@ class SSH(Transport):
 
     @property
     def hops(self) -> list["SSH"]:
-        """The connections from the first jump host to this machine, in this order."""
+        """Return the connections from the first jump host to this machine, in this order."""
         return [*(self._jump.hops if self._jump else []), self]
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ class Machine:
         for run, sent in zip(runs, job.runs, strict=False):
             variables = run.snapshot["variables"]
             assert variables["CUDA_VISIBLE_DEVICES"] == "0,1", run.snapshot
-            assert variables["HOME"] == job.run_directory(sent)
+            assert variables["HOME"] == job.locate_run(sent)
 
     def until(self, condition: Callable[[], object], seconds: float = 60) -> None:
         end, pauses = time.monotonic() + seconds, pause_longer()

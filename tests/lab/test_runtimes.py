@@ -136,7 +136,7 @@ def block(
         probes[run.environment.label] = json.loads(files[name])
         # The program's own folder differs from run to run; where in it things are must not.
         text = json.dumps(probes[run.environment.label]["seen"])
-        seen = json.loads(text.replace(job.run_directory(run).replace('"', '\\"'), "RUN"))
+        seen = json.loads(text.replace(job.locate_run(run).replace('"', '\\"'), "RUN"))
         probes[run.environment.label]["seen"] = seen
     return job, probes
 
@@ -166,7 +166,7 @@ def test_the_user_is_the_same(cluster, block):
     for run in job.runs:
         label = run.environment.label
         assert probes[label]["user"] == (0 if label in ROOT_INSIDE else own), label
-        written = f"{job.run_directory(run)}/probe.json"
+        written = f"{job.locate_run(run)}/probe.json"
         owner = cluster.lab.execute(["stat", "-c", "%u", written]).stdout
         assert int(owner) == own, label
 

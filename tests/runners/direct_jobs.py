@@ -41,7 +41,7 @@ def waiting(runner: Runner, job_id: str, reason: str) -> None:
 
 def says(job: JobSpec, word: str) -> bool:
     """Whether the first program has printed this: it runs."""
-    output = Path(job.run_directory(job.runs[0])) / "output.txt"
+    output = Path(job.locate_run(job.runs[0])) / "output.txt"
     return output.exists() and word in output.read_text()
 
 

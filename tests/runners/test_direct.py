@@ -57,7 +57,7 @@ def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, progr
     assert [run.failure for run in runs] == [
         *("", "image missing: /none/it's $(x).sif", "set-up failed (exit code 2)", "", "")
     ]
-    home = job.run_directory(job.runs[4])
+    home = job.locate_run(job.runs[4])
     assert [runs[0].output_tail, runs[4].output_tail] == ["first", f"{home} {home} 1"]
     assert record.exit_code == 0
     assert events(record) == [
@@ -227,7 +227,7 @@ def test_a_run_that_takes_too_long_is_ended_and_the_next_one_follows(runner, blo
 def test_a_killed_job_leaves_what_it_had_and_is_lost(runner, block, program):
     job = block(program("echo so far; exec sleep 60"))
     job_id = runner.submit(job)
-    output = Path(job.run_directory(job.runs[0])) / "output.txt"
+    output = Path(job.locate_run(job.runs[0])) / "output.txt"
     until(lambda: output.exists() and "so far" in output.read_text())
     program_id = int((Path(job.directory) / ".process").read_text())
     os.killpg(int(job_id.partition("-")[0]), signal.SIGKILL)

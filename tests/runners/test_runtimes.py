@@ -46,7 +46,7 @@ def expand_spans(cells: list[str], kind: str) -> list[list[str]]:
     mounts = Inside(typical(kind), "", binds=(job.directory,)).mounts
     meant = {
         "IMAGE": typical(kind).image_path,
-        "DIRECTORY": job.run_directory(job.runs[0]),
+        "DIRECTORY": job.locate_run(job.runs[0]),
         "MOUNTS": ",".join(mounts),
         "CLEAN": CLEAN,
         "AS_THE_USER": AS_THE_USER,

@@ -81,7 +81,7 @@ def test_instances_have_gpus_homes_and_outputs_of_their_own(runner, block, progr
     job = replace(block(program(SAYS), gpus_per_node=4, gpus_on_node=8), launch=Launch(instances=2))
     (run,) = finished(runner, job, runner.submit(job)).runs.values()
     assert run.exit_code == 0
-    home = job.run_directory(job.runs[0])
+    home = job.locate_run(job.runs[0])
     for number, gpus in enumerate(("0,1", "2,3")):
         own = f"instance-{number}"
         assert run.files[f"{own}/output.txt"].decode() == (
@@ -122,7 +122,7 @@ def test_a_cancelled_packed_run_ends_as_one(runner, block, program):
     script = "trap 'echo told; exit 9' TERM; echo ready; while :; do sleep 0.05; done"
     job = replace(block(program(script)), launch=Launch(instances=2))
     job_id = runner.submit(job)
-    outputs = [Path(job.run_directory(job.runs[0]), f"instance-{n}/output.txt") for n in (0, 1)]
+    outputs = [Path(job.locate_run(job.runs[0]), f"instance-{n}/output.txt") for n in (0, 1)]
     until(lambda: all(path.exists() and "ready" in path.read_text() for path in outputs))
     runner.cancel([job_id])
     record = finished(runner, job, job_id)
