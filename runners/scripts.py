@@ -195,7 +195,7 @@ def _refuse_unsafe(job: JobSpec) -> None:
             raise ValueError(why)
     for run in job.runs:
         runtime = RUNTIMES[run.environment.runtime]()
-        if refusals := runtime.list_refusals(run.environment.mode, run.environment.binds):
+        if refusals := runtime.find_refusals(run.environment.mode, run.environment.binds):
             raise ValueError(" ".join(refusals.values()))
         for name, _ in run.environment.variables:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):

@@ -44,7 +44,7 @@ def list_refusals(
                 f"The image was staged for mode {staged.mode}, and starts in no other. Stage it "
                 "for another mode too, or choose this one."
             )
-    return problems | kind().list_refusals(mode, binds)
+    return problems | kind().find_refusals(mode, binds)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
 
     for part in chosen:
         recorder.metric(f"{part}_time", recorder.mean(f"{part}_time"), "s")
-    for rate, (part, amount, unit) in rounds.list_amounts().items():
+    for rate, (part, amount, unit) in rounds.find_amounts().items():
         recorder.metric(rate, amount / recorder.mean(f"{part}_time"), unit)
     for part in ("software_read", "large_read"):
         if part in chosen:
@@ -150,7 +150,7 @@ class Rounds:
         if self._large >= 0:
             os.close(self._large)
 
-    def list_amounts(self) -> Dict[str, Tuple[str, float, str]]:
+    def find_amounts(self) -> Dict[str, Tuple[str, float, str]]:
         """Return for each rate the part whose time divides it, the amount of work, and the unit."""
         rates: Dict[str, Tuple[str, float, str]] = {}
         files, megabytes = self._parameters["small_files"], self._parameters["large_file_mb"]

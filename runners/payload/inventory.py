@@ -96,7 +96,7 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
         for path, content in contents.items()
         if not RPM.search(path)
     }
-    python, by_prefix = list_python_packages(texts)
+    python, by_prefix = find_python_packages(texts)
     conda = {
         name: version
         for name, version, _ in (
@@ -105,7 +105,7 @@ def gather_facts(paths: Set[str], contents: Mapping[str, bytes]) -> Dict[str, An
             if re.search(r"(^|/)conda-meta/[^/]+-[^/-]+-[^/-]+\.json$", path)
         )
     }
-    system_packages, not_read = list_installed_packages(paths, texts, contents)
+    system_packages, not_read = find_installed_packages(paths, texts, contents)
     libraries = sorted(path for path in paths if re.search(r"\.so(\.|$)", path))
     versions = dict(conda, **python)
     return {
@@ -145,7 +145,7 @@ def describe_system(paths: Iterable[str], texts: Mapping[str, str]) -> Dict[str,
     libc = "musl" if "musl" in loader else ""
     names = " ".join(os.path.basename(path) for path in paths if "/libc-2." in path)
     version = re.search(r"libc-(2\.\d+)\.so", names)
-    package = list_dpkg_packages(texts).get("libc6", "")
+    package = read_dpkg_packages(texts).get("libc6", "")
     if version or package:
         libc = "glibc " + (version[1] if version else package.partition("-")[0])
     return {
@@ -161,7 +161,7 @@ def unquote(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] in "\"'" else value
 
 
-def list_python_packages(
+def find_python_packages(
     texts: Mapping[str, str],
 ) -> Tuple[Dict[str, str], Dict[str, Dict[str, str]]]:
     """Return versions by name, of the whole tree and of each folder with Python packages."""
@@ -230,7 +230,7 @@ def evaluate_text(text: str) -> str:
         return ""
 
 
-def list_dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
+def read_dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
     """Return Debian's installed packages: name -> version."""
     versions = {}
     for path, text in texts.items():
@@ -244,11 +244,11 @@ def list_dpkg_packages(texts: Mapping[str, str]) -> Dict[str, str]:
     return versions
 
 
-def list_installed_packages(
+def find_installed_packages(
     paths: Iterable[str], texts: Mapping[str, str], contents: Mapping[str, bytes]
 ) -> Tuple[Dict[str, str], List[str]]:
     """Return the distribution's packages, and a message for each list that cannot be read."""
-    versions, not_read = list_dpkg_packages(texts), []
+    versions, not_read = read_dpkg_packages(texts), []
     for block in texts.get("lib/apk/db/installed", "").split("\n\n"):
         fields = dict(re.findall(r"^([PV]):(.*)$", block, re.MULTILINE))
         if "P" in fields:
@@ -256,7 +256,7 @@ def list_installed_packages(
     for path in sorted(paths):
         if RPM.search(path):
             try:
-                versions.update(list_rpm_packages(contents.get(path, b"")))
+                versions.update(read_rpm_packages(contents.get(path, b"")))
             except Exception as error:  # noqa: BLE001 - a damaged database is only not listed
                 not_read.append("%s: %s" % (path, error or type(error).__name__))
         elif re.match(r"(var/lib/rpm|usr/lib/sysimage/rpm)/Packages(\.db)?$", path):
@@ -264,7 +264,7 @@ def list_installed_packages(
     return dict(sorted(versions.items())), not_read
 
 
-def list_rpm_packages(content: bytes) -> Dict[str, str]:
+def read_rpm_packages(content: bytes) -> Dict[str, str]:
     """Return the packages in rpm's SQLite database: name -> version-release."""
     import sqlite3  # some Pythons have none
 

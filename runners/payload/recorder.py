@@ -262,7 +262,7 @@ class Recorder:
                 unit = self._units.get(name, "1")
                 lines.append({"series": name, "unit": unit, "from": known, "values": new})
                 self._saved[name] = len(values)
-        lines += self._list_changed_lines()
+        lines += self._find_changed_lines()
         try:
             with open(self._path + "l", "a" if self._has_saved else "w", encoding="utf-8") as file:
                 file.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
@@ -274,7 +274,7 @@ class Recorder:
         self._has_saved = True
         self._save_at = time.perf_counter() + SAVE_SECONDS
 
-    def _list_changed_lines(self) -> Iterator[dict[str, Any]]:
+    def _find_changed_lines(self) -> Iterator[dict[str, Any]]:
         """Yield the metrics, phases and facts that have changed since they were saved."""
         now: dict[str, Any] = {
             f"metric {name}": {"metric": name, **metric}

@@ -54,7 +54,7 @@ def take_before() -> dict[str, Any]:
         "gpu_driver": "".join(read_lines("/proc/driver/nvidia/version")[:1]).strip(),
         "python": describe_python(),
         "file_systems": find_file_systems(),
-        "packages": list_packages(),
+        "packages": find_packages(),
         "variables": select_variables(os.environ),
     }
 
@@ -87,7 +87,7 @@ def select_variables(environ: Any) -> dict[str, str]:
     }
 
 
-def list_packages() -> dict[str, str]:
+def find_packages() -> dict[str, str]:
     """Return name and version of every Python package that this interpreter can import."""
     versions: dict[str, str] = {}
     for distribution in metadata.distributions():

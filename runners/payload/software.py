@@ -65,7 +65,7 @@ def list_software() -> Dict[str, Any]:
     sites = [path for path in sys.path if os.path.isdir(path)]
     paths = list_library_files()
     contents = {name: read("/" + name) for name in paths if inventory.needs_content(name, 0)}
-    packages = snapshot.list_packages()
+    packages = snapshot.find_packages()
     facts = inventory.gather_facts(paths, contents)
     patterns = {"cuda": r"nvidia-cuda-runtime-cu\d+", "cudnn": r"nvidia-cudnn-cu\d+"}
     patterns["nccl"] = r"nvidia-nccl-cu\d+"

@@ -83,7 +83,7 @@ class Runtime(ABC):
     def choose_executable(self, environment: EnvironmentSpec) -> str:
         return environment.executable or self.command
 
-    def list_refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
+    def find_refusals(self, mode: str, binds: Sequence[str]) -> dict[str, str]:
         """Return why this mode and these binds are not possible, by the field to mend."""
         refusals = {}
         if mode and mode not in self.modes:

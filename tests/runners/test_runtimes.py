@@ -185,7 +185,7 @@ def test_a_clean_start_keeps_the_schedulers_gpus_and_nothing_else():
     ],
 )
 def test_a_wrong_mode_or_bind_is_refused_in_words(kind, mode, binds, fields):
-    refusals = RUNTIMES[kind]().list_refusals(mode, binds)
+    refusals = RUNTIMES[kind]().find_refusals(mode, binds)
     assert set(refusals) == set(fields)
     for field, message in fields.items():
         assert message in refusals[field]
