@@ -160,6 +160,17 @@ def test_the_digits_of_bca_that_are_shown_are_not_those_of_the_seed(n):
     assert np.mean(np.abs(moved) > 0.5) < 0.05
 
 
+@pytest.mark.parametrize("data", [2, 3, 4])
+def test_the_random_error_of_bca_covers_what_another_seed_moves(data):
+    """It decides how many digits are shown: too small, and they would be those of the seed."""
+    draw = np.random.default_rng(data)
+    groups = [draw.exponential(1, 25).tolist(), draw.exponential(1.5, 30).tolist()]
+    _, error = compute_bca(groups, 0.95, resamples=2000)
+    ends = [compute_bca(groups, 0.95, resamples=2000, seed=seed)[0] for seed in range(60)]
+    moved = np.std(ends, axis=0, ddof=1).max()
+    assert moved < error < 2 * moved
+
+
 def test_the_order_of_the_runs_moves_no_companion():
     baseline, environment = lognormal(1, 24), lognormal(2, 24, 0.01)
     _, found = both(baseline, environment, paired=False)

@@ -141,6 +141,8 @@ def test_the_printed_digits_bound_the_number():
     )
     assert read_spread("16", place, step=None).low == 15.5
     assert read_spread("2.50", place, step=None).low == pytest.approx(2.495)
+    # With three digits, what lies just below 1 is printed as 0.999, and from 0.9995 on as 1.00.
+    assert read_spread("1.00", place, step=None).low == pytest.approx(0.9995)
     assert read_mean("3710", place, step=10).low == 3705
 
 

@@ -236,6 +236,8 @@ def test_nothing_was_learnt_so_nothing_can_be_missed():
     assert (one.outcome, one.lacks) == (Outcome.UNKNOWN, None)
     (_, one) = of([0.5, 0.6, 2.4], [2.5] * 3, seeds=[1] * 3, first=2.6)
     assert one.outcome is Outcome.UNKNOWN, "its own runs differ by more than the loss fell"
+    (_, one) = of([1.0, 2.0, 3.0], [6.0] * 3, seeds=[1] * 3, first=4.0)
+    assert (one.outcome, one.lacks) == (Outcome.UNKNOWN, None), "they differ by as much as it fell"
 
 
 def test_what_the_digits_of_a_log_hide_is_no_difference():
