@@ -1,10 +1,12 @@
-"""A pytest plug-in of tests/mutants.py: quick tests first, and a database of its own for each run.
+"""A pytest plug-in of tests/mutants.py: quick tests first, and databases of its own for each run.
 
-A mutant may leave anything behind in its database; the next one gets a new copy.
+A mutant may leave anything behind in its database; the next one gets a new copy, and nothing of
+what an earlier one, or one that is tried at the same time, has written to Valkey.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -12,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
+from redis import Redis
+
+from tests.services import with_database
 
 
 class OwnDatabase:
@@ -34,6 +40,25 @@ class OwnDatabase:
             connection.settings_dict["NAME"] = original
             with connection._nodb_cursor() as cursor:
                 cursor.execute(f'DROP DATABASE "{own}" WITH (FORCE)')
+
+    @pytest.fixture(scope="session", autouse=True)
+    @classmethod
+    def _own_valkey(cls) -> Iterator[None]:
+        """Use an empty one of Valkey's 16 databases, whose lock this process holds."""
+        for number in range(1, 16):
+            with Path(f"valkey-{number}.lock").open("w") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                url = with_database(settings.REDIS_URL, number)
+                Redis.from_url(url).flushdb()
+                settings.REDIS_URL = os.environ["REDIS_URL"] = url
+                for queue in settings.RQ_QUEUES.values():
+                    queue["URL"] = url
+                yield
+                return
+        raise RuntimeError("More than 15 mutants at the same time")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -79,6 +79,22 @@ PACKAGES = {
             "tests/experiments/clusters",
             "tests/experiments/images",
             "tests/experiments/software",
+            # It lists the functions of a module, among which mutmut puts the mutants.
+            "--deselect=tests/experiments/execution/test_task_worker.py"
+            "::test_workers_run_whatever_tare_asks_for",
+            # They start servers and workers and kill them, or try dozens of odd records and of
+            # moments: two fifths of the time of all, for each mutant of what every visit does.
+            "--ignore=tests/experiments/execution/test_processes.py",
+            *(
+                f"--deselect=tests/experiments/execution/{name}"
+                for name in (
+                    "test_ended_workers.py::test_a_worker_that_is_killed_over_one_jobs_files_stops"
+                    "_no_other",
+                    "test_lease.py::test_a_visit_that_has_lost_its_lease_changes_nothing_more",
+                    "test_odd_records.py::test_an_odd_record_stops_nobody_else",
+                    "test_odd_records.py::test_whatever_a_job_leaves_its_visit_ends_well",
+                )
+            ),
         ),
     ),
     "schedulers": Package(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -18,6 +20,7 @@ from pytest_django import Settings
 
 from dashboard import environment
 from experiments import execution
+from experiments.execution import image_transfers
 from experiments.images import image_imports, staging, store
 from experiments.models import AuditEntry, Cluster, Image, ImageImport, Operation, StagedImage
 from tests.conftest import tick_until
@@ -31,7 +34,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.runners.made_images import image, layer, os_release
-from tests.runners.registry import LISTED, answering
+from tests.runners.registry import LISTED, answering, push, serve
 
 pytestmark = pytest.mark.django_db
 
@@ -255,6 +258,39 @@ def test_what_is_given_up_ends_and_leaves_nothing() -> None:
         image_imports.cancel(row, row.owner)
 
 
+def test_who_gives_up_while_it_is_read_gets_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = uploaded(rootfs())
+    read = image_transfers._read
+
+    def read_and_give_up(*arguments: Any) -> Any:
+        done = read(*arguments)
+        image_imports.cancel(row, row.owner)
+        return done
+
+    monkeypatch.setattr(
+        image_transfers, "run_with_progress", lambda work, _: work(image_transfers.Meter())
+    )
+    monkeypatch.setattr(image_transfers, "_read", read_and_give_up)
+    assert execution.receive(row.pk) == "given up"
+    assert not Image.objects.exists()
+    assert not list((store.get_folder().parent / "incoming").iterdir())
+
+
+def test_an_image_from_a_registry_is_known_by_the_digest_that_was_fetched(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """A tag may name another image tomorrow."""
+    settings.IMAGE_INSIDE_HOSTS = LISTED
+    made = image(layer(*os_release()))
+    with serve(tmp_path, tmp_path / "registry") as host:
+        push(host, "toy", "latest", made)
+        done = received(image_imports.request_from_registry(f"{host}/toy:latest", AdminFactory()))
+    assert (done.state, done.problem) == ("done", "")
+    assert done.reference == f"{host}/toy:latest@{made.digest}"
+    assert done.image
+    assert (done.image.reference, done.image.digest) == (done.reference, made.digest)
+
+
 def test_a_registry_inside_is_asked_only_where_the_site_lists_it(settings: Settings) -> None:
     assert settings.IMAGE_INSIDE_HOSTS == []
     asked: list[str] = []
@@ -315,6 +351,26 @@ class TestSending:
         assert (archive.state, archive.message) == ("ready", "")
         assert Path(archive.path).read_bytes() == rootfs()
         assert execution.send(archive.pk) == "sent or being sent"
+
+    def test_a_worker_that_sends_is_not_taken_for_a_dead_one(
+        self, archive: StagedImage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A large archive takes longer than the silence after which another worker takes over."""
+        long_ago = timezone.now() - 2 * image_transfers.SILENCE
+        seen: list[StagedImage] = []
+
+        def upload_slowly(
+            work: Callable[[image_transfers.Meter], object], save_progress: Callable[[int], bool]
+        ) -> object:
+            StagedImage.objects.filter(pk=archive.pk).update(sending_at=long_ago)
+            assert save_progress(7)
+            seen.append(StagedImage.objects.get(pk=archive.pk))
+            assert execution.send(archive.pk) == "sent or being sent"
+            return work(image_transfers.Meter())
+
+        monkeypatch.setattr(image_transfers, "run_with_progress", upload_slowly)
+        assert execution.send(archive.pk) == "sent"
+        assert [row.sent_bytes for row in seen] == [7]
 
     def test_a_work_directory_that_cannot_be_written_is_named(
         self, archive: StagedImage, here: Cluster

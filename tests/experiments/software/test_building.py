@@ -182,6 +182,7 @@ def test_the_same_lock_makes_the_bare_metal_side_which_can_be_chosen(
     assert twin
     assert (twin.is_bare_metal, twin.python) == (True, f"{place}/bin/python")
     assert inspections.find_known_software([twin])[twin.pk].is_known
+    assert twin.inspections.get().operation == operation, "the page of the operation leads to it"
     with pytest.raises(NotDone, match="is there already"):
         building.request_match(image, cluster, cluster.owner)
 
