@@ -79,6 +79,7 @@ PACKAGES = {
             "tests/experiments/clusters",
             "tests/experiments/images",
             "tests/experiments/software",
+            "tests/experiments/comparisons/test_exclusions.py",
             # It lists the functions of a module, among which mutmut puts the mutants.
             "--deselect=tests/experiments/execution/test_task_worker.py"
             "::test_workers_run_whatever_tare_asks_for",

@@ -199,6 +199,8 @@ class TestPlannedLooks:
         lifecycle.retry(fail(experiment, 5), experiment.owner)
         assert read(experiment).pairs == []
         exclude(container_runs(experiment, 2))
+        event = experiment.events.get(what=EXCLUDED_AFTER)
+        assert event.why == "a verdict that could be read before a job was tried again"
         end(experiment, 5, SLOW[4])
         (pair,) = read(experiment).pairs
         assert pair.before
