@@ -133,8 +133,9 @@ class TestLaunch:
     def test_is_refused_to_who_may_not_use_the_clusters_key(self) -> None:
         key = CredentialFactory()
         experiment = ExperimentFactory(cluster__credential=key, cluster__transport="ssh")
-        with pytest.raises(NotLaunchable, match="not yours to use"):
+        with pytest.raises(NotLaunchable, match="not yours to use") as refusal:
             lifecycle.launch(experiment, experiment.owner)
+        assert list(refusal.value.messages) == ["cluster"], "the form says so at this field"
         key.users.add(experiment.owner)
         lifecycle.launch(experiment, experiment.owner)
         assert experiment.jobs.exists()

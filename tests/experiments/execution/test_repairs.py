@@ -227,7 +227,9 @@ class TestAnyNode:
         second.refresh_from_db()
         assert (second.state, second.attempt, second.node) == ("done", 2, "")
         assert second.runs.get().state == "succeeded"
-        assert second.events.filter(what="failed → planned").exists()
+        events = second.events.filter(run=None, what__in=("collecting → failed", "failed → planned"))
+        why = "taken back from the queue before it began, to run on any node"
+        assert [event.why for event in events] == [why] * 2
 
     def test_runs_nothing_twice(self, experiment: Make) -> None:
         """What has begun when it is to be taken back is cancelled, as ever."""

@@ -1,0 +1,50 @@
+"""Visits that a person has requested: each is made once, and of the one row that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments import execution
+from experiments.execution import preflight_visits
+from experiments.models import Cluster, ConnectionTest, HostKey
+from tests.factories import CheckReportFactory, ClusterFactory, CredentialFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def request_check(cluster: Cluster) -> Any:
+    return CheckReportFactory(cluster=cluster, began_at=None, ended_at=None, outcome="")
+
+
+def request_host_key(cluster: Cluster) -> Any:
+    return HostKey.objects.create(cluster=cluster, owner=cluster.owner, host="login", port=22)
+
+
+def request_connection_test(cluster: Cluster) -> Any:
+    credential = CredentialFactory()
+    return ConnectionTest.objects.create(credential=credential, owner=credential.owner)
+
+
+@pytest.mark.parametrize(
+    ("visit", "request_visit"),
+    [
+        (execution.check, request_check),
+        (execution.fetch_host_key, request_host_key),
+        (execution.test_connection, request_connection_test),
+    ],
+)
+def test_a_visit_is_made_once_and_begins_no_other(
+    visit: Any, request_visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight_visits, "run_checks", lambda cluster: [])
+    monkeypatch.setattr(preflight_visits, "scan_host_key", lambda *_, **__: "ssh-ed25519 A")
+    asked, other = (request_visit(ClusterFactory()) for _ in range(2))
+    visit(asked.pk)
+    assert visit(asked.pk) == "begun already"
+    asked.refresh_from_db()
+    assert asked.began_at
+    assert asked.ended_at >= asked.began_at
+    other.refresh_from_db()
+    assert (other.began_at, other.ended_at) == (None, None)
