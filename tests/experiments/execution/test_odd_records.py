@@ -263,6 +263,10 @@ class TestGuard:
         first, second = culprit.runs.order_by("environment__name")
         assert (first.state, first.measurements.exists()) == ("succeeded", True)
         assert (second.state, second.reason) == ("failed", "damaged")
+        problem, _, location = second.message.partition(" Its files are in ")
+        assert location == f"{second.job.directory} on {culprit.cluster}."
+        assert problem.endswith(".")
+        assert not problem.endswith(".."), "a message that has its full stop gets no second one"
         assert not second.measurements.exists()
 
     def test_a_job_of_which_nobody_knows_whether_it_was_sent_can_be_cancelled(

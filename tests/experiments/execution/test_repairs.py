@@ -227,7 +227,9 @@ class TestAnyNode:
         second.refresh_from_db()
         assert (second.state, second.attempt, second.node) == ("done", 2, "")
         assert second.runs.get().state == "succeeded"
-        events = second.events.filter(run=None, what__in=("collecting → failed", "failed → planned"))
+        events = second.events.filter(
+            run=None, what__in=("collecting → failed", "failed → planned")
+        )
         why = "taken back from the queue before it began, to run on any node"
         assert [event.why for event in events] == [why] * 2
 

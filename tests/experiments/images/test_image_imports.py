@@ -79,7 +79,10 @@ def test_an_uploaded_file_becomes_an_image_known_by_its_digest() -> None:
     assert image.tree.startswith("sha256:")
     assert store.get_path(image.content_sha256).read_bytes() == content
     assert not list((store.get_folder().parent / "incoming").iterdir())
-    assert AuditEntry.objects.get(kind="image", what="added").why == "an uploaded file: toy's image.tar"
+    assert (
+        AuditEntry.objects.get(kind="image", what="added").why
+        == "an uploaded file: toy's image.tar"
+    )
 
 
 def test_the_same_file_is_the_same_image() -> None:

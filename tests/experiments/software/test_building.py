@@ -114,9 +114,12 @@ def test_a_build_that_fails_says_why_and_adds_nothing(base: Image, cluster: Clus
     assert Image.objects.count() == 1
 
 
-def test_a_build_without_a_result_is_no_image(base: Image, cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "result", [b"<html>", b"{}", b'{"digest": "sha256:1", "path": "relative"}']
+)
+def test_a_build_without_a_result_is_no_image(result: bytes, base: Image, cluster: Cluster) -> None:
     image_import = asked(base, cluster)
-    record = read_record({"exit_code": b"0", "result.json": b"<html>"})
+    record = read_record({"exit_code": b"0", "result.json": result})
     assert "nothing that can be read" in KINDS["build"].finish(
         image_import.operations.get(), "", record
     )
