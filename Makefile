@@ -32,9 +32,11 @@ explore: setup-dev
 	@HYPOTHESIS_PROFILE=explore $(RUN) -m pytest -n 2 -m "not lab and not browser" $$(git grep -l "^from hypothesis\|^import hypothesis\|import EXPLORES" -- tests)
 
 # Changes the code in one place at a time and prints what no test notices: docs/mutants.md.
-# All takes nights; SAMPLE=100 tries so many of each package, PACKAGES="planning scripts" only those.
+# All takes nights; SAMPLE=100 tries so many of each package, PACKAGES="planning scripts" only those,
+# CHILDREN=2 two at the same time.
 mutants: setup-dev
-	@$(RUN) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(PACKAGES)
+	@$(RUN) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(CHILDREN),--children $(CHILDREN)) $(PACKAGES)
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages
