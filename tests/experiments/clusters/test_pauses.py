@@ -118,6 +118,8 @@ class TestPromise8Pauses:
             assert execution.tick(here.pk) == "done"
         assert len(asked) == 1
         assert states(made) == {"planned"}
+        event = made.events.get(what="submitting → planned")
+        assert "AssocMaxSubmitJobLimit" in event.why, "in the words of the scheduler"
         here.refresh_from_db()
         assert (here.last_error, here.retry_at) == ("", None)
 

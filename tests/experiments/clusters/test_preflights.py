@@ -217,6 +217,19 @@ class TestSite:
         assert (spec.executable, spec.options) == (runtime.executable, ("--nv",))
         assert spec.image_path == "/a.sif"
 
+    def test_runtimes_are_started_as_the_catalogue_says(self, here: Cluster) -> None:
+        RuntimeFactory(
+            cluster=here,
+            kind="apptainer",
+            executable="/opt/apptainer",
+            version="1.3.4",
+            setup_lines="module load apptainer\nexport A=1",
+        )
+        (runtime,) = make_site(here).runtimes
+        assert (runtime.label, runtime.kind) == ("Apptainer", "apptainer")
+        assert (runtime.executable, runtime.version) == ("/opt/apptainer", "1.3.4")
+        assert runtime.setup_lines == ("module load apptainer", "export A=1")
+
     def test_partitions_say_the_most_that_forms_allow(self) -> None:
         row = PartitionFactory(gres="gpu:a100", account="a", directives=["--exclusive"])
         (spec,) = make_site(row.cluster).partitions

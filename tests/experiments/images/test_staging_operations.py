@@ -118,6 +118,7 @@ def test_a_form_is_made_of_the_archive_and_compared_from_inside(
     outside = " ".join(command[: command.index("/usr/bin/env")])
     assert form.path in outside
     assert f"{spec.directory}:{spec.directory}" in outside, "where the result is written"
+    assert f"--pwd={spec.directory}" in outside, "a folder that every container has"
     assert archive.path in written(operation)
 
 
