@@ -9,7 +9,14 @@ from unittest import mock
 import pytest
 
 from experiments import execution
-from experiments.execution.operations import KINDS, NotPossible, OperationKind, Work, parse_result
+from experiments.execution.operations import (
+    KINDS,
+    NotPossible,
+    OperationKind,
+    Work,
+    make_operation_spec,
+    parse_result,
+)
 from experiments.images import staging
 from experiments.models import Cluster, Operation, Pause, StagedImage
 from runners.errors import NotNow
@@ -17,7 +24,7 @@ from runners.jobs import Step
 from runners.records import Record
 from runners.runner import Runner
 from tests.conftest import tick_until
-from tests.factories import AdminFactory, StagedImageFactory, UserFactory
+from tests.factories import AdminFactory, PartitionFactory, StagedImageFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -196,3 +203,20 @@ def test_a_no_that_only_it_would_meet_ends_it(kind: Kind, operation: Operation) 
         ended = tick(operation)
     assert (ended.state, ended.message) == (Operation.State.FAILED, str(no))
     assert not Pause.objects.exists()
+
+
+def test_an_operation_runs_on_the_partition_that_it_names_or_on_that_with_most_time(
+    kind: Kind, here: Cluster, operation: Operation
+) -> None:
+    Cluster.objects.filter(pk=here.pk).update(scheduler="slurm")
+    operation = Operation.objects.get(pk=operation.pk)
+    with pytest.raises(NotPossible, match="here has no partition yet"):
+        make_operation_spec(operation)
+    short = PartitionFactory(cluster=here, name="short", time_limit_minutes=10, account="gpus")
+    PartitionFactory(cluster=here, name="long", time_limit_minutes=600)
+    resources = make_operation_spec(operation).resources
+    assert (resources.partition, resources.time_limit_seconds) == ("long", 7200)
+    operation.partition = short
+    resources = make_operation_spec(operation).resources
+    assert (resources.partition, resources.account) == ("short", "gpus")
+    assert resources.time_limit_seconds == 600, "no longer than the partition allows"
