@@ -74,6 +74,25 @@ def test_a_script_with_five_lines_is_sent_run_and_compared(
     assert [one["parameters"]["files"] for one in plan] == [files], "names and hashes, no contents"
 
 
+def test_numbers_in_a_file_of_the_program_s_own_are_fetched(
+    here: Cluster, bare: Environment
+) -> None:
+    script = "import json; json.dump({'speed': 7.5}, open('numbers.json', 'w'))"
+    parameters = {
+        "argv": ["{python}", "-c", script],
+        "read": "json",
+        "file": "numbers.json",
+        "metrics": [
+            {"name": "speed", "unit": "MB/s", "better": "higher", "find": "speed", "take": "last"}
+        ],
+    }
+    made = launched(here, bare, parameters)
+    finish(made)
+    for run in made.runs.all():
+        assert (run.state, run.message) == ("succeeded", "")
+        assert run.measurements.get(metric="speed").value == 7.5
+
+
 def test_the_steps_of_a_run_that_failed_are_kept_and_not_compared(
     here: Cluster, bare: Environment
 ) -> None:

@@ -115,6 +115,21 @@ def test_what_cannot_be_done_is_not_sent(kind: Kind, operation: Operation) -> No
     assert not done.directory
 
 
+def test_what_cannot_be_done_any_more_when_it_is_sent_is_refused_too(
+    kind: Kind, operation: Operation
+) -> None:
+    def work_once(operation: Operation) -> Work:
+        kind.refusal, refusal = "The image was removed.", kind.refusal
+        if refusal:
+            raise NotPossible(refusal)
+        return Work((Step("Doing it", ("true",)),))
+
+    with mock.patch.object(kind, "work", work_once):
+        done = tick(operation)
+    assert (done.state, done.reason) == ("failed", "refused")
+    assert done.message == "The image was removed."
+
+
 def test_an_operation_shows_its_step_and_its_output_while_it_runs(
     kind: Kind, operation: Operation, tmp_path: Path
 ) -> None:

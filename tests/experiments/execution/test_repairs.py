@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -14,12 +15,13 @@ from django.utils import timezone
 from dashboard.comparisons.methods import describe_methods
 from experiments.comparisons import TRIED_AGAIN, compare_experiment, list_comparison_rows
 from experiments.comparisons.run_rows import list_run_rows
-from experiments.execution import lifecycle, repairs
+from experiments.execution import collect, lifecycle, repairs
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.specs import make_job_spec
 from experiments.models import Experiment, Job, Run, User
 from experiments.statistics import Stamp
 from runners.jobs import JobSpec, Resources
+from runners.records import read_record
 from runners.schedulers import SCHEDULERS
 from tests.conftest import finish, tick_until
 from tests.factories import UserFactory
@@ -77,6 +79,25 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
     assert "1 block was completed by a second job" in said
     exported = {row["run"]: row["repairs_job"] for row in list_run_rows(job.experiment)}
     assert exported == {first.uid: None, run.uid: job.uid}
+
+
+@pytest.mark.parametrize(
+    ("begun", "when"),
+    [(0, "before its first run"), (1, "in its run of {}"), (2, "in its run of {}")],
+)
+def test_what_never_began_names_the_run_in_which_its_job_ended(
+    experiment: Make, begun: int, when: str
+) -> None:
+    job = experiment().jobs.get()
+    runs = list(job.runs.order_by("position"))
+    journal = [{"time": 1.0, "event": "job started"}]
+    journal += [{"time": 2.0, "event": "run began", "run": run.uid} for run in runs[:begun]]
+    lines = "".join(json.dumps(line) + "\n" for line in journal)
+    record = read_record({"journal.ndjson": lines.encode()})
+    collect._end_unstarted(runs[1], record, "out of memory")
+    when = when.format(runs[begun - 1].environment)
+    assert runs[1].message == f"Not started, because its job ended {when}: out of memory"
+    assert (runs[1].state, runs[1].reason) == ("failed", "not started")
 
 
 def failed_block(job: Job, *reasons: str) -> None:

@@ -48,3 +48,23 @@ def test_a_visit_is_made_once_and_begins_no_other(
     assert asked.ended_at >= asked.began_at
     other.refresh_from_db()
     assert (other.began_at, other.ended_at) == (None, None)
+
+
+def test_a_host_key_behind_a_jump_host_is_fetched_through_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = ClusterFactory(
+        transport="ssh", host="gate", host_key="ssh-ed25519 B", credential=CredentialFactory()
+    )
+    row = request_host_key(ClusterFactory(transport="ssh", jump_host=gate))
+    ways: list[tuple[str, int, str]] = []
+
+    def scan(host: str, port: int, *, jump: Any) -> str:
+        ways.append((host, port, jump and jump.address.host))
+        return "ssh-ed25519 A"
+
+    monkeypatch.setattr(preflight_visits, "scan_host_key", scan)
+    assert execution.fetch_host_key(row.pk) == "fetched"
+    assert ways == [("login", 22, "gate")]
+    row.refresh_from_db()
+    assert (row.key, row.problem) == ("ssh-ed25519 A", "")
