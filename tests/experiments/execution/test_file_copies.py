@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
-from experiments.execution import copy_file
-from experiments.execution.image_transfers import SILENCE
+from experiments.execution import copy_file, file_copies
+from experiments.execution.image_transfers import SILENCE, GivenUp, Meter
 from experiments.images import store
 from experiments.models import Job, RunFile
 from tests.factories import RunFactory
@@ -51,4 +52,23 @@ def test_a_second_worker_waits_until_the_first_has_fallen_silent(requested: RunF
 def test_what_nobody_wants_a_copy_of_is_not_fetched(requested: RunFile) -> None:
     RunFile.objects.update(requested_at=None)
     assert copy_file(requested.pk) == "copied or being copied"
+    assert not store.copy_of(str(requested.pk)).exists()
+
+
+def test_how_far_a_copy_is_can_be_seen_until_nobody_wants_it(
+    requested: RunFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = RunFile.objects.filter(pk=requested.pk)
+
+    def fetch_in_two_seconds(
+        work: Callable[[Meter], str], save_progress: Callable[[int], bool]
+    ) -> str:
+        assert save_progress(5)
+        assert rows.get().done_bytes == 5
+        rows.update(requested_at=None)
+        assert not save_progress(6)
+        raise GivenUp
+
+    monkeypatch.setattr(file_copies, "run_with_progress", fetch_in_two_seconds)
+    assert copy_file(requested.pk) == "given up"
     assert not store.copy_of(str(requested.pk)).exists()
