@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as site_settings
 from django.core.management import call_command
 from django.db import connection
 from hypothesis import settings as hypothesis_settings
@@ -73,6 +74,13 @@ def _plain_static_files(settings: Settings) -> None:
     """The manifest is made by collectstatic, which tests do without."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(settings: Settings) -> None:
+    """Passwords are hashed quickly; what the site's own way has hashed can be read."""
+    quick = "django.contrib.auth.hashers.MD5PasswordHasher"
+    settings.PASSWORD_HASHERS = [quick, *site_settings.PASSWORD_HASHERS]
 
 
 @pytest.fixture(autouse=True)

@@ -211,7 +211,7 @@ def _make_spec(row: Job | Operation) -> JobSpec:
         return replace(make_job_spec(row), sent=tuple(read_sent_files(row).items()))
     except KeyError as missing:
         raise NotPossible(
-            f"A file that {row.workload} sends is gone: sha256 {missing.args[0]}. Hand it in anew."
+            f"A file that {row.workload} sends is gone: sha256 {missing.args[0]}. Upload it anew."
         ) from None
 
 

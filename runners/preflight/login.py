@@ -23,9 +23,9 @@ CURES = {
     "SSH": "Does an SSH server listen on this port? Mend host and port under Edit.",
     "Host key": "Ask the centre whether the host was set up anew. If it was, fetch its key below, "
     "compare the fingerprint with the one that the centre publishes, and pin it.",
-    "Private key": "Hand in the key again, whole, with its BEGIN and END lines, under Credentials.",
-    "Passphrase": "Hand in the key again together with its passphrase, under Credentials.",
-    "Certificate": "Ask your centre for a new certificate of this key, and hand it in under "
+    "Private key": "Import the key again, whole, with its BEGIN and END lines, under Credentials.",
+    "Passphrase": "Import the key again together with its passphrase, under Credentials.",
+    "Certificate": "Ask your centre for a new certificate of this key, and add it under "
     "Credentials.",
     "Jump host": "Ask the jump host's administrators whether it may forward to this host.",
 }

@@ -21,7 +21,7 @@ SUFFIX = "-cert-v01@openssh.com"
 PUBLIC_FIELDS = {"ssh-ed25519": 1, "ssh-rsa": 2, "ecdsa-sha2-nistp256": 2}
 PUBLIC_FIELDS |= {"ecdsa-sha2-nistp384": 2, "ecdsa-sha2-nistp521": 2}
 OF_A_USER = 1
-DAMAGED = "The certificate is cut off or damaged: hand in the whole file."
+DAMAGED = "The certificate is cut off or damaged: upload the whole file."
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _read_kind(text: str) -> str:
     if f"-----END {label}-----" not in text:
         raise _make_refusal(
             f"The private key is cut off: its last line, -----END {label}-----, is missing. "
-            "Hand in the whole file."
+            "Upload the whole file."
         )
     return kind
 
@@ -149,7 +149,7 @@ def _is_encrypted_openssh(text: str) -> bool:
         content.read_string()
     except (ValueError, binascii.Error):
         raise _make_refusal(
-            "The private key is cut off or damaged: not every character of it is here. Hand in "
+            "The private key is cut off or damaged: not every character of it is here. Upload "
             "the whole file, with its BEGIN and END lines."
         ) from None
     if name == "ssh-dss":
@@ -162,7 +162,7 @@ def _is_encrypted_openssh(text: str) -> bool:
             f"to give. {ACCEPTED_KEYS}."
         )
     if keys != 1:
-        raise _make_refusal("This file holds several keys: hand in one.")
+        raise _make_refusal("This file holds several keys: upload one.")
     if cipher not in CIPHERS:
         raise _make_refusal(
             "The private key is encrypted in a way that Tare does not read. Encrypt a copy of it "

@@ -22,13 +22,6 @@ from tests.factories import PASSWORD, UserFactory
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings: Settings) -> None:
-    """Passwords that are wrong are hashed quickly; what the factory has hashed can be read."""
-    quick = "django.contrib.auth.hashers.MD5PasswordHasher"
-    settings.PASSWORD_HASHERS = [quick, *site_settings.PASSWORD_HASHERS]
-
-
 PROXY, ATTACKER, VICTIM = "10.1.2.3", "203.0.113.9", "198.51.100.7"
 CLOSED = "Log-in is closed for a while"
 NEW = "an empty pan weighs 12 g"
