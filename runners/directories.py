@@ -8,6 +8,7 @@ a budget, to compare their check sums; of the rest only names and sizes are know
 import re
 import tarfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from runners.errors import Refused, TryAgain
@@ -21,9 +22,13 @@ OUR_LIMIT = 160 * MIB  # of all of these
 OTHER_FILE_LIMIT = 8 * MIB  # of a file of the program's own
 OTHER_LIMIT = 32 * MIB  # of all of these
 OTHER_COUNT = 5_000
+LIST_EACH_LIMIT = 128 * 1024  # of the names and sizes of one of several jobs
+FETCH_EACH_LIMIT = 4 * MIB  # of the files of one of several jobs
+FETCH_TOGETHER_LIMIT = 64 * MIB  # of the files of all of them
 END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
 END_COUNT = 16
 FETCH_SECONDS = 300
+FETCH_TOGETHER_SECONDS = 60
 NOT_THE_FILE = 68  # exit code of COPY for a link
 END = "/end"
 """Added to the name of a file that is too large, for its last bytes. No file has such a name."""
@@ -52,6 +57,15 @@ cd "$1" || exit
         -printf '%s %P\\0'
     find . -type f -printf '%s %P\\0'
 }} 2>/dev/null | head -c "$2"
+"""
+# Of several directories, each after a heading with its number; none of them with many files.
+LIST_EACH = """limit=$1 number=0
+shift
+for directory; do
+    number=$((number + 1))
+    printf '\\0/%s\\0' "$number"
+    (cd "$directory" && find . -type f -printf '%s %P\\0') 2>/dev/null | head -c "$limit"
+done
 """
 # A file that was removed meanwhile, or that may not be read, is left out.
 PACK = f"""[ -d "$1" ] || exit {MISSING}
@@ -92,6 +106,58 @@ def fetch_record(
         except (FileNotFoundError, Refused):
             continue
     return Fetched(files, sizes)
+
+
+def fetch_records(
+    transport: Transport, directories: Mapping[str, Collection[str]]
+) -> dict[str, Fetched]:
+    """Fetch what several jobs of one folder left, by directory, in two commands.
+
+    The values are extra files to fetch of each. A directory that is not there, or that holds much,
+    is left out: `fetch_record` says what is the matter with it.
+    """
+    folder = str(PurePosixPath(next(iter(directories))).parent)
+    chosen: dict[str, tuple[dict[str, int], list[str]]] = {}
+    room = FETCH_TOGETHER_LIMIT
+    for directory, sizes in _list_each(transport, list(directories)).items():
+        whole, ends = choose_files(sizes, directories[directory])
+        total = sum(sizes[name] for name in whole)
+        is_small = not ends and total <= min(room, FETCH_EACH_LIMIT)
+        if is_small and str(PurePosixPath(directory).parent) == folder:
+            chosen[directory] = sizes, whole
+            room -= total
+    names = [
+        f"{PurePosixPath(directory).name}/{name}"
+        for directory, (_, whole) in chosen.items()
+        for name in whole
+    ]
+    records = {directory: Fetched({}, sizes) for directory, (sizes, _) in chosen.items()}
+    for path, content in fetch_files(
+        transport, folder, names, timeout=FETCH_TOGETHER_SECONDS
+    ).items():
+        directory, _, name = path.partition("/")
+        records[f"{folder}/{directory}"][name] = content
+    return records
+
+
+def _list_each(transport: Transport, directories: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the sizes of all files below each directory that has some, but not many."""
+    argv = ["sh", "-c", LIST_EACH, "list", str(LIST_EACH_LIMIT), *directories]
+    done = require_success(transport.run(argv, timeout=FETCH_TOGETHER_SECONDS), "listing files")
+    listed: dict[str, dict[str, int]] = {}
+    sizes: dict[str, int] = {}
+    length = 0
+    for entry in done.stdout.split(b"\0"):
+        if entry.startswith(b"/"):
+            sizes, length = listed.setdefault(directories[int(entry[1:]) - 1], {}), 0
+            continue
+        length += len(entry) + 1
+        size, _, name = entry.partition(b" ")
+        if size.isdigit():
+            sizes[name.decode(errors="surrogateescape")] = int(size)
+        if length >= LIST_EACH_LIMIT:  # the last name may be cut, and others are missing
+            sizes.clear()
+    return {directory: sizes for directory, sizes in listed.items() if sizes}
 
 
 def choose_files(

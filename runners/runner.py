@@ -1,15 +1,16 @@
 """Sends jobs to a cluster, follows them, and fetches their records."""
 
 import io
+import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from runners.directories import Fetched, fetch_record
+from runners.directories import Fetched, fetch_record, fetch_records
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers import JobEnding, Scheduler, Status
-from runners.scripts import render_job_files
+from runners.submissions import Outcome, submit_jobs
 from runners.transports import Transport
 from runners.transports.base import MIB
 from runners.untrusted import clean_text
@@ -41,6 +42,15 @@ done
 # Prints the end of a file, as much as a page shows of it.
 TAIL = """[ ! -e "$1" ] || exec tail -c "$2" "$1"
 """
+# Prints, for each directory whose job has started, its number and what its file `started` says.
+STARTED = """number=0
+for directory; do
+    number=$((number + 1))
+    if [ -f "$directory/started" ]; then
+        echo "$number $(head -c 100 "$directory/started" | head -n 1)"
+    fi
+done
+"""
 TAIL_BYTES = 8000
 ROOM = ".tare-room"
 """What is written into the directory of a job that left nothing, to see whether there is room."""
@@ -57,14 +67,18 @@ class Runner:
         self.scheduler = scheduler
 
     def submit(self, job: JobSpec) -> str:
-        """Send the job's files, submit it, and return its id. Refused with the scheduler's message.
+        """Submit one job and return its id. Raises what `submit_all` returns."""
+        (outcome,) = self.submit_all([job])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-        If the answer is lost, the job may exist all the same: call `find` before trying again.
+    def submit_all(self, jobs: Sequence[JobSpec]) -> list[Outcome]:
+        """Send the files of jobs that lie in one folder, and submit them up to the first refusal.
+
+        If an answer is lost, the job may exist all the same: call `find` before trying again.
         """
-        self.transport.send(job.directory, render_job_files(job, self.scheduler))
-        return self.scheduler.parse_submit(
-            self.transport.run(self.scheduler.build_submit_command(job))
-        )
+        return submit_jobs(self.transport, self.scheduler, jobs)
 
     def find(self, job: JobSpec) -> str | None:
         """Return the id of a job that may have been submitted; None if there is no trace of it.
@@ -76,6 +90,25 @@ class Runner:
             if self.scheduler.is_id(known):  # else it was not the job's script that wrote this
                 return known
         return self.scheduler.parse_find(self.transport.run(self.scheduler.build_find_command(job)))
+
+    def find_started(self, jobs: Sequence[JobSpec]) -> dict[str, str]:
+        """Return the ids of the jobs that started in these jobs' directories, by directory.
+
+        Others are left out: they may be known to the scheduler all the same, see `find`.
+        """
+        started = {}
+        for portion in split_into_portions([job.directory for job in jobs]):
+            directories = [directory for (directory,) in portion]
+            argv = ["sh", "-c", STARTED, "started", *directories]
+            done = self.transport.run(argv, timeout=_compute_timeout(portion))
+            if done.returncode != 0:
+                message = clean_text(done.stderr).strip()
+                raise TryAgain(f"Nobody knows which jobs have started: {message}", kind="busy")
+            for line in clean_text(done.stdout).splitlines():
+                match = re.fullmatch(r"(\d{1,6}) (.*)", line.strip())
+                if match and self.scheduler.is_id(match[2]):  # else no job script wrote it
+                    started[directories[int(match[1]) - 1]] = match[2]
+        return started
 
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
         """Return the status of the live jobs among these, with one call for thousands of jobs."""
@@ -120,6 +153,18 @@ class Runner:
     def collect(self, directory: str, *, extra_files: Collection[str] = ()) -> Fetched:
         """Fetch what a job left; see `fetch_record`. FileNotFoundError if its directory is gone."""
         return fetch_record(self.transport, directory, extra_files=extra_files)
+
+    def collect_all(self, directories: Mapping[str, Collection[str]]) -> dict[str, Fetched]:
+        """Fetch what several jobs left, by directory, with the extra files of each.
+
+        See `fetch_records`: what is large or missing is left out.
+        """
+        records: dict[str, Fetched] = {}
+        for portion in split_into_portions(directories):
+            records |= fetch_records(
+                self.transport, {name: directories[name] for (name,) in portion}
+            )
+        return records
 
     def why_not_written(self, directory: str) -> NotNow | None:
         """Return the site's no to writing into a job's directory; None where that can be done.

@@ -25,12 +25,17 @@ TEMPLATE = Path(__file__).with_name("job.sh.template")
 
 def render_job_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
     """Return all files of the job's directory before it is submitted: contents by name."""
+    payload = {f"payload/{name}": content for name, content in read_payload_files().items()}
+    return render_own_files(job, scheduler) | payload
+
+
+def render_own_files(job: JobSpec, scheduler: Scheduler) -> dict[str, bytes]:
+    """Return the files of the job's directory without the payload, which is that of every job."""
     files = {"job.sh": render(job, scheduler).encode()}
-    files |= {f"payload/{name}": content for name, content in read_payload_files().items()}
     files |= dict(job.files)
     if any(run.workload == Command.kind for run in job.runs):
         files |= {f"files/{name}": content for name, content in job.sent}
-        files[f"files/{OURS}"] = files["payload/recorder.py"]
+        files[f"files/{OURS}"] = read_payload_files()["recorder.py"]
     for run in job.runs:
         spec = {
             "schema": 1,

@@ -20,7 +20,7 @@ from dashboard.access.rights import changeable_row
 from dashboard.form_styles import Styled
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access import audit
-from experiments.execution import lifecycle
+from experiments.execution import moves
 from experiments.models import Experiment, PublishedTable, ShareLink
 from experiments.models.link import MOST_DAYS, USUAL_DAYS
 from experiments.models.visibility import Visibility
@@ -102,7 +102,7 @@ def withdraw(request: Request, kind: str, pk: int, link_pk: int) -> HttpResponse
 def _note(request: Request, row: Any, what: str, why: str) -> None:
     audit.note(request.user, what, row, why=why)
     if isinstance(row, Experiment):
-        lifecycle.record_event(row, what, why=why, by=request.user)
+        moves.record_event(row, what, why=why, by=request.user)
 
 
 def _shared(request: Request, kind: str, pk: int) -> Any:

@@ -15,7 +15,7 @@ from dashboard.access.rights import changeable_row
 from dashboard.access.visibility_forms import make_visibility_form
 from dashboard.typed_requests import Request
 from experiments.access import audit
-from experiments.execution import lifecycle
+from experiments.execution import moves
 from experiments.models import (
     Cluster,
     Environment,
@@ -65,9 +65,7 @@ def _save(request: Request, form: Any) -> None:
     with audit.log_change(request.user, row):
         form.save()
         if isinstance(row, Experiment):
-            lifecycle.record_event(
-                row, "visibility changed", why=row.visibility_text, by=request.user
-            )
+            moves.record_event(row, "visibility changed", why=row.visibility_text, by=request.user)
 
 
 def _home(kind: str, row: Any) -> str:

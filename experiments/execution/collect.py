@@ -20,8 +20,9 @@ from experiments.execution.files_left import (
 from experiments.execution.guard import contain_failure
 from experiments.execution.journals import find_journal_line, parse_moment, read_times
 from experiments.execution.late_files import plan_next
-from experiments.execution.lifecycle import end_runs, move
-from experiments.execution.lifecycle import record_event as note_event
+from experiments.execution.lifecycle import end_runs
+from experiments.execution.moves import move
+from experiments.execution.moves import record_event as note_event
 from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.models import Job, Measurement, Operation, Run, Series, Snapshot, User
@@ -45,9 +46,12 @@ MOST_STEPS = 2**31 - 1  # the largest value of the column
 LONGEST_MESSAGE = 5000  # characters
 
 
-def collect(row: Job | Operation, runner: Runner) -> None:
-    """Fetch what was left and end the job or operation, unless its last files may still appear."""
-    ending = _fetch_ending(row, runner)
+def collect(row: Job | Operation, runner: Runner, files: Fetched | None = None) -> None:
+    """End the job or operation by what it left, unless its last files may still appear.
+
+    `files` are what it left; they are fetched if there are none yet.
+    """
+    ending = _fetch_ending(row, runner, files)
     if ending is None:
         return
     if isinstance(row, Job):
@@ -56,7 +60,9 @@ def collect(row: Job | Operation, runner: Runner) -> None:
         finish_operation(row, *ending)
 
 
-def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, str] | None:
+def _fetch_ending(
+    row: Job | Operation, runner: Runner, files: Fetched | None
+) -> tuple[Record, str, str] | None:
     """Return the record with the reason and the message of its failure, both "" for a success.
 
     None while files may still appear: the next visit collects again.
@@ -65,7 +71,7 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
     location = f"Its files are in {row.directory} on {row.cluster}."
     is_there = True
     try:
-        files = runner.collect(row.directory, extra_files=extra_files)
+        files = files or runner.collect(row.directory, extra_files=extra_files)
     except FileNotFoundError:
         files, is_there = Fetched({}, {}), False
         location = f"Its directory {row.directory} on {row.cluster} is not there."

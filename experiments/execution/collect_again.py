@@ -10,7 +10,7 @@ from experiments.execution.further_attempts import MAY_CHANGE
 from experiments.execution.guard import contain_failure
 from experiments.execution.journals import read_times
 from experiments.execution.late_files import is_verdict_out, note_after_verdict, plan_next
-from experiments.execution.lifecycle import move, record_event
+from experiments.execution.moves import move, record_event
 from experiments.models import Job, Run
 from runners.errors import Refused
 from runners.records import Record, RunRecord, read_record

@@ -7,8 +7,10 @@ people's jobs, so only errors that concern the whole visit pass through.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 from django.utils import timezone
@@ -23,6 +25,8 @@ from runners.preflight.checks import Check
 from runners.untrusted import clean_text
 
 logger = logging.getLogger(__name__)
+
+RowT = TypeVar("RowT", bound=Job | Operation)
 
 MOST_CHARACTERS = 2000  # of another machine's text
 OWN_CURE = "Try again; if it says so again, tell who looks after Tare: its worker's log says more."
@@ -50,6 +54,26 @@ def contain_failure(
             with contain_failure(row, cluster):
                 row.refresh_from_db(fields=["state"])  # what was rolled back is not what it says
                 give_up(problem.message)
+
+
+def handle_together(
+    rows: Sequence[RowT],
+    work: Callable[[Sequence[RowT]], object],
+    give_up: Callable[[RowT, str], object] | None = None,
+) -> None:
+    """Do `work` for all rows at once; where one of them makes it fail, for each row alone.
+
+    `work` must leave nothing half done if it fails. `give_up` gets a row that fails alone, and why.
+    """
+    try:
+        if rows:
+            work(rows)
+    except Exception as error:
+        if is_about_the_visit(error):
+            raise
+        for row in rows:
+            with contain_failure(row, row.cluster, give_up and partial(give_up, row)):
+                work([row])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from experiments.execution.lifecycle import move
+from experiments.execution.moves import move
 from experiments.models import Job, Operation, Run
 from runners.records import Record
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from experiments.comparisons import COLLECTED_AFTER
 from experiments.execution.further_attempts import find_further_attempts
-from experiments.execution.lifecycle import record_event
+from experiments.execution.moves import record_event
 from experiments.models import Job, Run, User
 from experiments.planning.interim import read_stage
 

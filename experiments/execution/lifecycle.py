@@ -1,6 +1,6 @@
-"""The states of experiments, jobs and runs, and the rules by which they change. No network here.
+"""What people do with experiments, jobs and runs: launch, cancel, stop, retry, exclude. No network.
 
-Each change of state is a compare-and-swap that writes an event: see `move` and `move_all`.
+Each change of state goes through `experiments.execution.moves`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q
 from django.utils import timezone
 
 from experiments.access.permissions import why_not_use
 from experiments.comparisons import EXCLUDED_AFTER, TRIED_AGAIN, compare_experiment
 from experiments.design import compute_hash, draw_seed
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
-from experiments.models import Event, Experiment, Job, Operation, Run, RunFile, User
+from experiments.execution.moves import move, move_all, record_event
+from experiments.models import Experiment, Job, Run, RunFile, User
 from experiments.planning import rules
 from experiments.planning.freeze import freeze_definition, make_workload_of_repeat
 from experiments.planning.interim import read_stage
@@ -50,87 +51,6 @@ class NotLaunchable(Exception):
     def __init__(self, messages: dict[str, list[str]]) -> None:
         super().__init__(" ".join(text for texts in messages.values() for text in texts))
         self.messages = messages
-
-
-def record_event(
-    experiment: Experiment,
-    what: str,
-    *,
-    job: Job | None = None,
-    run: Run | None = None,
-    why: str = "",
-    by: User | None = None,
-) -> None:
-    """Append an event. `by` is None when Tare itself acted."""
-    Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
-
-
-def move(
-    row: Job | Run | Operation, to: str, *, why: str = "", by: User | None = None, **columns: Any
-) -> bool:
-    """Move `row` to the state `to` and write the event; return False if another was faster.
-
-    `columns` change in the same statement. A transition that NEXT does not list is a ValueError.
-    Operations have no events: each runs once, and its own columns hold its history.
-    """
-    if to not in row.NEXT[row.state]:
-        raise ValueError(f"{row} cannot go from {row.state} to {to}.")
-    before = row.state
-    with transaction.atomic():
-        rows = type(row)._default_manager.filter(pk=row.pk, state=before)
-        if not rows.update(state=to, **columns):
-            return False
-        if not isinstance(row, Operation):
-            # By their keys: an experiment's plan is large, and not needed here.
-            Event.objects.create(
-                experiment_id=row.experiment_id,
-                job_id=row.pk if isinstance(row, Job) else row.job_id,
-                run_id=row.pk if isinstance(row, Run) else None,
-                what=f"{before} → {to}",
-                why=why,
-                actor=by,
-            )
-    for name, value in {"state": to, **columns}.items():
-        setattr(row, name, value)
-    return True
-
-
-def move_all(
-    rows: QuerySet[Job] | QuerySet[Run],
-    before: str,
-    to: str,
-    *,
-    why: str = "",
-    by: User | None = None,
-    **columns: Any,
-) -> int:
-    """Move those of `rows` that are in the state `before`; return how many moved.
-
-    Each gets its event, as from `move`. This takes four statements, however many rows move.
-    """
-    if to not in rows.model.NEXT[before]:
-        raise ValueError(f"No {rows.model.__name__} can go from {before} to {to}.")
-    is_job = rows.model is Job
-    with transaction.atomic():
-        locked = rows.filter(state=before).select_for_update(of=("self",)).order_by("pk")
-        keys = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
-        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in keys])
-        moved.update(state=to, **columns)
-        Event.objects.bulk_create(
-            (
-                Event(
-                    experiment_id=experiment_pk,
-                    job_id=job_pk,
-                    run_id=None if is_job else pk,
-                    what=f"{before} → {to}",
-                    why=why,
-                    actor=by,
-                )
-                for pk, experiment_pk, job_pk in keys
-            ),
-            batch_size=1000,
-        )
-    return len(keys)
 
 
 def launch(experiment: Experiment, by: User) -> None:

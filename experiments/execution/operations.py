@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from experiments.execution.journals import read_times
-from experiments.execution.lifecycle import move
+from experiments.execution.moves import move
 from experiments.execution.specs import add_partition, split_lines
 from experiments.models import Operation, StagedImage
 from runners.jobs import JobSpec, Resources, Step

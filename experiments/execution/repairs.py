@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from experiments.comparisons import TRIED_AGAIN
 from experiments.execution.further_attempts import NotDone, find_further_attempts, require_use
-from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs, move, record_event
+from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs
+from experiments.execution.moves import move, record_event
 from experiments.execution.sending_rights import REPAIRED
 from experiments.models import Job, Pause, Run, User
 from experiments.models.states import NOT_STARTED

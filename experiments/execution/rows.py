@@ -6,9 +6,9 @@ from django.db.models import QuerySet
 
 from experiments.execution.lease import Lease
 from experiments.execution.operations import make_operation_handle
-from experiments.execution.specs import make_job_spec
+from experiments.execution.specs import name_job_directory
 from experiments.models import Job, Operation
-from runners.jobs import JobSpec
+from runners.jobs import JobSpec, Resources
 
 # Large columns of an image. A visit reads them only to send an operation.
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
@@ -41,4 +41,9 @@ def list_rows(held: Lease, *states: str) -> list[Job | Operation]:
 
 def make_handle(row: Job | Operation) -> JobSpec:
     """Return the specification with which the runner finds a job or an operation again."""
-    return make_job_spec(row) if isinstance(row, Job) else make_operation_handle(row)
+    if isinstance(row, Operation):
+        return make_operation_handle(row)
+    directory = row.directory or name_job_directory(row)
+    return JobSpec(
+        row.uid, row.name, directory, runs=(), resources=Resources(time_limit_seconds=60)
+    )

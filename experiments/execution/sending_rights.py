@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiments.access.permissions import why_not_use
-from experiments.models import Event, Job, User
+from experiments.models import Cluster, Event, Job, User
 
 LAUNCHED = "launched"
 REPAIRED = "block repaired"
 PLANNED_AGAIN = f"{Job.State.FAILED} → {Job.State.PLANNED}"
 
 
-def find_sender(job: Job) -> User | None:
-    """Return who last asked for the job: by a repair, by trying it again, or by the launch."""
-    asked = Event.objects.exclude(actor=None).select_related("actor")
-    last = asked.filter(job=job, run=None, what__in=(REPAIRED, PLANNED_AGAIN)).order_by(
+def find_forbidden(jobs: Sequence[Job]) -> dict[int, str]:
+    """Return why planned jobs must not be sent now, by their keys; others are left out.
+
+    Whoever asked for them may have lost the right to do so.
+    """
+    senders = find_senders(jobs)
+    problems: dict[tuple[User | None, int], str] = {}
+    for job in jobs:
+        key = senders[job.pk], job.cluster_id
+        if key not in problems:
+            problems[key] = _explain(senders[job.pk], job.cluster)
+    by_job = {job.pk: problems[senders[job.pk], job.cluster_id] for job in jobs}
+    return {pk: problem for pk, problem in by_job.items() if problem}
+
+
+def find_senders(jobs: Sequence[Job]) -> dict[int, User | None]:
+    """Return who last asked for each job: by a repair, by trying it again, or by the launch."""
+    asked = Event.objects.exclude(actor=None).select_related("actor").order_by("at", "pk")
+    again = asked.filter(job__in=jobs, run=None, what__in=(REPAIRED, PLANNED_AGAIN))
+    experiments = {job.experiment_id for job in jobs}
+    launches = asked.filter(experiment__in=experiments, job=None, what=LAUNCHED).order_by(
         "-at", "-pk"
     )
-    launch = asked.filter(experiment=job.experiment_id, job=None, what=LAUNCHED)
-    event = last.first() or launch.order_by("at", "pk").first()
-    return event.actor if event else None
+    by_job = {event.job_id: event.actor for event in again}
+    by_launch = {event.experiment_id: event.actor for event in launches}
+    return {job.pk: by_job.get(job.pk) or by_launch.get(job.experiment_id) for job in jobs}
 
 
-def why_not_sent(job: Job) -> str:
-    """Return why a planned job must not be sent now; "" where whoever asked for it still may."""
-    person = find_sender(job)
-    if person is None or (person.is_active and not why_not_use(person, job.cluster)):
+def _explain(person: User | None, cluster: Cluster) -> str:
+    if person is None or (person.is_active and not why_not_use(person, cluster)):
         return ""
     return (
-        f"{person}, who asked for these jobs, may not send jobs to {job.cluster} any more. They "
+        f"{person}, who asked for these jobs, may not send jobs to {cluster} any more. They "
         "wait until that right is given back, or the experiment is cancelled."
     )

@@ -30,7 +30,7 @@ def make_job_spec(job: Job) -> JobSpec:
             environment=make_environment_spec(run.spec["environment"]),
             time_limit_seconds=run.spec["workload"]["time_limit_seconds"],
         )
-        for run in job.runs.order_by("position")
+        for run in sorted(job.runs.all(), key=lambda run: run.position)
     )
     return JobSpec(
         uid=job.uid,
@@ -49,8 +49,7 @@ def read_sent_files(job: Job) -> dict[str, bytes]:
 
     Raises KeyError with the sha256 of a file that is not kept any more.
     """
-    spec = job.runs.values_list("spec", flat=True)[:1].get()
-    files = spec["workload"]["parameters"].get("files")
+    files = job.runs.all()[0].spec["workload"]["parameters"].get("files")
     return SentFile.objects.contents(files) if files else {}
 
 

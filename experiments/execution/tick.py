@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -18,12 +19,18 @@ from django.utils import timezone
 
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
+from experiments.execution.collect_together import fetch_portion, split_first_portion
 from experiments.execution.connections import connect
-from experiments.execution.guard import contain_failure, make_storable, note_failure
+from experiments.execution.guard import (
+    contain_failure,
+    handle_together,
+    make_storable,
+    note_failure,
+)
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
-from experiments.execution.lifecycle import move, record_event
+from experiments.execution.moves import Move, move_each, record_event
 from experiments.execution.own_failures import Failure, describe_failure
 from experiments.execution.read_attempts import (
     MOST_ATTEMPTS,
@@ -32,8 +39,10 @@ from experiments.execution.read_attempts import (
     sort_untried_first,
 )
 from experiments.execution.rows import list_jobs, list_rows, make_handle
-from experiments.execution.sending import SendingPaused, recover, send_planned
+from experiments.execution.sending import recover, send_planned
+from experiments.execution.submitting import SendingPaused
 from experiments.models import Cluster, Credential, Job, Operation
+from runners.directories import Fetched
 from runners.errors import Refused, TryAgain
 from runners.journals import parse_journal
 from runners.runner import Runner
@@ -44,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 MOST_AGAIN = 5  # jobs in one visit
 LONGEST_BACK_OFF = timedelta(minutes=5)
+LEAST_SECONDS = 1.0  # between two looks at the live jobs in one visit
 COLLECTING_SECONDS = 240  # after which a visit begins to read the files of no further row
 
 
@@ -85,10 +95,22 @@ def _ask_for_another_visit(cluster: Cluster) -> None:
 def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
+    last_look = time.monotonic()
+
+    def look_after() -> None:
+        """Look after the live jobs again, as often as the cluster may be asked."""
+        nonlocal last_look
+        if time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS):
+            last_look = time.monotonic()
+            _poll(held, runner)
+            _collect(held, runner)
+
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (_poll, _collect, _collect_again, recover, send_planned):
+        for step in (_poll, _collect, _collect_again, recover):
             held.renew()
             step(held, runner)
+        if send_planned(held, runner, look_after):
+            _ask_for_another_visit(held.cluster)
 
 
 def _poll(held: Lease, runner: Runner) -> None:
@@ -99,12 +121,12 @@ def _poll(held: Lease, runner: Runner) -> None:
     _cancel([row for row in rows if row.cancel_requested_at], runner)
     statuses = runner.poll([row.scheduler_id for row in rows])
     _follow(rows, runner)
-    for row in rows:
-        with contain_failure(row, row.cluster):
-            if status := statuses.get(row.scheduler_id):
-                _keep_status(row, status)
-            else:
-                _handle_absence(row, runner)
+    for kind in (Operation, Job):
+        of_kind = [row for row in rows if isinstance(row, kind)]
+        live = [row for row in of_kind if row.scheduler_id in statuses]
+        handle_together(live, partial(_keep_statuses, statuses))
+        gone = [row for row in of_kind if row.scheduler_id not in statuses]
+        handle_together(gone, partial(_handle_absences, runner))
 
 
 def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
@@ -117,28 +139,55 @@ def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
                 runner.cancel([row.scheduler_id])
 
 
-def _keep_status(row: Job | Operation, status: Status) -> None:
-    description = shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
-    if description != row.scheduler_state:
-        type(row)._default_manager.filter(pk=row.pk).update(scheduler_state=description)
-    if status.state == "running" and row.state == Job.State.QUEUED:
-        move(row, Job.State.RUNNING, why=description, started_at=timezone.now())
+def _keep_statuses(statuses: Mapping[str, Status], rows: Sequence[Job | Operation]) -> None:
+    """Store the scheduler's words on rows of one kind, and that they run where they do."""
+    model = type(rows[0])
+    changed: dict[str, list[int]] = {}
+    moves = []
+    for row in rows:
+        status = statuses[row.scheduler_id]
+        description = _describe_status(row, status)
+        if description != row.scheduler_state:
+            changed.setdefault(description, []).append(row.pk)
+        if status.state == "running" and row.state == Job.State.QUEUED:
+            moves.append(Move(row, description, {"started_at": timezone.now()}))
+    for description, keys in changed.items():
+        model._default_manager.filter(pk__in=keys).update(scheduler_state=description)
+    move_each(moves, Job.State.QUEUED, Job.State.RUNNING)
 
 
-def _handle_absence(row: Job | Operation, runner: Runner) -> None:
-    """Begin to collect a row that has left the queue, unless a twin of its job holds its files.
+def _describe_status(row: Job | Operation, status: Status) -> str:
+    """Return the text of the column `scheduler_state`."""
+    return shorten(f"{status.native} {status.reason}", 200, placeholder=" ...")
 
-    Absence alone proves nothing: the files decide how it ended.
+
+def _handle_absences(runner: Runner, rows: Sequence[Job | Operation]) -> None:
+    """Begin to collect rows that have left the queue, unless a twin of a job holds its files.
+
+    Absence alone proves nothing: the files decide how a job ended.
     """
-    owner = runner.find(make_handle(row))
-    if owner and owner != row.scheduler_id:
-        type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
-        if isinstance(row, Job):
-            change = f"{owner} instead of {row.scheduler_id}"
-            record_event(row.experiment, "adopted", job=row, why=change)
-        return
-    move(row, Job.State.COLLECTING, why="left the queue", gone_at=timezone.now())
-    row.cluster.pauses.filter(kind="limit").update(retry_at=timezone.now())  # there may be room
+    handles = [make_handle(row) for row in rows]
+    owners = runner.find_started(handles)
+    now = timezone.now()
+    gone: dict[str, list[Move[Job | Operation]]] = {}
+    for row, handle in zip(rows, handles, strict=True):
+        owner = owners.get(handle.directory) or runner.find(handle)
+        if owner and owner != row.scheduler_id:
+            _adopt(row, owner)
+        else:
+            gone.setdefault(row.state, []).append(Move(row, "left the queue", {"gone_at": now}))
+    for before, moves in gone.items():
+        move_each(moves, before, Job.State.COLLECTING)
+    if gone:  # there may be room
+        rows[0].cluster.pauses.filter(kind="limit").update(retry_at=now)
+
+
+def _adopt(row: Job | Operation, owner: str) -> None:
+    """Follow the twin of a row's job that holds its files."""
+    type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
+    if isinstance(row, Job):
+        change = f"{owner} instead of {row.scheduler_id}"
+        record_event(row.experiment, "adopted", job=row, why=change)
 
 
 def _follow(rows: list[Job | Operation], runner: Runner) -> None:
@@ -178,22 +227,25 @@ def _collect(held: Lease, runner: Runner) -> None:
     """
     too_slow: Job | Operation | None = None
     began = time.monotonic()
-    for row in sort_untried_first(list_rows(held, Job.State.COLLECTING)):
-        if time.monotonic() - began > COLLECTING_SECONDS:
-            return  # the next visit begins with the remaining rows
+    rows = sort_untried_first(list_rows(held, Job.State.COLLECTING))
+    while rows and time.monotonic() - began <= COLLECTING_SECONDS:
+        portion, rows = split_first_portion(rows)
         held.renew()
-        try:
-            with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
-                _collect_row(row, runner)
-        except TryAgain as error:
-            if error.kind != "time-out" or too_slow:
-                raise
-            too_slow = row
-            message = f"its files could not be fetched. {make_storable(str(error))}"
-            note_failure(row.cluster, Failure(message), of=row)
+        records = fetch_portion(portion, runner)
+        for row in portion:
+            held.renew()
+            try:
+                with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
+                    _collect_row(row, runner, records.get(row.directory))
+            except TryAgain as error:
+                if error.kind != "time-out" or too_slow:
+                    raise
+                too_slow = row
+                message = f"its files could not be fetched. {make_storable(str(error))}"
+                note_failure(row.cluster, Failure(message), of=row)
 
 
-def _collect_row(row: Job | Operation, runner: Runner) -> None:
+def _collect_row(row: Job | Operation, runner: Runner, files: Fetched | None) -> None:
     """Collect one row, unless reading its files has killed several workers."""
     if has_ended_workers(row):
         what = "job" if isinstance(row, Job) else "operation"
@@ -205,7 +257,7 @@ def _collect_row(row: Job | Operation, runner: Runner) -> None:
         end_as_damaged(row, problem)
         return
     with count_attempt(row):
-        collect(row, runner)
+        collect(row, runner, files)
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:

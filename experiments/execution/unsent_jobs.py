@@ -6,7 +6,8 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from experiments.execution.further_attempts import require_use
-from experiments.execution.lifecycle import JOB_ANEW, REFUSED, RUN_ANEW, move_all
+from experiments.execution.lifecycle import JOB_ANEW, REFUSED, RUN_ANEW
+from experiments.execution.moves import move_all
 from experiments.models import Experiment, Job, Run, User
 from experiments.planning.interim import Stage, read_stage
 

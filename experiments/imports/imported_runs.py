@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from experiments.access import audit
 from experiments.comparisons.step_summaries import add_step_summary
-from experiments.execution.lifecycle import record_event
+from experiments.execution.moves import record_event
 from experiments.imports import ImportProblem, Logs
 from experiments.imports.layout import (
     LONGEST_WORKLOAD,

@@ -1,4 +1,4 @@
-"""The states of jobs and runs, and the ways between them. Who moves them: `lifecycle.move`."""
+"""The states of jobs and runs, and the ways between them. Who moves them: `moves.move`."""
 
 from __future__ import annotations
 

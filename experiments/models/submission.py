@@ -17,7 +17,7 @@ def new_uid() -> str:
 
 
 class Submission(models.Model):
-    """One submission to a cluster's scheduler. `lifecycle.move` alone changes its state."""
+    """One submission to a cluster's scheduler. `moves.move` alone changes its state."""
 
     State = JobState
     LIVE = JOB_LIVE

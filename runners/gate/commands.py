@@ -2,16 +2,17 @@
 
 An argument stands for itself. `<path>` is below the work directory, `<work>` may be that directory
 itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`,
-`<digest>` and `<text>` are what they say; `...` repeats what follows it, any number of times.
-`tests/runners/test_gate.py` fails for a script that is not here.
+`<digest>`, `<key>` and `<text>` are what they say; `...` repeats what follows it, any number of
+times. `tests/runners/test_gate.py` fails for a script that is not here.
 """
 
 from dataclasses import dataclass
 
-from runners.directories import COPY, LIST, PACK
+from runners.directories import COPY, LIST, LIST_EACH, PACK
 from runners.probes import PROBES, login_node
-from runners.runner import JOURNALS, TAIL
+from runners.runner import JOURNALS, STARTED, TAIL
 from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
+from runners.submissions import SEND_JOBS
 from runners.transports.base import APPEND, FINISH, READ, SEND, SENT, WRITE
 
 
@@ -34,10 +35,19 @@ ANY = (
     Command("ending it", ("sh", "-c", FINISH, "finish", "<path>")),
     Command("giving it up", ("rm", "-f", "<path>.part")),
     Command("sending files", ("sh", "-c", SEND, "send", "<folder>")),
+    *(
+        Command(
+            f"sending {folder}",
+            ("sh", "-c", SEND_JOBS, "send", "<work>", folder, "<key>", "<key>", "...", "<name>"),
+        )
+        for folder in ("jobs", "chores")
+    ),
     Command("listing files", ("sh", "-c", LIST, "list", "<path>", "<number>")),
+    Command("listing each", ("sh", "-c", LIST_EACH, "list", "<number>", "...", "<path>")),
     Command("fetching files", ("sh", "-c", PACK, "pack", "<path>")),
     Command("copying a file", ("sh", "-c", COPY, "copy", "<path>", "<path>", "<number>")),
     Command("reading journals", ("sh", "-c", JOURNALS, "journals", "...", "<path>", "<number>")),
+    Command("which have started", ("sh", "-c", STARTED, "started", "...", "<path>")),
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )
 CHECKS = (
@@ -54,7 +64,7 @@ CHECKS = (
     Command("quota", ("sh", "-c", login_node.QUOTA, "quota", "<work>")),
 )
 SLURM = (
-    Command("submitting", ("bash", "-c", slurm.SUBMIT, "sbatch", "<path>/job.sh"), "slurm"),
+    Command("submitting", ("bash", "-c", slurm.SUBMIT, "sbatch", "...", "<path>/job.sh"), "slurm"),
     Command(
         "looking for a job",
         ("squeue", "--noheader", "--states=all", "--name=<name>", "--format=%i|%T|%r"),
@@ -80,7 +90,9 @@ SLURM = (
     ),
 )
 GRID_ENGINE = (
-    Command("submitting", ("bash", "-c", grid_engine.SUBMIT, "qsub", "<path>"), "grid_engine"),
+    Command(
+        "submitting", ("bash", "-c", grid_engine.SUBMIT, "qsub", "...", "<path>"), "grid_engine"
+    ),
     Command("looking for a job", ("bash", "-c", grid_engine.FIND, "find", "<name>"), "grid_engine"),
     Command("status", ("bash", "-c", grid_engine.STATUS, "status", "<ids>"), "grid_engine"),
     Command("cancelling", ("bash", "-c", grid_engine.CANCEL, "qdel", "...", "<id>"), "grid_engine"),
@@ -96,7 +108,7 @@ GRID_ENGINE = (
 DIRECT = (
     Command(
         "submitting",
-        ("sh", "-c", direct.SUBMIT, "submit", "<path>", "<work>", direct.BEGIN),
+        ("sh", "-c", direct.SUBMIT, "submit", "<work>", direct.BEGIN, "...", "<path>"),
         "direct",
     ),
     Command("looking for a job", ("sh", "-c", direct.FIND, "find", "<path>"), "direct"),

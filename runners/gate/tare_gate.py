@@ -37,6 +37,7 @@ KINDS = {
     "ids": r"\d{1,12}(,\d{1,12})*",
     "name": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
     "digest": r"([0-9a-f]{64})?",
+    "key": r"[0-9a-f]{32,64}",
     "token": r"\.tare-check-[0-9a-f]{32}",
     "token_path": r"/([^/\0]+/)*\.tare-check-[0-9a-f]{32}",
     "text": r"(?s).*",

@@ -86,12 +86,12 @@ class Scheduler(ABC):
         """Return the lines after the script's first. ValueError if a directive has a newline."""
 
     @abstractmethod
-    def build_submit_command(self, job: JobSpec) -> list[str]:
-        """Return the command that submits `job.sh` of the job's directory."""
+    def build_submit_command(self, jobs: Sequence[JobSpec]) -> list[str]:
+        """Return the command that submits `job.sh` of each job's directory, by SUBMIT_EACH."""
 
     @abstractmethod
     def parse_submit(self, done: Completed) -> str:
-        """Return the scheduler's id of the job."""
+        """Return the scheduler's id of one job, from the answer about it."""
 
     @abstractmethod
     def build_find_command(self, job: JobSpec) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers.base import Scheduler, Status
+from runners.schedulers.submit_loop import SUBMIT_EACH
 from runners.transports.base import Completed, classify_disk_error
 from runners.untrusted import clean_text
 
@@ -50,11 +51,18 @@ exec bash -l "$PWD/job.sh" </dev/null >>scheduler.out 2>&1
 
 # A session of its own outlives this connection and the web site; nothing of the site's or the
 # login shell's environment goes with it. Its output is read until it becomes the job.
-SUBMIT = """cd "$1" || exit
-id=$(setsid env -i HOME="$HOME" LOGNAME="$LOGNAME" PATH="$PATH" USER="$USER" \\
-    sh -c "$3" begin "$2/machine-$(hostname)" </dev/null &)
-[ -n "$id" ] && echo "$id"
+SUBMIT = (
+    """queue=$1/machine-$(hostname) begin=$2
+shift 2
+submit() {
+    cd "$1" || exit
+    id=$(setsid env -i HOME="$HOME" LOGNAME="$LOGNAME" PATH="$PATH" USER="$USER" \\
+        sh -c "$begin" begin "$queue" </dev/null &)
+    [ -n "$id" ] && echo "$id"
+}
 """
+    + SUBMIT_EACH
+)
 
 FIND = STARTED + """id=$(cat "$1/scheduler.id" 2>/dev/null) && alive "$id" && echo "$id"; :"""
 
@@ -223,8 +231,10 @@ class Direct(Scheduler):
         lines = [queue, "# Nor does anybody else keep the time limit.", limit]
         return "\n".join(lines).splitlines()
 
-    def build_submit_command(self, job: JobSpec) -> list[str]:
-        return ["sh", "-c", SUBMIT, "submit", job.directory, _find_work_directory(job), BEGIN]
+    def build_submit_command(self, jobs: Sequence[JobSpec]) -> list[str]:
+        work_directory = _find_work_directory(jobs[0])
+        directories = [job.directory for job in jobs]
+        return ["sh", "-c", SUBMIT, "submit", work_directory, BEGIN, *directories]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:  # the script is not read yet: what fails is the machine's

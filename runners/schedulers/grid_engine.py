@@ -19,6 +19,7 @@ from runners.schedulers.base import (
     parse_printed_id,
 )
 from runners.schedulers.grid_engine_queues import QUEUES, parse_queues
+from runners.schedulers.submit_loop import SUBMIT_EACH
 from runners.transports.base import Completed
 from runners.untrusted import clean_text
 
@@ -26,7 +27,12 @@ from runners.untrusted import clean_text
 # a time limit, shorter than the transport's: a hanging qmaster must not leave clients behind.
 BEGIN = """command -v qstat >/dev/null || . /etc/profile >/dev/null 2>&1
 """
-SUBMIT = BEGIN + 'cd "$1" && exec timeout 25 qsub -terse job.sh'
+SUBMIT = (
+    BEGIN
+    + """submit() { cd "$1" && exec timeout 25 qsub -terse job.sh; }
+"""
+    + SUBMIT_EACH
+)
 # By name: among live jobs, else among ended ones. Accounting files of large sites take minutes.
 FIND = (
     BEGIN
@@ -142,9 +148,9 @@ class GridEngine(Scheduler):
             *limit_visible_gpus(resources),
         ]
 
-    def build_submit_command(self, job: JobSpec) -> list[str]:
+    def build_submit_command(self, jobs: Sequence[JobSpec]) -> list[str]:
         # From the job's directory: -cwd needs no quoting, for which `#$` lines have no rules.
-        return ["bash", "-c", SUBMIT, "qsub", job.directory]
+        return ["bash", "-c", SUBMIT, "qsub", *(job.directory for job in jobs)]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:

@@ -20,11 +20,17 @@ from runners.schedulers.base import (
     parse_printed_id,
     parse_time_limit,
 )
+from runners.schedulers.submit_loop import SUBMIT_EACH
 from runners.transports.base import Completed
 from runners.untrusted import clean_text
 
 # Options in the submitter's variables would win over the script's own lines.
-SUBMIT = 'unset "${!SBATCH_@}"; exec sbatch --parsable "$1"'
+SUBMIT = (
+    """unset "${!SBATCH_@}"
+submit() { exec sbatch --parsable "$1"; }
+"""
+    + SUBMIT_EACH
+)
 
 # Messages of Slurm when it does not answer, or takes nothing now but may later.
 NOT_NOW = re.compile(
@@ -152,8 +158,8 @@ class Slurm(Scheduler):
             *limit_visible_gpus(resources),
         ]
 
-    def build_submit_command(self, job: JobSpec) -> list[str]:
-        return ["bash", "-c", SUBMIT, "sbatch", f"{job.directory}/job.sh"]
+    def build_submit_command(self, jobs: Sequence[JobSpec]) -> list[str]:
+        return ["bash", "-c", SUBMIT, "sbatch", *(f"{job.directory}/job.sh" for job in jobs)]
 
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:

@@ -183,18 +183,9 @@ class Transport(ABC):
 
         Raises NotNow where the directory cannot be made or written to.
         """
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for name, content in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                member.mode = 0o755 if name.endswith(".sh") else 0o644
-                tar.addfile(member, io.BytesIO(content))
-        archive.seek(0)
         script = ["sh", "-c", SEND, "send", directory]
-        done = self.run(script, stdin=archive, timeout=timeout)
-        # Folder and files are Tare's own, so any failure is the site's, whatever the message.
-        _require_written(done, f"sending to {directory}", whatever=True)
+        done = self.run(script, stdin=build_archive(files), timeout=timeout)
+        require_sent(done, f"sending to {directory}")
 
     def __enter__(self) -> Self:
         return self
@@ -206,6 +197,19 @@ class Transport(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def build_archive(files: Mapping[str, bytes]) -> BinaryIO:
+    """Return a tar archive of these files, by name; `*.sh` as executables."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            member.mode = 0o755 if name.endswith(".sh") else 0o644
+            tar.addfile(member, io.BytesIO(content))
+    archive.seek(0)
+    return archive
 
 
 class _Counted:
@@ -305,6 +309,14 @@ def shorten_message(message: str) -> str:
     first, *others = message.splitlines() or [""]
     more = f" (and {len(others)} more lines like this)" if len(others) > 1 else ""
     return f"{first}{more}" if len(others) > 1 else message
+
+
+def require_sent(done: Completed, doing: str) -> None:
+    """Raise NotNow unless files were sent.
+
+    Folders and files are Tare's own, so any failure is the site's, whatever the message.
+    """
+    _require_written(done, doing, whatever=True)
 
 
 def _require_written(done: Completed, doing: str, *, whatever: bool = False) -> Completed:

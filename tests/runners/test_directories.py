@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners import directories
-from runners.directories import END, choose_files, copy_file, fetch_files, fetch_record, list_files
+from runners.directories import (
+    END,
+    FETCH_EACH_LIMIT,
+    choose_files,
+    copy_file,
+    fetch_files,
+    fetch_record,
+    fetch_records,
+    list_files,
+)
 from runners.errors import Refused, TryAgain
 from runners.transports import Completed, Local, Transport
 
@@ -212,3 +221,48 @@ class TestCopy:
                 copy_file(transport, str(job), name, io.BytesIO(), limit=100)
         with pytest.raises(Refused, match=r"directory .* is gone"):
             copy_file(transport, str(tmp_path / "none"), "file", io.BytesIO(), limit=100)
+
+
+class TestSeveralJobs:
+    """What several jobs left, in one transfer; what is odd is left for `fetch_record`."""
+
+    def make_job(self, folder: Path, files: dict[str, bytes]) -> str:
+        for name, content in files.items():
+            path = folder / os.fsdecode(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return str(folder)
+
+    def test_each_gets_its_own(self, transport, tmp_path):
+        jobs = tmp_path / "it's jobs ü"
+        files = {"exit_code": b"0\n", "runs/0-a/output.txt": b"\0\xff", "payload/main.py": b"x"}
+        first = self.make_job(jobs / "a-1", {**files, "runs/0-a/ 12 name\n": b"odd"})
+        second = self.make_job(jobs / "b-1", {**files, "exit_code": b"1\n"})
+        (jobs / "b-1/link").symlink_to("/etc/passwd")
+        records = fetch_records(transport, {first: (), second: ()})
+        for directory in (first, second):
+            alone = fetch_record(transport, directory)
+            assert records[directory] == alone
+            assert records[directory].sizes == alone.sizes
+        assert records[first]["exit_code"] != records[second]["exit_code"]
+
+    def test_what_is_missing_large_or_has_many_files_is_left_out(self, transport, tmp_path):
+        small = self.make_job(tmp_path / "small-1", {"exit_code": b"0\n"})
+        large = {"runs/0-a/output.txt": b"x" * (FETCH_EACH_LIMIT + 1)}
+        many = {f"runs/0-a/{'n' * 200}{number}": b"" for number in range(1000)}
+        odd = [
+            str(tmp_path / "none-1"),
+            self.make_job(tmp_path / "large-1", large),
+            self.make_job(tmp_path / "many-1", many),
+        ]
+        (tmp_path / "empty-1").mkdir()
+        directories = dict.fromkeys([*odd, str(tmp_path / "empty-1"), small], ())
+        assert fetch_records(transport, directories) == {small: {"exit_code": b"0\n"}}
+
+    def test_what_its_workload_reads_comes_too(self, transport, tmp_path):
+        files = {"runs/0-a/times.csv": b"1", "runs/0-a/.hidden": b"2"}
+        first = self.make_job(tmp_path / "a-1", files)
+        second = self.make_job(tmp_path / "b-1", files)
+        records = fetch_records(transport, {first: {".hidden"}, second: ()})
+        assert set(records[first]) == {"runs/0-a/times.csv", "runs/0-a/.hidden"}
+        assert set(records[second]) == {"runs/0-a/times.csv"}

@@ -123,7 +123,7 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
     job = replace(job, resources=resources)
     ids = ["17-4", "18-5"] if kind == "direct" else ["17", "18"]
     commands = [
-        scheduler.build_submit_command(job),
+        scheduler.build_submit_command([job, job]),
         scheduler.build_find_command(job),
         scheduler.build_status_command(ids),
         scheduler.build_cancel_command(ids),
@@ -140,7 +140,9 @@ def test_every_command_of_a_scheduler_passes(kind: str) -> None:
     others = [other for other in SCHEDULERS if other != kind]
     for other in others:
         with pytest.raises(script["Refusal"]):
-            script["require_known"](scheduler.build_submit_command(job), "/scratch/tare", other)
+            script["require_known"](
+                scheduler.build_submit_command([job, job]), "/scratch/tare", other
+            )
 
 
 @pytest.mark.parametrize(

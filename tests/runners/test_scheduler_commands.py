@@ -183,7 +183,7 @@ def test_an_id_has_at_most_eighteen_digits() -> None:
 def test_slurm_is_asked_in_these_words() -> None:
     scheduler = Slurm()
     script = "/scratch/jobs/u1-1/job.sh"
-    assert scheduler.build_submit_command(JOB) == ["bash", "-c", slurm.SUBMIT, "sbatch", script]
+    assert scheduler.build_submit_command([JOB]) == ["bash", "-c", slurm.SUBMIT, "sbatch", script]
     assert scheduler.build_find_command(JOB) == [
         *("squeue", "--noheader", "--states=all", "--name=tare-u1-1", "--format=%i|%T|%r")
     ]
@@ -286,7 +286,7 @@ def test_another_jobs_name_for_an_id_is_worth_another_try() -> None:
 
 def test_grid_engine_is_asked_in_these_words() -> None:
     scheduler = GridEngine()
-    assert scheduler.build_submit_command(JOB) == [
+    assert scheduler.build_submit_command([JOB]) == [
         "bash",
         "-c",
         grid_engine.SUBMIT,
@@ -357,8 +357,8 @@ def test_grid_engines_header_asks_for_what_the_job_needs(
 
 def test_a_machine_is_asked_in_these_words() -> None:
     scheduler = Direct()
-    assert scheduler.build_submit_command(JOB) == [
-        *("sh", "-c", direct.SUBMIT, "submit", "/scratch/jobs/u1-1", "/scratch", direct.BEGIN)
+    assert scheduler.build_submit_command([JOB]) == [
+        *("sh", "-c", direct.SUBMIT, "submit", "/scratch", direct.BEGIN, "/scratch/jobs/u1-1")
     ]
     assert scheduler.build_find_command(JOB) == [
         "sh",

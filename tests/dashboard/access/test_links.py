@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from experiments import migrations
 from experiments.access.anonymity import Anonymity
-from experiments.execution import lifecycle
+from experiments.execution import moves
 from experiments.models import (
     AuditEntry,
     Cluster,
@@ -261,7 +261,7 @@ def told(site: Site, people: People) -> Experiment:
     )
     SeriesFactory(run=experiment.runs.all()[0])
     Workload.objects.update(owner=helper)
-    lifecycle.record_event(experiment, "excluded by hand", why="says emmy_noether", by=helper)
+    moves.record_event(experiment, "excluded by hand", why="says emmy_noether", by=helper)
     return Experiment.objects.get(pk=experiment.pk)
 
 

@@ -32,6 +32,7 @@ from experiments.models import (
 from runners.errors import Kind, NotNow, Refused, Scope, TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner
+from runners.submissions import NotReached, Outcome
 from runners.transports import Completed, Local, Transport
 from tests.conftest import finish
 from tests.factories import EnvironmentFactory, ExperimentFactory, PartitionFactory
@@ -46,13 +47,18 @@ def answering(no: Callable[[JobSpec], Exception | None]) -> Iterator[list[JobSpe
     """Have the site answer each submission with `no`'s exception; yield what it was asked."""
     asked: list[JobSpec] = []
 
-    def submit(self: Runner, job: JobSpec) -> str:
-        asked.append(job)
-        if problem := no(job):
-            raise problem
-        return f"1-{len(asked)}"
+    def submit(self: Runner, jobs: Sequence[JobSpec]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for job in jobs:
+            asked.append(job)
+            if problem := no(job):
+                assert isinstance(problem, TryAgain | Refused)
+                left = len(jobs) - len(outcomes) - 1
+                return [*outcomes, problem, *[NotReached()] * left]
+            outcomes.append(f"1-{len(asked)}")
+        return outcomes
 
-    with mock.patch.object(Runner, "submit", submit):
+    with mock.patch.object(Runner, "submit_all", submit):
         yield asked
 
 
@@ -101,7 +107,7 @@ def test_a_work_directory_that_is_not_there_for_a_moment_costs_no_job(
     Experiment.objects.filter(pk=made.pk).update(repeats=30)
     execution.tick(here.pk)
     assert not Pause.objects.exists()
-    assert made.jobs.filter(state=Job.State.QUEUED).count() == 30
+    assert made.jobs.filter(state__in=Job.LIVE).count() == 30
     lifecycle.cancel(made, made.owner)
     finish(made)
 
@@ -118,8 +124,9 @@ class TestPromise8Pauses:
             assert execution.tick(here.pk) == "done"
         assert len(asked) == 1
         assert states(made) == {"planned"}
-        event = made.events.get(what="submitting → planned")
-        assert "AssocMaxSubmitJobLimit" in event.why, "in the words of the scheduler"
+        first, *others = made.events.filter(what="submitting → planned").order_by("job__block")
+        assert "AssocMaxSubmitJobLimit" in first.why, "in the words of the scheduler"
+        assert {event.why for event in others} == {"one before it was refused"}
         here.refresh_from_db()
         assert (here.last_error, here.retry_at) == ("", None)
 

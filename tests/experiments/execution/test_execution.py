@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.comparisons import compare_experiment
-from experiments.execution import lifecycle
+from experiments.execution import lifecycle, moves
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.errors import TryAgain
 from runners.runner import Runner
@@ -153,13 +153,13 @@ class TestPromise3ExactlyOnce:
 
     def test_an_answer_lost_after_sending_is_found_again(self, experiment: Make) -> None:
         made = experiment()
-        submit = Runner.submit
+        submit = Runner.submit_all
 
-        def and_die(self: Runner, job: Any) -> str:
-            submit(self, job)
+        def and_die(self: Runner, jobs: Any) -> Any:
+            submit(self, jobs)
             raise TryAgain("the connection broke", kind="unreachable")
 
-        with mock.patch.object(Runner, "submit", and_die):
+        with mock.patch.object(Runner, "submit_all", and_die):
             assert execution.tick(made.cluster.pk) == "try again"
         assert made.jobs.get().state == Job.State.SUBMITTING
         Cluster.objects.update(retry_at=None)
@@ -171,22 +171,28 @@ class TestPromise3ExactlyOnce:
     def test_a_worker_may_die_at_any_move(self, experiment: Make, deaths: int) -> None:
         """Every tick dies at its `deaths`th move; others finish what it began."""
         made = experiment()
-        moves, move = 0, lifecycle.move
+        count = 0
 
         class Died(BaseException):
             pass
 
-        def mortal(*args: Any, **kwargs: Any) -> bool:
-            nonlocal moves
-            moves += 1
-            if moves == deaths:
-                raise Died
-            return move(*args, **kwargs)
+        def make_mortal(work: Any) -> Any:
+            def mortal(*args: Any, **kwargs: Any) -> Any:
+                nonlocal count
+                count += 1
+                if count == deaths:
+                    raise Died
+                return work(*args, **kwargs)
 
-        targets = ("tick.move", "sending.move", "collect.move")
+            return mortal
+
+        targets = ("tick.move_each", "submitting.move_each", "submitting.move", "collect.move")
         with contextlib.ExitStack() as patches, contextlib.suppress(Died):
             for name in targets:
-                patches.enter_context(mock.patch(f"experiments.execution.{name}", mortal))
+                work = getattr(moves, name.partition(".")[2])
+                patches.enter_context(
+                    mock.patch(f"experiments.execution.{name}", make_mortal(work))
+                )
             finish(made)
         Cluster.objects.update(lease_until=None)
         finish(made)
@@ -196,13 +202,13 @@ class TestPromise3ExactlyOnce:
 
     def test_a_job_sent_twice_runs_once(self, experiment: Make) -> None:
         made = experiment()
-        submit = Runner.submit
+        submit = Runner.submit_all
 
-        def twice(self: Runner, job: Any) -> str:
-            submit(self, job)
-            return submit(self, job)
+        def twice(self: Runner, jobs: Any) -> Any:
+            submit(self, jobs)
+            return submit(self, jobs)
 
-        with mock.patch.object(Runner, "submit", twice):
+        with mock.patch.object(Runner, "submit_all", twice):
             finish(made)
         assert starts(made.jobs.get()) == 1
         assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from experiments.design import compute_hash
-from experiments.execution import lifecycle
+from experiments.execution import lifecycle, moves
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.lifecycle import NotLaunchable
 from experiments.models import Event, Experiment, Job, Run, StagedImage
@@ -149,15 +149,15 @@ class TestLaunch:
 class TestMove:
     def test_writes_the_event_with_who_and_why(self) -> None:
         person, job = UserFactory(), JobFactory(state=Job.State.PLANNED)
-        assert lifecycle.move(job, Job.State.SUBMITTING, why="its turn", by=person)
+        assert moves.move(job, Job.State.SUBMITTING, why="its turn", by=person)
         event = Event.objects.get(job=job)
         assert (event.what, event.why, event.actor) == ("planned → submitting", "its turn", person)
 
     def test_is_refused_when_somebody_was_faster(self) -> None:
         job = JobFactory(state=Job.State.PLANNED)
         twin = Job.objects.get(pk=job.pk)
-        assert lifecycle.move(twin, Job.State.SUBMITTING)
-        assert not lifecycle.move(job, Job.State.SUBMITTING)
+        assert moves.move(twin, Job.State.SUBMITTING)
+        assert not moves.move(job, Job.State.SUBMITTING)
         assert Event.objects.count() == 1
 
     @pytest.mark.parametrize("state", Job.FINAL)
@@ -167,7 +167,7 @@ class TestMove:
         ways = {Job.State.FAILED: {Job.State.PLANNED, Job.State.DONE}}
         for to in set(Job.State) - ways.get(Job.State(state), set()):
             with pytest.raises(ValueError, match="cannot go"):
-                lifecycle.move(job, to)
+                moves.move(job, to)
 
     def test_every_state_has_its_ways(self) -> None:
         for model in (Job, Run):
@@ -182,7 +182,7 @@ def test_of_ten_workers_exactly_one_moves_a_job() -> None:
     def claim() -> None:
         mine = Job.objects.get(pk=job.pk)
         barrier.wait()
-        won.append(lifecycle.move(mine, Job.State.SUBMITTING))
+        won.append(moves.move(mine, Job.State.SUBMITTING))
         connection.close()
 
     threads = [threading.Thread(target=claim) for _ in range(10)]

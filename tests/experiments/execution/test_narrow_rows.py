@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from experiments import execution
-from experiments.execution import lifecycle
+from experiments.execution import moves
 from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.runner import Runner
 from runners.schedulers import Status
@@ -43,7 +43,7 @@ def test_no_event_reads_a_plan_or_a_script(experiment: Make) -> None:
     made = experiment()
     run = Run.objects.only(*Run.MOVED).get(pk=made.runs.first().pk)
     with CaptureQueriesContext(connection) as queries:
-        assert lifecycle.move(run, Run.State.RUNNING, why="as the journal says")
+        assert moves.move(run, Run.State.RUNNING, why="as the journal says")
     assert wide(queries) == []
     event = Event.objects.latest("pk")
     assert (event.experiment, event.job, event.run) == (made, run.job, run)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
-from experiments.execution import collect, lifecycle, sending
+from experiments.execution import collect, lifecycle, submitting
 from experiments.models import Cluster, Experiment, Job, Operation, Run
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
@@ -204,8 +204,8 @@ class TestGuard:
     """What fails in one row ends or parks that row, and its cluster's page says so."""
 
     def break_for(self, culprit: Experiment, name: str) -> Any:
-        """Patch NAME of `tick` or `sending` to fail for the jobs of one experiment."""
-        module = tick if hasattr(tick, name) else sending
+        """Patch NAME of `tick` or `submitting` to fail for the jobs of one experiment."""
+        module = tick if hasattr(tick, name) else submitting
         work = getattr(module, name)
 
         def fail(row: Any, *rest: Any) -> Any:
@@ -218,9 +218,9 @@ class TestGuard:
     @pytest.mark.parametrize(
         ("name", "state"),
         [
-            ("_make_spec", "failed"),
+            ("make_spec", "failed"),
             ("_follow_row", "done"),
-            ("_keep_status", "done"),
+            ("_describe_status", "done"),
             ("collect", "failed"),
         ],
     )
@@ -273,7 +273,7 @@ class TestGuard:
         self, experiment: Make
     ) -> None:
         culprit = experiment()
-        with mock.patch.object(Runner, "submit", side_effect=KeyError("id")):
+        with mock.patch.object(Runner, "submit_all", side_effect=KeyError("id")):
             assert execution.tick(culprit.cluster_id) == "done"
         with mock.patch.object(Runner, "find", side_effect=KeyError("id")):
             assert execution.tick(culprit.cluster_id) == "done"
@@ -299,10 +299,10 @@ class TestGuard:
         slow = culprit.jobs.get().pk
         real = tick.collect
 
-        def collect_slowly(row: Job, runner: Runner) -> None:
+        def collect_slowly(row: Job, *rest: Any) -> None:
             if row.pk == slow:
                 raise TryAgain("login did not answer sh in 300 s.", kind="time-out")
-            real(row, runner)
+            real(row, *rest)
 
         with mock.patch.object(tick, "collect", collect_slowly):
             finish(other)

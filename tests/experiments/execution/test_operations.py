@@ -20,7 +20,7 @@ from experiments.execution.operations import (
 from experiments.images import staging
 from experiments.models import Cluster, Operation, Pause, StagedImage
 from runners.errors import NotNow
-from runners.jobs import Step
+from runners.jobs import JobSpec, Step
 from runners.records import Record
 from runners.runner import Runner
 from tests.conftest import tick_until
@@ -115,17 +115,12 @@ def test_what_cannot_be_done_is_not_sent(kind: Kind, operation: Operation) -> No
     assert not done.directory
 
 
-def test_what_cannot_be_done_any_more_when_it_is_sent_is_refused_too(
+def test_what_cannot_be_done_any_more_when_it_is_sent_again_is_refused_too(
     kind: Kind, operation: Operation
 ) -> None:
-    def work_once(operation: Operation) -> Work:
-        kind.refusal, refusal = "The image was removed.", kind.refusal
-        if refusal:
-            raise NotPossible(refusal)
-        return Work((Step("Doing it", ("true",)),))
-
-    with mock.patch.object(kind, "work", work_once):
-        done = tick(operation)
+    kind.refusal = "The image was removed."
+    Operation.objects.filter(pk=operation.pk).update(state="submitting")  # its worker has died
+    done = tick(operation)
     assert (done.state, done.reason) == ("failed", "refused")
     assert done.message == "The image was removed."
 
@@ -180,13 +175,13 @@ def test_an_operation_waits_for_its_archive_and_for_nothing_else(
 def test_a_lost_answer_does_not_make_a_second_job(kind: Kind, operation: Operation) -> None:
     kind.shell = "echo once >>../../count"
 
-    real = Runner.submit
+    real = Runner.submit_all
 
-    def submit(runner: Runner, job: object) -> str:
-        real(runner, job)  # type: ignore[arg-type]
+    def submit(runner: Runner, jobs: list[JobSpec]) -> object:
+        real(runner, jobs)
         raise SystemExit("the worker dies here")
 
-    with mock.patch.object(Runner, "submit", submit), pytest.raises(SystemExit):
+    with mock.patch.object(Runner, "submit_all", submit), pytest.raises(SystemExit):
         tick(operation)
     assert Operation.objects.get(pk=operation.pk).state == "submitting"
     done = finish(operation)
@@ -214,7 +209,7 @@ def test_a_no_of_the_sites_makes_it_wait(kind: Kind, operation: Operation) -> No
 
 def test_a_no_that_only_it_would_meet_ends_it(kind: Kind, operation: Operation) -> None:
     no = NotNow("Requested node configuration is not available", kind="nodes", scope="request")
-    with mock.patch.object(Runner, "submit", side_effect=no):
+    with mock.patch.object(Runner, "submit_all", side_effect=no):
         ended = tick(operation)
     assert (ended.state, ended.message) == (Operation.State.FAILED, str(no))
     assert not Pause.objects.exists()

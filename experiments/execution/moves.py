@@ -1,0 +1,144 @@
+"""Changes of the states of jobs, runs and operations, each by compare-and-swap, with its event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from experiments.models import Event, Experiment, Job, Operation, Run, User
+
+
+def record_event(
+    experiment: Experiment,
+    what: str,
+    *,
+    job: Job | None = None,
+    run: Run | None = None,
+    why: str = "",
+    by: User | None = None,
+) -> None:
+    """Append an event. `by` is None when Tare itself acted."""
+    Event.objects.create(experiment=experiment, job=job, run=run, what=what, why=why, actor=by)
+
+
+def move(
+    row: Job | Run | Operation, to: str, *, why: str = "", by: User | None = None, **columns: Any
+) -> bool:
+    """Move `row` to the state `to` and write the event; return False if another was faster.
+
+    `columns` change in the same statement. A transition that NEXT does not list is a ValueError.
+    Operations have no events: each runs once, and its own columns hold its history.
+    """
+    if to not in row.NEXT[row.state]:
+        raise ValueError(f"{row} cannot go from {row.state} to {to}.")
+    before = row.state
+    with transaction.atomic():
+        rows = type(row)._default_manager.filter(pk=row.pk, state=before)
+        if not rows.update(state=to, **columns):
+            return False
+        if not isinstance(row, Operation):
+            # By their keys: an experiment's plan is large, and not needed here.
+            Event.objects.create(
+                experiment_id=row.experiment_id,
+                job_id=row.pk if isinstance(row, Job) else row.job_id,
+                run_id=row.pk if isinstance(row, Run) else None,
+                what=f"{before} → {to}",
+                why=why,
+                actor=by,
+            )
+    for name, value in {"state": to, **columns}.items():
+        setattr(row, name, value)
+    return True
+
+
+def move_all(
+    rows: QuerySet[Job] | QuerySet[Run],
+    before: str,
+    to: str,
+    *,
+    why: str = "",
+    by: User | None = None,
+    **columns: Any,
+) -> int:
+    """Move those of `rows` that are in the state `before`; return how many moved.
+
+    Each gets its event, as from `move`. This takes four statements, however many rows move.
+    """
+    if to not in rows.model.NEXT[before]:
+        raise ValueError(f"No {rows.model.__name__} can go from {before} to {to}.")
+    is_job = rows.model is Job
+    with transaction.atomic():
+        locked = rows.filter(state=before).select_for_update(of=("self",)).order_by("pk")
+        keys = list(locked.values_list("pk", "experiment_id", "pk" if is_job else "job_id"))
+        moved = rows.model._default_manager.filter(pk__in=[pk for pk, _, _ in keys])
+        moved.update(state=to, **columns)
+        Event.objects.bulk_create(
+            (
+                Event(
+                    experiment_id=experiment_pk,
+                    job_id=job_pk,
+                    run_id=None if is_job else pk,
+                    what=f"{before} → {to}",
+                    why=why,
+                    actor=by,
+                )
+                for pk, experiment_pk, job_pk in keys
+            ),
+            batch_size=1000,
+        )
+    return len(keys)
+
+
+RowT = TypeVar("RowT", bound=Job | Run | Operation)
+
+
+@dataclass(frozen=True)
+class Move(Generic[RowT]):
+    """The change of one row's state, with its own reason and columns."""
+
+    row: RowT
+    why: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+def move_each(moves: Sequence[Move[RowT]], before: str, to: str) -> list[RowT]:
+    """Move rows of one kind that are in the state `before`; return those that moved.
+
+    As `move` does, but each with its own columns, which must be the same ones for all rows. This
+    takes as many statements for a hundred rows as for one.
+    """
+    if not moves:
+        return []
+    model: Any = type(moves[0].row)
+    if to not in model.NEXT[before]:
+        raise ValueError(f"No {model.__name__} can go from {before} to {to}.")
+    by_key = {change.row.pk: change for change in moves}
+    with transaction.atomic():
+        locked = model.objects.filter(pk__in=by_key, state=before).select_for_update()
+        keys = set(locked.order_by("pk").values_list("pk", flat=True))
+        moved = [change for pk, change in by_key.items() if pk in keys]
+        for change in moved:
+            for name, value in {"state": to, **change.columns}.items():
+                setattr(change.row, name, value)
+        rows = [change.row for change in moved]
+        model.objects.bulk_update(rows, ["state", *moves[0].columns])
+        if model is not Operation:
+            what = f"{before} → {to}"
+            Event.objects.bulk_create(_make_event(change, what) for change in moved)
+    return rows
+
+
+def _make_event(change: Move[Any], what: str) -> Event:
+    row = change.row
+    is_job = isinstance(row, Job)
+    return Event(
+        experiment_id=row.experiment_id,
+        job_id=row.pk if is_job else row.job_id,
+        run_id=None if is_job else row.pk,
+        what=what,
+        why=change.why,
+    )
