@@ -47,7 +47,7 @@ STARTED = """number=0
 for directory; do
     number=$((number + 1))
     if [ -f "$directory/started" ]; then
-        echo "$number $(head -c 100 "$directory/started" | head -n 1)"
+        printf '%s %s\\n' "$number" "$(head -c 100 "$directory/started" | head -n 1)"
     fi
 done
 """

@@ -16,36 +16,47 @@ from runners.errors import Refused, TryAgain
 from runners.jobs import JobSpec
 from runners.payload import hash_payload, read_payload_files
 from runners.schedulers import Scheduler
-from runners.schedulers.submit_loop import split_answer
+from runners.schedulers.submit_loop import LOOP_SECONDS, split_answer
 from runners.scripts import render_own_files
 from runners.transports import Completed, Transport
 from runners.transports.base import build_archive, require_sent
 
 SEND_SECONDS = 300
-SUBMIT_SECONDS = 30  # in which the scheduler answers
-SECONDS_MORE = 2  # for each job: a busy controller takes them one by one
+SUBMIT_SECONDS = LOOP_SECONDS + 60  # the last job of the loop may take as long
 NO_PAYLOAD = 69  # sysexits.h EX_UNAVAILABLE: exit code of SEND_JOBS where the payload is not there
 
 # Arguments: WORK DIRECTORY, FOLDER, TOKEN, HASH OF THE PAYLOAD, NAME OF A JOB'S DIRECTORY...
 # Everything arrives in a new folder, from which each job's directory gets its name at once. One
 # that is there already is what an earlier attempt to send the job has left, which may be waiting
-# there: its files are replaced. If it has started, they are its own.
+# there: its files are replaced. If it has started, they are its own. No link is followed: with one,
+# files could be written outside the work directory.
 SEND_JOBS = f"""export LC_ALL=C
 jobs=$1/$2 incoming=$1/.incoming-$3 payload=$1/payload/$4
 shift 4
+fail() {{
+    echo "$1" >&2
+    exit 1
+}}
 is_whole() {{
     (cd "$payload" && sha256sum --check --status .sha256sums) 2>/dev/null
 }}
 trap 'rm -rf "$incoming"' EXIT
+trap 'exit 1' HUP INT TERM
+find "${{incoming%/*}}" -maxdepth 1 -name '.incoming-*' -mtime +0 -exec rm -rf {{}} + 2>/dev/null
 mkdir -p "$jobs" "${{payload%/*}}" && mkdir "$incoming" || exit
+for path in "$jobs" "${{payload%/*}}" "$payload"; do
+    [ ! -L "$path" ] || fail "$path is a link"
+done
 tar -xf - --no-same-owner -C "$incoming" || exit
+[ -z "$(find "$incoming" ! -type f ! -type d | head -n 1)" ] || fail "what was sent holds links"
 if ! is_whole; then
     [ -d "$incoming/.payload" ] || exit {NO_PAYLOAD}
     [ ! -e "$payload" ] || mv -T "$payload" "$incoming/.changed"
     mv -T "$incoming/.payload" "$payload"
-    is_whole || exit 1
+    is_whole || fail "the files in $payload do not have their check sums, by sha256sum"
 fi
 for name; do
+    [ ! -L "$jobs/$name" ] || fail "$jobs/$name is a link"
     [ ! -e "$jobs/$name/started" ] || continue
     cp -rl "$payload" "$incoming/$name/payload" 2>/dev/null || {{
         rm -rf "$incoming/$name/payload"
@@ -58,7 +69,7 @@ done
 
 
 class NotReached(Exception):
-    """The job was not submitted, because one before it was refused."""
+    """The job was not submitted: one before it was refused, or those before it took long."""
 
 
 Outcome = str | TryAgain | Refused | NotReached
@@ -70,12 +81,16 @@ def submit_jobs(
 ) -> list[Outcome]:
     """Send jobs of one folder and submit them in this order, up to the first that is refused.
 
-    Raises NotNow where the site cannot keep their files, and TryAgain if the answer is lost: then
-    any of the jobs may exist. An outcome that is TryAgain, but not NotNow, says so of one job.
+    Raises Refused if their files can be sent to no site, and NotNow if this one cannot keep them:
+    then none was submitted. Raises TryAgain if the answer is lost: then any of them may exist. An
+    outcome that is TryAgain, but not NotNow, says so of one job.
     """
     send_jobs(transport, scheduler, jobs)
     command = scheduler.build_submit_command(jobs)
-    done = transport.run(command, timeout=SUBMIT_SECONDS + SECONDS_MORE * len(jobs))
+    try:
+        done = transport.run(command, timeout=SUBMIT_SECONDS)
+    except Refused as too_much:  # what was printed, which says of no job that it was refused
+        raise TryAgain(f"No answer about jobs can be read: {too_much}", kind="busy") from None
     outcomes = [_read_outcome(scheduler, answer) for answer in split_answer(done)]
     return outcomes + [NotReached()] * (len(jobs) - len(outcomes))
 

@@ -70,6 +70,7 @@ def _fetch_ending(
     extra_files = list_workload_files(row)
     location = f"Its files are in {row.directory} on {row.cluster}."
     is_there = True
+    fetched_before = bool(files)
     try:
         files = files or runner.collect(row.directory, extra_files=extra_files)
     except FileNotFoundError:
@@ -80,6 +81,8 @@ def _fetch_ending(
             return None
         return read_record({}), "unreadable", f"{str(refusal).rstrip('.')}. {location}"
     record = read_record(files, extra_files=extra_files)
+    if fetched_before and (record.exit_code is None or record.missing):
+        return _fetch_ending(row, runner, None)  # more may have arrived since
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")
     scheduler_ending = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)

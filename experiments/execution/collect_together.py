@@ -14,9 +14,10 @@ from django.utils import timezone
 from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.files_left import list_workload_files
+from experiments.execution.guard import is_about_the_visit
 from experiments.models import Job, Operation
 from runners.directories import Fetched
-from runners.errors import Refused, TryAgain
+from runners.errors import TryAgain
 from runners.runner import Runner
 
 PORTION = 50
@@ -51,9 +52,9 @@ def fetch_portion(rows: Sequence[Job | Operation], runner: Runner) -> dict[str, 
     except BaseException as error:
         with suppress(DatabaseError, InterfaceError):  # it may be what failed
             jobs.update(collecting_attempts=0)
-        # Which of them is too large or takes so long is seen when each is fetched alone.
-        if isinstance(error, Refused) or (isinstance(error, TryAgain) and error.kind == "time-out"):
-            return {}
-        raise
+        takes_long = isinstance(error, TryAgain) and error.kind == "time-out"
+        if not isinstance(error, Exception) or (is_about_the_visit(error) and not takes_long):
+            raise
+        return {}  # which of them is at fault is seen when each is fetched alone
     jobs.update(collecting_attempts=0)
     return records

@@ -196,6 +196,7 @@ def _end(
         count = move_all(jobs, Job.State.PLANNED, to, why=why, by=by, ended_at=now)
         move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
         live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
+        list(live.select_for_update().order_by("pk").values_list("pk"))  # in the order of visits
         return count + live.update(cancel_requested_at=now)
 
 

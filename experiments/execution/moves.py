@@ -117,6 +117,16 @@ def move_each(moves: Sequence[Move[RowT]], before: str, to: str) -> list[RowT]:
     if to not in model.NEXT[before]:
         raise ValueError(f"No {model.__name__} can go from {before} to {to}.")
     by_key = {change.row.pk: change for change in moves}
+    try:
+        return _move_locked(model, by_key, before, to)
+    except BaseException:
+        for change in moves:  # what was rolled back is not what the rows say
+            change.row.state = before
+        raise
+
+
+def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: str) -> list[RowT]:
+    columns = list(next(iter(by_key.values())).columns)
     with transaction.atomic():
         locked = model.objects.filter(pk__in=by_key, state=before).select_for_update()
         keys = set(locked.order_by("pk").values_list("pk", flat=True))
@@ -125,7 +135,7 @@ def move_each(moves: Sequence[Move[RowT]], before: str, to: str) -> list[RowT]:
             for name, value in {"state": to, **change.columns}.items():
                 setattr(change.row, name, value)
         rows = [change.row for change in moved]
-        model.objects.bulk_update(rows, ["state", *moves[0].columns])
+        model.objects.bulk_update(rows, ["state", *columns])
         if model is not Operation:
             what = f"{before} → {to}"
             Event.objects.bulk_create(_make_event(change, what) for change in moved)

@@ -36,8 +36,6 @@ MOST_REFUSALS = 10
 """After as many refusals a visit sends nothing more, however many experiments still wait."""
 PORTION = 50
 """As many jobs are sent together; before the next, what has changed on the cluster is looked at."""
-SENDING_SECONDS = 240
-"""After as many a visit sends nothing more; the next one goes on."""
 
 
 @dataclass
@@ -102,19 +100,21 @@ def _park(row: Job | Operation, problem: str) -> None:
         end_without_sending(row, "cancelled", why, Job.State.CANCELLED)
 
 
-def send_planned(held: Lease, runner: Runner, look_after: Callable[[], object]) -> bool:
+def send_planned(
+    held: Lease, runner: Runner, look_after: Callable[[], object], deadline: float
+) -> bool:
     """Send planned rows in the plan's order, up to the cluster's limit of live jobs.
 
     Then try one row of each pause that is due: if the site takes it, the pause ends. Between
-    portions `look_after` looks after the live jobs. Return whether more could be sent at once, by
-    the next visit. Raises SendingPaused where the whole site takes no jobs now.
+    portions `look_after` looks after the live jobs. Return whether more could be sent when
+    `deadline`, by `time.monotonic`, was over: the next visit goes on. Raises SendingPaused where
+    the whole site takes no jobs now.
     """
     for row in _list_cancelled(held):
         with contain_failure(row, row.cluster):
             why = "cancelled before it was sent"
             end_without_sending(row, "cancelled", why, Job.State.CANCELLED)
     visit = Sending(held, runner, timezone.now())
-    deadline = time.monotonic() + SENDING_SECONDS
     rows = _next_rows(visit)
     while rows:
         _send_until_refused(visit, rows)
@@ -160,7 +160,8 @@ def _rows_to_send(
     held = visit.held
     live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
     free = max(held.cluster.max_live_jobs - live, 0)
-    planned = exclude_held(list_jobs(held, Job.State.PLANNED), pauses)
+    wanted = list_jobs(held, Job.State.PLANNED).filter(experiment__cancelled_at=None)
+    planned = exclude_held(wanted, pauses)
     operations = [
         row for row in list_operations(held, Operation.State.PLANNED) if not is_held(row, pauses)
     ]

@@ -7,7 +7,7 @@ all that it would refuse likewise.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from django.db.models import prefetch_related_objects
@@ -48,6 +48,7 @@ from runners.untrusted import clean_text
 logger = logging.getLogger(__name__)
 
 Row = Job | Operation
+NOT_REACHED = "not submitted yet: one before it was refused, or those before it took long"
 MOST_BYTES = 32 * MIB
 """As much of people's own files is sent together; the rows after it stay planned."""
 
@@ -172,17 +173,44 @@ def submit(prepared: Sequence[tuple[Row, JobSpec]], runner: Runner) -> None:
             outcomes = runner.submit_all([spec for _, spec in allowed])
         except NotNow as refusal:  # nothing of theirs can be stored there
             outcomes = [refusal, *[NotReached()] * (len(allowed) - 1)]
+        except Refused as refusal:  # one of them cannot be sent at all, and none was submitted
+            if len(allowed) > 1:
+                for alone in prepared:
+                    submit([alone], runner)
+                return
+            outcomes = [refusal]
     _store_outcomes([row for row, _ in allowed], outcomes)
-    answers = dict(zip((row for row, _ in allowed), outcomes, strict=True))
-    for row, _ in prepared:
-        if row.pk in forbidden:
-            answers[row] = NotNow(forbidden[row.pk], kind="account", scope="request")
-    problem: TryAgain | None = None
-    for row, outcome in answers.items():
-        if isinstance(outcome, TryAgain | Refused):
-            problem = _react(row, outcome) or problem
-    if problem:
-        raise problem
+    answers: dict[Row, Outcome] = dict(zip((row for row, _ in allowed), outcomes, strict=True))
+    answers |= _send_back_forbidden([row for row, _ in prepared], forbidden)
+    problems = [
+        problem
+        for row, outcome in answers.items()
+        if isinstance(outcome, TryAgain | Refused) and (problem := _react(row, outcome))
+    ]
+    if problems:
+        raise min(problems, key=_rank)
+
+
+def _rank(problem: TryAgain) -> int:
+    """Return the place of a problem among several: what ends the visit comes first."""
+    if not isinstance(problem, SendingPaused):
+        return 0
+    return 1 if problem.pause.is_of_the_site else 2
+
+
+def _send_back_forbidden(rows: Sequence[Row], forbidden: Mapping[int, str]) -> dict[Row, Outcome]:
+    """Return the refusal of one row of each experiment, and have the others planned again."""
+    first: dict[int, Row] = {}
+    back: list[Move[Row]] = []
+    for row in rows:
+        if not isinstance(row, Job) or row.pk not in forbidden:
+            continue
+        if first.setdefault(row.experiment_id, row) is not row:
+            back.append(Move(row, forbidden[row.pk]))
+    move_each(back, "submitting", "planned")
+    return {
+        row: NotNow(forbidden[row.pk], kind="account", scope="request") for row in first.values()
+    }
 
 
 def _store_outcomes(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
@@ -194,7 +222,7 @@ def _store_outcomes(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
             columns = {"scheduler_id": outcome, "submitted_at": now}
             queued.append(Move(row, f"scheduler job {outcome}", columns))
         elif isinstance(outcome, NotReached):
-            back.append(Move(row, "one before it was refused"))
+            back.append(Move(row, NOT_REACHED))
     move_each(back, "submitting", "planned")
     accepted = move_each(queued, "submitting", "queued")
     if accepted and accepted[0].cluster.pauses.exists():

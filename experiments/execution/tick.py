@@ -54,7 +54,11 @@ logger = logging.getLogger(__name__)
 MOST_AGAIN = 5  # jobs in one visit
 LONGEST_BACK_OFF = timedelta(minutes=5)
 LEAST_SECONDS = 1.0  # between two looks at the live jobs in one visit
-COLLECTING_SECONDS = 240  # after which a visit begins to read the files of no further row
+# Of a visit, for which its worker has 600: after as many it begins to read the files of no further
+# row, and to send no further portion.
+COLLECTING_SECONDS = 240
+SENDING_SECONDS = 360
+MOST_ABSENT = 20  # rows that are looked for together
 
 
 def tick(cluster_pk: int) -> str:
@@ -95,7 +99,8 @@ def _ask_for_another_visit(cluster: Cluster) -> None:
 def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
-    last_look = time.monotonic()
+    last_look = began = time.monotonic()
+    collect_in_time = partial(_collect, deadline=began + COLLECTING_SECONDS)
 
     def look_after() -> None:
         """Look after the live jobs again, as often as the cluster may be asked."""
@@ -103,13 +108,13 @@ def _visit(held: Lease, runner: Runner) -> None:
         if time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS):
             last_look = time.monotonic()
             _poll(held, runner)
-            _collect(held, runner)
+            collect_in_time(held, runner)
 
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (_poll, _collect, _collect_again, recover):
+        for step in (_poll, collect_in_time, _collect_again, recover):
             held.renew()
             step(held, runner)
-        if send_planned(held, runner, look_after):
+        if send_planned(held, runner, look_after, began + SENDING_SECONDS):
             _ask_for_another_visit(held.cluster)
 
 
@@ -126,7 +131,10 @@ def _poll(held: Lease, runner: Runner) -> None:
         live = [row for row in of_kind if row.scheduler_id in statuses]
         handle_together(live, partial(_keep_statuses, statuses))
         gone = [row for row in of_kind if row.scheduler_id not in statuses]
-        handle_together(gone, partial(_handle_absences, runner))
+        for start in range(0, len(gone), MOST_ABSENT):
+            held.renew()
+            portion = gone[start : start + MOST_ABSENT]
+            handle_together(portion, partial(_handle_absences, runner))
 
 
 def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
@@ -220,19 +228,20 @@ def _skip(row: Job | Operation, size: int, problem: str = "") -> None:
     type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
 
 
-def _collect(held: Lease, runner: Runner) -> None:
+def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
     """Collect what has ended. If two rows time out the site is slow: raise TryAgain.
 
     A single row that times out waits for the next visit.
     """
     too_slow: Job | Operation | None = None
-    began = time.monotonic()
     rows = sort_untried_first(list_rows(held, Job.State.COLLECTING))
-    while rows and time.monotonic() - began <= COLLECTING_SECONDS:
+    while rows and time.monotonic() <= deadline:
         portion, rows = split_first_portion(rows)
         held.renew()
         records = fetch_portion(portion, runner)
         for row in portion:
+            if time.monotonic() > deadline:
+                return
             held.renew()
             try:
                 with contain_failure(row, row.cluster, partial(end_as_damaged, row)):

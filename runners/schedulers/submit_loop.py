@@ -7,13 +7,17 @@ import re
 from runners.errors import TryAgain
 from runners.transports.base import Completed
 
+LOOP_SECONDS = 60
+"""After as many no further script is submitted: a busy controller takes seconds for each."""
+
 # Calls the shell function `submit` for each argument, up to the first that is refused. Between
 # "= N" and "= N CODE" stands what the N-th prints; its errors follow the "= N" among the errors.
-SUBMIT_EACH = """number=0
+SUBMIT_EACH = f"""number=0 began=$(date +%s)
 for job; do
+    [ $(($(date +%s) - began)) -lt {LOOP_SECONDS} ] || break
     number=$((number + 1))
-    echo "= $number"
-    echo "= $number" >&2
+    printf '\\n= %s\\n' "$number"
+    printf '\\n= %s\\n' "$number" >&2
     (submit "$job") </dev/null
     code=$?
     printf '\\n= %s %s\\n' "$number" "$code"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import secrets
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from runners.runner import Runner
 from runners.schedulers.direct import Direct
 from runners.schedulers.slurm import Slurm
 from runners.schedulers.submit_loop import split_answer
-from runners.submissions import NotReached
+from runners.submissions import SEND_JOBS, NotReached
 from runners.transports import Completed, Local
 
 
@@ -106,6 +109,56 @@ def test_a_payload_that_somebody_has_changed_is_sent_anew(
     ]
 
 
+def send_archive(work: Path, links: dict[str, str], name: str = "x-1") -> Completed:
+    """Send what a thief of the key would: an archive with links beside a job's files."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path, target in links.items():
+            member = tarfile.TarInfo(path)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            tar.addfile(member)
+        for path in (f"{name}/job.sh", f"{name}/authorized_keys"):
+            if not any(path.startswith(f"{link}/") for link in links):
+                tar.addfile(tarfile.TarInfo(path), io.BytesIO())
+    argv = ["sh", "-c", SEND_JOBS, "send", str(work), "jobs", secrets.token_hex(16), hash_payload()]
+    return Local().run([*argv, name], stdin=archive.getvalue())
+
+
+@pytest.mark.parametrize("link", ["x-1", "x-1/runs", "other"])
+def test_no_link_leads_out_of_the_work_directory(sbatch: Path, tmp_path: Path, link: str) -> None:
+    work, outside = tmp_path / "work", tmp_path / "ssh"
+    outside.mkdir()
+    Runner(Local(), Slurm()).submit_all(make_jobs(work, "first"))  # the payload is there
+    assert send_archive(work, {link: str(outside)}).returncode == 1
+    assert not (work / "jobs/x-1").exists()
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["jobs/x-1", "jobs", "payload"])
+def test_a_link_on_the_cluster_is_not_followed(sbatch: Path, tmp_path: Path, place: str) -> None:
+    work, outside = tmp_path / "work", tmp_path / "ssh"
+    outside.mkdir()
+    Runner(Local(), Slurm()).submit_all(make_jobs(work, "first"))
+    if (work / place).exists():
+        (work / place).rename(work / "aside")
+    (work / place).symlink_to(outside)
+    done = send_archive(work, {})
+    assert done.returncode == 1
+    assert b"is a link" in done.stderr
+    assert list(outside.iterdir()) == []
+
+
+def test_what_was_left_of_interrupted_transfers_goes_after_a_day(
+    sbatch: Path, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "work/.incoming-0a", tmp_path / "work/.incoming-0b"
+    for folder in (old, new):
+        (folder / "jobs").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    Runner(Local(), Slurm()).submit_all(make_jobs(tmp_path / "work", "a"))
+    assert (old.exists(), new.exists()) == (False, True)
+
+
 def test_a_job_that_has_started_keeps_its_files(sbatch: Path, tmp_path: Path) -> None:
     """Its answer was lost, and it runs already when it is sent once more: the claim decides."""
     runner, (job,) = Runner(Local(), Slurm()), make_jobs(tmp_path / "work", "a")
@@ -189,8 +242,8 @@ class TestAnswers:
     def test_each_gets_what_was_printed_about_it(self, rows: list[tuple[str, str, int]]) -> None:
         stdout = stderr = ""
         for number, (printed, errors, code) in enumerate(rows, start=1):
-            stdout += f"= {number}\n{printed}\n= {number} {code}\n"
-            stderr += f"= {number}\n{errors}" + ("" if errors.endswith("\n") else "\n")
+            stdout += f"\n= {number}\n{printed}\n= {number} {code}\n"
+            stderr += f"\n= {number}\n{errors}"
         answers = split_answer(Completed(0, stdout.encode(), stderr.encode()))
         for answer, (printed, errors, code) in zip(answers, rows, strict=True):
             assert isinstance(answer, Completed)

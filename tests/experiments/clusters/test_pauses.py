@@ -16,7 +16,7 @@ from django.utils import timezone
 from experiments import execution
 from experiments.clusters.pauses import list_paused_keys, list_pauses, try_now
 from experiments.comparisons.compared_pairs import TRIED_AGAIN
-from experiments.execution import lifecycle
+from experiments.execution import lifecycle, submitting
 from experiments.execution.sending import MOST_REFUSALS
 from experiments.execution.unsent_jobs import retry_unsent
 from experiments.models import (
@@ -126,7 +126,7 @@ class TestPromise8Pauses:
         assert states(made) == {"planned"}
         first, *others = made.events.filter(what="submitting → planned").order_by("job__block")
         assert "AssocMaxSubmitJobLimit" in first.why, "in the words of the scheduler"
-        assert {event.why for event in others} == {"one before it was refused"}
+        assert {event.why for event in others} == {submitting.NOT_REACHED}
         here.refresh_from_db()
         assert (here.last_error, here.retry_at) == ("", None)
 

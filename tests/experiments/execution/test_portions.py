@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import transaction
 
 from experiments import execution
 from experiments.execution import lifecycle, sending, submitting
 from experiments.execution.moves import Move, move_each
 from experiments.models import Cluster, Event, Experiment, Job
-from runners.errors import NotNow
+from runners.errors import NotNow, Refused
 from runners.runner import Runner
 from runners.submissions import NotReached, Outcome
 from runners.transports import Completed, Local
@@ -95,6 +97,64 @@ def test_those_after_a_refused_one_stay_planned_and_other_experiments_go_on(
     assert set(made.jobs.values_list("state", flat=True)) == {"done"}
 
 
+def test_a_job_whose_files_can_be_sent_nowhere_ends_alone(experiment: Make) -> None:
+    made = experiment(repeats=3)
+    first, second, third = made.jobs.order_by("block")
+    submit = Runner.submit_all
+
+    def refuse_second(self: Runner, specs: Sequence[Any]) -> list[Outcome]:
+        if second.uid in {spec.uid for spec in specs}:
+            raise Refused("File name too long")
+        return submit(self, specs)
+
+    with mock.patch.object(Runner, "submit_all", refuse_second):
+        execution.tick(made.cluster_id)
+        made.cluster.pauses.update(retry_at=made.launched_at)
+        Cluster.objects.update(last_tick_at=None)
+        execution.tick(made.cluster_id)
+    assert Job.objects.get(pk=second.pk).message == "File name too long"
+    finish(made)
+    states = [Job.objects.get(pk=job.pk).state for job in (first, second, third)]
+    assert states == ["done", "failed", "done"]
+
+
+def test_many_jobs_of_somebody_without_the_right_make_one_pause(experiment: Make) -> None:
+    made = experiment(repeats=5)
+    forbidden = dict.fromkeys(made.jobs.values_list("pk", flat=True), "No longer yours.")
+    with mock.patch.object(submitting, "find_forbidden", return_value=forbidden):
+        execution.tick(made.cluster_id)
+    assert set(made.jobs.values_list("state", flat=True)) == {"planned"}
+    pause = made.cluster.pauses.get()
+    assert (pause.failures, pause.message) == (1, "No longer yours.")
+
+
+def test_files_that_arrived_after_the_portion_was_fetched_count(experiment: Make) -> None:
+    """Jobs of a portion are decided one by one: what was late at first may be there by then."""
+    made = experiment(repeats=2)
+    collecting = made.jobs.filter(state=Job.State.COLLECTING)
+    with mock.patch.object(tick, "_collect"):
+        tick_until(made.cluster, lambda: collecting.count() == 2)
+    made.jobs.update(gone_at=made.launched_at - timedelta(hours=1))
+    real = Runner.collect_all
+
+    def fetch_too_early(self: Runner, directories: Any) -> Any:
+        fetched = real(self, directories)
+        for files in fetched.values():
+            del files["exit_code"]
+        return fetched
+
+    with mock.patch.object(Runner, "collect_all", fetch_too_early):
+        execution.tick(made.cluster_id)
+    assert set(made.jobs.values_list("state", flat=True)) == {"done"}
+
+
+def test_an_odd_answer_about_a_portion_has_each_fetched_alone(experiment: Make) -> None:
+    made = experiment(repeats=2)
+    with mock.patch.object(Runner, "collect_all", side_effect=FileNotFoundError("jobs")):
+        finish(made)
+    assert set(made.jobs.values_list("state", flat=True)) == {"done"}
+
+
 def test_files_of_people_are_no_more_in_one_portion_than_memory_bears(
     experiment: Make, commands: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +182,13 @@ class TestMoveEach:
         assert Job.objects.get(pk=third.pk).state == "planned"
         event = Event.objects.get(what="planned → submitting")
         assert (event.job, event.why, event.experiment) == (first, f"why {first.block}", made)
+
+    def test_leaves_rows_as_they_were_if_the_database_refuses(self, experiment: Make) -> None:
+        jobs = list(experiment(repeats=2).jobs.all())
+        moves = [Move(job, columns={"script": "a\0b"}) for job in jobs]
+        with pytest.raises(ValueError, match="NUL"), transaction.atomic():
+            move_each(moves, "planned", "submitting")
+        assert {job.state for job in jobs} == {"planned"}
 
     def test_refuses_what_no_job_can_do(self, experiment: Make) -> None:
         job = experiment().jobs.get()
