@@ -6,7 +6,6 @@ They start on Python 3.8 with the standard library alone. This file itself is no
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 from pathlib import Path
 
 
@@ -20,7 +19,6 @@ def read_payload_files() -> dict[str, bytes]:
     }
 
 
-@cache
 def hash_payload() -> str:
     """Return one sha256 (hex) of all names and contents."""
     digest = hashlib.sha256()

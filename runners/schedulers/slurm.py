@@ -171,8 +171,9 @@ class Slurm(Scheduler):
 
     def parse_find(self, done: Completed) -> str | None:
         ids = [row[0] for row in _parse_rows(done, 3)]
-        if wrong := next((job_id for job_id in ids if not self.is_id(job_id)), ""):
-            raise TryAgain(f"This is no answer of Slurm's: {wrong[:200]}", kind="busy")
+        for job_id in ids:
+            if not self.is_id(job_id):
+                raise TryAgain(f"This is no answer of Slurm's: {job_id[:200]}", kind="busy")
         return min(ids, key=int, default=None)
 
     def build_status_command(self, ids: Sequence[str]) -> list[str]:

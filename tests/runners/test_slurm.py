@@ -370,3 +370,10 @@ def test_an_answer_that_is_none_says_nothing_about_jobs(printed):
 def test_without_accounting_nobody_remembers():
     message = "Slurm accounting storage is disabled\n"
     assert SLURM.parse_accounting(completed(stderr=message, code=1)) == {}
+
+
+def test_a_row_without_an_id_is_no_answer_about_a_job():
+    """An empty first field was taken for a number once, and ended the visit."""
+    for printed in ("||", "7|PENDING|None\n|RUNNING|None\n"):
+        with pytest.raises(TryAgain, match="no answer of Slurm's"):
+            SLURM.parse_find(completed(printed))
