@@ -167,7 +167,9 @@ def test_pages_are_seen_to_be_dropped(tmp_path: Path) -> None:
         share = measure_cached_share(file.fileno(), 1_000_000)
         assert share in (None, 1.0)
         drop(file.fileno(), written=True)
-        assert measure_cached_share(file.fileno(), 1_000_000) in (None, 0.0, 1.0)
+        left = measure_cached_share(file.fileno(), 1_000_000)
+        # Some file systems keep all; others all but the few pages that the kernel holds just then.
+        assert left in (None, 1.0) or left < 0.1
 
 
 def test_the_file_system_of_a_place_is_known() -> None:
