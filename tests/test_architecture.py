@@ -104,11 +104,12 @@ ROOMS = {
         "comparisons": "design models planning program_files snapshots software statistics",
         "execution": "access clusters comparisons design encryption images models notify planning "
         "snapshots software",
+        "health": "execution models",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution models software",
         "demo": "access clusters execution models software",
-        "management": "access clusters comparisons demo encryption execution images imports models "
-        "notify software statistics",
+        "management": "access clusters comparisons demo encryption execution health images imports "
+        "models notify software statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {

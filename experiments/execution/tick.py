@@ -41,6 +41,7 @@ from experiments.execution.read_attempts import (
 from experiments.execution.rows import list_jobs, list_rows, make_handle
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
+from experiments.execution.visit_times import time_visit
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.directories import Fetched
 from runners.errors import Refused, TryAgain
@@ -70,7 +71,7 @@ def tick(cluster_pk: int) -> str:
     if cluster.due_at and now < cluster.due_at:
         _ask_for_another_visit(cluster)
         return "early"
-    with hold_lease(cluster) as held:
+    with hold_lease(cluster) as held, time_visit(cluster, held):
         if held is None:
             _ask_for_another_visit(cluster)
             return "busy"

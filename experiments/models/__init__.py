@@ -13,6 +13,7 @@ from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
+from experiments.models.service_sign import ServiceSign
 from experiments.models.user import Role, User
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Runtime",
     "SentFile",
     "Series",
+    "ServiceSign",
     "ShareLink",
     "Snapshot",
     "StagedImage",

@@ -236,6 +236,12 @@ class Cluster(SharedInside):
     lease_token = models.CharField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
     last_tick_at = models.DateTimeField(null=True, editable=False)
+    last_tick_seconds = models.FloatField(
+        null=True, editable=False, help_text="How long the last visit took."
+    )
+    last_interval_seconds = models.FloatField(
+        null=True, editable=False, help_text="From the beginning of the visit before it to its own."
+    )
     wanted_at = models.DateTimeField(
         null=True, editable=False, help_text="When a visit was asked for that could not begin."
     )

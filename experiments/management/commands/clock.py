@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
+from experiments.health.signs import show_sign
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -23,6 +24,7 @@ from experiments.models import (
     Job,
     Operation,
     RunFile,
+    ServiceSign,
     StagedImage,
 )
 from experiments.models.cluster import IDLE_SECONDS
@@ -51,15 +53,17 @@ class Command(BaseCommand):
         enqueued_at: dict[int, float] = {}
         retried_at: dict[str, float] = {}
         handled: dict[int, datetime] = {}
-        while not stopping.wait(0.5):
-            try:
-                enqueue_due(enqueued_at, time.monotonic())
-                enqueue_early(handled)
-                enqueue_waiting(retried_at, time.monotonic())
-            except (OperationalError, InterfaceError) as error:
-                # PostgreSQL is away; it will come back, or the supervisor ends us.
-                self.stderr.write(str(error))
-                close_old_connections()
+        with show_sign(ServiceSign.Service.CLOCK) as sign:
+            while not stopping.wait(0.5):
+                try:
+                    enqueue_due(enqueued_at, time.monotonic())
+                    enqueue_early(handled)
+                    enqueue_waiting(retried_at, time.monotonic())
+                    sign.beat()
+                except (OperationalError, InterfaceError) as error:
+                    # PostgreSQL is away; it will come back, or the supervisor ends us.
+                    self.stderr.write(str(error))
+                    close_old_connections()
 
 
 def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:

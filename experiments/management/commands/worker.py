@@ -9,6 +9,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from experiments.execution.task_worker import TaskWorker
+from experiments.health.signs import beat_beside
+from experiments.models import ServiceSign
 
 
 class Command(BaseCommand):
@@ -24,4 +26,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         queue = django_rq.get_queue(options["queue"])
-        TaskWorker(queue).work(logging_level="WARNING")
+        with beat_beside(ServiceSign.Service.WORKER, queue.name):
+            TaskWorker(queue).work(logging_level="WARNING")

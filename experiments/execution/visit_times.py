@@ -1,0 +1,36 @@
+"""How long visits to a cluster take, and how far apart they begin: for the page *Operations*."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
+
+from experiments.execution.lease import Lease
+from experiments.models import Cluster
+
+
+@contextmanager
+def time_visit(cluster: Cluster, held: Lease | None) -> Iterator[None]:
+    """Store how long the block took, and how long after the last visit it began; in seconds.
+
+    Without a lease there is no visit, and nothing is stored. `cluster` is the row as it was before.
+    """
+    if held is None:
+        yield
+        return
+    began, now = time.monotonic(), timezone.now()
+    before = cluster.last_tick_at
+    interval = (
+        max((now - before).total_seconds(), 0.0) if before else None
+    )  # the clock may be turned
+    try:
+        yield
+    finally:
+        with suppress(DatabaseError, InterfaceError):  # it may be what ended the visit
+            Cluster.objects.filter(pk=cluster.pk).update(
+                last_tick_seconds=time.monotonic() - began, last_interval_seconds=interval
+            )
