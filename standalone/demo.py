@@ -12,14 +12,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from standalone import children
 from standalone.postgres import Postgres
+from standalone.services import Service, Supervisor
 from standalone.valkey import Valkey
 
 BASE = Path(__file__).resolve().parent.parent
@@ -27,36 +26,6 @@ VAR = Path(os.environ.get("TARE_VAR", BASE / "var")).resolve()
 LOGS = VAR / "log"
 PYTHON = Path(sys.prefix) / "bin" / "python"
 LOGIN = "demo"
-
-
-@dataclass
-class Service:
-    """A child to keep alive: started again when it dies, a little later each time."""
-
-    name: str
-    start: Callable[[], subprocess.Popen[bytes]]
-    child: subprocess.Popen[bytes] | None = None
-    once: bool = False
-    failures: int = 0
-    resume_at: float = 0.0
-
-    def keep_alive(self) -> None:
-        """Start the child if it does not run, after a pause if it has failed."""
-        if self.child is None:
-            if time.monotonic() >= self.resume_at:
-                self.child = self.start()
-            return
-        if self.child.poll() is None:
-            return
-        if self.once and self.child.returncode == 0:
-            return
-        self.failures += 1
-        say(
-            f"{self.name} ended with exit code {self.child.returncode}; its log is "
-            f"{LOGS / self.name}. Starting it again."
-        )
-        self.child = None
-        self.resume_at = time.monotonic() + min(2**self.failures, 30)
 
 
 def say(text: str) -> None:
@@ -71,30 +40,42 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     postgres, valkey = Postgres(VAR / "postgres"), Valkey(VAR / "valkey")
-    services: list[Service] = []
+    supervisor = Supervisor(VAR / "services.json", say)
     try:
         with _only_one():
-            _run(postgres, valkey, services)
+            supervisor.remember()
+            _run(postgres, valkey, supervisor)
     except KeyboardInterrupt:
         say("\nStopping.")
     except RuntimeError as error:
         say(f"Tare cannot start: {error}")
         return 1
     finally:
-        _stop_all(services, postgres, valkey)
+        _stop_all(supervisor, postgres, valkey)
     return 0
 
 
-def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
+def _run(postgres: Postgres, valkey: Valkey, supervisor: Supervisor) -> None:
     port = _port()
     postgres.start()
     valkey.start()
-    environment = _environment(postgres.url, valkey.url)
+    environment = _environment(postgres.url, valkey.url, supervisor.file)
     password = _first_password()
     answer = _manage("prepare_demo", environment | {"TARE_DEMO_PASSWORD": password})
-    web = Service("web", lambda: _web(port, environment))
-    services.append(web)
-    web.keep_alive()
+    web = Service("web", lambda: _web(port, environment), LOGS / "web", ends_whole=True)
+    now = time.monotonic()
+    supervisor.services += [
+        Service(
+            server.name,
+            server.start_again,
+            server.folder / "log",
+            child=server.child,
+            started_at=now,
+        )
+        for server in (postgres, valkey)
+    ]
+    supervisor.services.append(web)
+    supervisor.keep_alive()
     assert web.child
     children.wait_until(lambda: _answers(port), "The web server", child=web.child, seconds=60)
     if "password changed" in answer:
@@ -106,32 +87,25 @@ def _run(postgres: Postgres, valkey: Valkey, services: list[Service]) -> None:
         say(f"Log in as {LOGIN} with the password {password}")
     say(f"Tare is ready: http://localhost:{port}/")
     for name, *argv in (("worker",), ("clock",), ("bulk", "worker", "--queue", "bulk")):
-        services.append(Service(name, _command(name, environment, *(argv or [name]))))
+        supervisor.services.append(_command(name, environment, *(argv or [name])))
     if os.geteuid() == 0:
-        services.append(Service("lab", _lab))
-        services.append(
-            Service(
-                "demo", _command("demo", environment, "demo", "--lab", str(VAR / "lab")), once=True
-            )
+        supervisor.services.append(Service("lab", _lab, LOGS / "lab"))
+        supervisor.services.append(
+            _command("demo", environment, "demo", "--lab", str(VAR / "lab"), once=True)
         )
         say(
             "A cluster of its own starts on this machine: Slurm, Apptainer and udocker. The first "
             "time its images are built, which takes some minutes; the pages show how far it is."
         )
     else:
-        services.append(Service("demo", _command("demo", environment, "demo", "--here"), once=True))
+        supervisor.services.append(_command("demo", environment, "demo", "--here", once=True))
         say(
             "Without root there is no cluster here: runs go to this machine itself, without a "
             "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
         )
     say(f"Ctrl-C ends it, and the runs under way; results stay in {VAR}.")
     while True:
-        for service in services:
-            service.keep_alive()
-        for name, server in (("PostgreSQL", postgres), ("Valkey", valkey)):
-            if server.poll() is not None:
-                say(f"{name} ended with exit code {server.poll()}. Starting it again.")
-                server.start()
+        supervisor.keep_alive()
         time.sleep(0.2)
 
 
@@ -139,17 +113,20 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _stop_all(services: list[Service], postgres: Postgres, valkey: Valkey) -> None:
+def _stop_all(supervisor: Supervisor, postgres: Postgres, valkey: Valkey) -> None:
     """Ask all at once, insist together: what the slowest needs is all that is needed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    living = [service.child for service in services if service.child]
+    servers = (postgres.child, valkey.child)
+    living = [row.child for row in supervisor.services if row.child and row.child not in servers]
     for child in living:
         children.terminate(child)
     _end_jobs_here()
     children.wait_or_kill(living, seconds=1.2)
     valkey.stop()
     postgres.stop()
+    if supervisor.services:  # otherwise the file may be that of another one, which runs
+        supervisor.write(stopped=True)
 
 
 def _end_jobs_here() -> None:
@@ -186,7 +163,7 @@ def _port() -> int:
     return int(port)
 
 
-def _environment(database_url: str, redis_url: str) -> dict[str, str]:
+def _environment(database_url: str, redis_url: str, supervisor_file: Path) -> dict[str, str]:
     """Return the children's environment; keys are made once and kept in var/environment."""
     path = VAR / "environment"
     kept = dict(
@@ -198,6 +175,7 @@ def _environment(database_url: str, redis_url: str) -> dict[str, str]:
         or base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         "DATABASE_URL": os.environ.get("DATABASE_URL", database_url),
         "REDIS_URL": os.environ.get("REDIS_URL", redis_url),
+        "SUPERVISOR_FILE": str(supervisor_file),
     }
     path.touch(mode=0o600)
     path.chmod(0o600)  # one that was copied here
@@ -228,10 +206,14 @@ def _manage(command: str, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def _command(
-    name: str, environment: dict[str, str], *argv: str
-) -> Callable[[], subprocess.Popen[bytes]]:
-    return lambda: children.start([PYTHON, "manage.py", *argv], log=LOGS / name, env=environment)
+def _command(name: str, environment: dict[str, str], *argv: str, once: bool = False) -> Service:
+    log = LOGS / name
+    return Service(
+        name,
+        lambda: children.start([PYTHON, "manage.py", *argv], log=log, env=environment),
+        log,
+        once=once,
+    )
 
 
 def _web(port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:

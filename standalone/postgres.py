@@ -25,6 +25,8 @@ STILL_IN_USE = b"pre-existing shared memory block"
 class Postgres:
     """One server on loopback, with its data, log and password under `folder`."""
 
+    name = "PostgreSQL"
+
     def __init__(self, folder: Path, *, quick: bool = False) -> None:
         self.folder = folder
         self.port = children.find_free_port()
@@ -56,6 +58,14 @@ class Postgres:
             time.sleep(0.2)
         self._make_database()
 
+    def start_again(self) -> subprocess.Popen[bytes]:
+        """Start the server that has ended, and do not wait: it may have much to recover.
+
+        While a process of the one before still has the data in its hands, it ends at once.
+        """
+        self._child = self._start_server()
+        return self._child
+
     def _start_server(self) -> subprocess.Popen[bytes]:
         return children.start(
             [
@@ -84,6 +94,11 @@ class Postgres:
             # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
             children.terminate(self._child, by=signal.SIGINT)
             children.wait_or_kill([self._child], seconds=STOP_SECONDS)
+
+    @property
+    def child(self) -> subprocess.Popen[bytes] | None:
+        """Return the server's process."""
+        return self._child
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

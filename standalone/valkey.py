@@ -22,6 +22,8 @@ class Valkey:
     on this machine, the jobs of the lab among them.
     """
 
+    name = "Valkey"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._socket: Path | None = None
@@ -41,8 +43,14 @@ class Valkey:
         return self._socket
 
     def start(self) -> None:
+        """Start the server and wait until it listens. RuntimeError if it ends before that."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
+        child = self.start_again()
+        children.wait_until(self._listens, "Valkey", child=child)
+
+    def start_again(self) -> subprocess.Popen[bytes]:
+        """Start the server that has ended, and do not wait. What it held is lost."""
         self.socket.unlink(missing_ok=True)
         self._child = children.start(
             [
@@ -52,7 +60,7 @@ class Valkey:
             ],
             log=self.folder / "log",
         )
-        children.wait_until(self._listens, "Valkey", child=self._child)
+        return self._child
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -65,6 +73,11 @@ class Valkey:
         if self.socket.parent != self.folder.resolve():
             shutil.rmtree(self.socket.parent, ignore_errors=True)
             self._socket = None
+
+    @property
+    def child(self) -> subprocess.Popen[bytes] | None:
+        """Return the server's process."""
+        return self._child
 
     def poll(self) -> int | None:
         return self._child.poll() if self._child else None

@@ -145,7 +145,8 @@ ROOMS = {
         "children": "",
         "postgres": "children",
         "valkey": "children",
-        "demo": "children postgres valkey",
+        "services": "",
+        "demo": "children postgres services valkey",
     },
 }
 # Modules that show, keep or start what a module of the same name in another room is about.

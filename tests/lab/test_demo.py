@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.cookiejar
+import json
 import os
 import re
 import signal
@@ -11,12 +12,13 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from standalone.children import find_free_port
+from tests.conftest import pause_longer
 
 pytestmark = pytest.mark.lab
 
@@ -147,20 +149,47 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
         second.stop()
 
 
+def find_services(folder: Path) -> dict[str, int]:
+    """Return the process ids of the services that run, as the supervisor's file has them."""
+    rows = json.loads((folder / "services.json").read_text())["services"]
+    return {row["name"]: row["pid"] for row in rows if row["pid"]}
+
+
+def wait_for(condition: Callable[[], object], demo: Demo, seconds: float = 60) -> None:
+    """Wait until something is so, at most `seconds`; the demo must go on running."""
+    deadline, pauses = time.monotonic() + seconds, pause_longer()
+    while not condition():
+        assert demo.process.poll() is None, demo.output.read_text()
+        assert time.monotonic() < deadline, demo.output.read_text()
+        next(pauses)
+
+
 def test_a_service_that_dies_is_started_again(folder: Path) -> None:
     demo = Demo(folder)
     try:
         demo.says("^Ctrl-C ends it")
-        worker = subprocess.run(
-            ["pgrep", "-P", str(demo.process.pid), "-f", r"manage\.py worker$"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        os.kill(int(worker), signal.SIGKILL)
-        demo.says("^worker ended with exit code -9")
+        healthy = f"http://127.0.0.1:{demo.port}/healthz/"
+
+        def answers() -> bool:
+            try:
+                with urllib.request.urlopen(healthy, timeout=5) as answer:
+                    return bool(answer.status == 200)
+            except OSError:
+                return False
+
+        for name in ("worker", "clock", "bulk", "Valkey", "web", "PostgreSQL"):
+            wait_for(lambda name=name: name in find_services(folder), demo)
+            pid = find_services(folder)[name]
+            os.kill(pid, signal.SIGKILL)
+            demo.says(f"^{name} was killed by SIGKILL; its log is .*. Starting it again now.")
+            wait_for(lambda name=name, pid=pid: find_services(folder).get(name, pid) != pid, demo)
+        wait_for(answers, demo)
+        assert "Overview" in log_in(demo)
     finally:
         demo.stop()
+    ends = json.loads((folder / "services.json").read_text())
+    assert ends["stopped"]
+    assert all(end["exit_code"] is not None for end in ends["ends"])
 
 
 def test_says_which_port_is_taken(folder: Path) -> None:
