@@ -40,7 +40,7 @@ IN_RUNS = (
 )
 AROUND = (
     *("started", "exit_code", "journal.ndjson", "sha256sums", "time-limit", "failure.json"),
-    *("output.txt", "job.out", "result.json", "job.sh"),
+    *("output.txt", "job.out", "result.json", "job.sh", "failure"),
 )
 NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
 """Files of which the end alone is useless."""

@@ -88,6 +88,7 @@ class Record:
     missing: list[str]  # names of needed files that the script listed and that are not there
     checksums: dict[str, str]  # sha256 in hex, as the script listed it, by name
     sizes: dict[str, int]  # in bytes, of all files that are there, by name
+    failure: str = ""  # why no run could begin, if the script has named it
     failed_step: str = ""  # of an operation: which step ended it, and how
     result: bytes | None = None  # of an operation
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
@@ -129,6 +130,7 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         missing=[name for name in checksums if name not in sizes and is_needed(name, extra_files)],
         checksums=checksums,
         sizes=sizes,
+        failure=_read_text(files, "failure")[-TAIL:],
         failed_step=_describe_failed_step(files),
         result=files.get("result.json"),
         damage=tuple(damage),

@@ -60,6 +60,7 @@ def render(job: JobSpec, scheduler: Scheduler) -> str:
         "directory": quote(job.directory),
         "job_id": f'"{scheduler.job_id}"',
         "facts": scheduler.facts,
+        "gpus": str(job.resources.gpus_per_node),
         "runs": _render_steps(job) if job.steps else _render_runs(job),
         **launching.render_parts(job),
     }

@@ -60,6 +60,7 @@ MAY_IMPORT = {
 # A room may only import rooms above it in its table, so there are no circles.
 ROOMS = {
     "runners": {
+        "ends": "",
         "errors": "",
         "exit_codes": "",
         "jobs": "",
@@ -81,7 +82,7 @@ ROOMS = {
         "runner": "directories errors jobs schedulers submissions transports untrusted",
         "journals": "shapes untrusted",
         "records": "directories exit_codes journals shapes transports untrusted",
-        "job_failures": "exit_codes records schedulers",
+        "job_failures": "exit_codes records schedulers terminal",
         "probes": "errors transports untrusted",
         "gate": "directories probes runner schedulers submissions transports",
         "preflight": "errors exit_codes gate jobs probes runtimes schedulers transports untrusted",

@@ -30,11 +30,9 @@ from experiments.models.states import NOT_STARTED
 from experiments.snapshots import find_differing_facts
 from runners.directories import Fetched
 from runners.errors import Refused
-from runners.exit_codes import describe_exit_code
-from runners.job_failures import name_failure
+from runners.job_failures import name_failure, name_run_failure
 from runners.records import Record, RunRecord, read_record
 from runners.runner import Runner
-from runners.terminal import plain_text
 from runners.untrusted import clean_text
 from runners.workloads import WORKLOADS, Result, SanityError
 
@@ -290,16 +288,8 @@ def decide_outcome(
     run: Run, run_record: RunRecord, record: Record
 ) -> tuple[str, str, str, Result | None]:
     """Return the run's state, reason and message, and its result if it passed its sanity check."""
-    if run_record.failure:
-        return Run.State.FAILED, run_record.failure.partition(":")[0][:40], run_record.failure, None
-    if run_record.exit_code != 0:
-        last_line = (
-            plain_text(run_record.output_tail).rpartition("\n")[2][:500] or "nothing was printed"
-        )
-        exit_code_text = describe_exit_code(run_record.exit_code)
-        cause = run_record.culprit or f"The program ended with exit code {exit_code_text}"
-        message = f"{cause[0].upper()}{cause[1:]}: {last_line}"
-        return Run.State.FAILED, "crashed", message, None
+    if run_record.failure or run_record.exit_code != 0:
+        return Run.State.FAILED, *name_run_failure(run_record, record), None
     if changed_files := list_damaged_files(run, record):
         message = f"{clean_text(', '.join(changed_files))} does not match its check sum."
         return Run.State.FAILED, "damaged", message, None

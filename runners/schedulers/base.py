@@ -16,8 +16,12 @@ Failure = Literal[
     "out of memory",
     "node failure",
     "controller failure",  # the scheduler forgot its jobs
+    "no GPU",  # on a node that should have some
+    "preempted",
+    "requeued",  # after it had begun
     "cancelled outside",
     "disk full",
+    "quota",
     "lost",
     "failed",
 ]
@@ -47,6 +51,7 @@ class JobEnding:
     reason: str
     node: str
     kind: Failure | Literal[""]  # empty: it ended well
+    source: str = ""  # the command that says so
 
 
 @dataclass(frozen=True)

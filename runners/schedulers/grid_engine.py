@@ -91,6 +91,9 @@ HEAD = re.compile(r"job-ID\s|-+$")
 RULE = re.compile(r"^=+$", re.MULTILINE)
 
 LIMIT = "37"  # `failed` of a job that qmaster or execd ended for one of its limits
+# `failed` of a job that its node could not start, or lost; see sge_status(5).
+NODE = {*map(str, range(1, 12)), *("18", "19", "20", "21")}
+RESCHEDULED = ("24", "25")
 WARNED = (140, 143)  # ended by USR2 or TERM: somebody's qdel, whose signal the script passes on
 
 
@@ -276,6 +279,7 @@ def _parse_accounting(text: str) -> tuple[str, JobEnding]:
         reason="; ".join(filter(None, [why, f"ran {seconds}, memory at most {most}"])),
         node=record.get("hostname", ""),
         kind=_classify_end(record, failed, int(code)),
+        source="qacct",
     )
 
 
@@ -285,6 +289,10 @@ def _classify_end(record: dict[str, str], failed: str, code: int) -> Failure | L
         early = time_limit and _parse_number(record.get("ru_wallclock", "")) < int(time_limit[1])
         memory = early and "h_vmem=" in record.get("category", "")
         return "out of memory" if memory else "time-out"
+    if failed in NODE:
+        return "node failure"
+    if failed in RESCHEDULED:
+        return "requeued"
     if code in WARNED:
         return "cancelled outside"
     return "failed" if code or failed != "0" else ""

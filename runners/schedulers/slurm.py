@@ -100,7 +100,7 @@ ENDED: dict[str, Failure | Literal[""]] = {
     "LAUNCH_FAILED": "node failure",
     "RECONFIG_FAIL": "node failure",
     "CANCELLED": "cancelled outside",
-    "PREEMPTED": "cancelled outside",
+    "PREEMPTED": "preempted",
     "REVOKED": "cancelled outside",
 }
 
@@ -214,7 +214,8 @@ class Slurm(Scheduler):
             name = state.partition(" ")[0]  # of "CANCELLED by 1000"
             if job_id.isdigit() and name in ENDED:
                 nodes = "" if node in NO_NODES else node
-                ending = JobEnding(state, exit_code, _clean_reason(reason), nodes, ENDED[name])
+                words = (state, exit_code, _clean_reason(reason), nodes, ENDED[name])
+                ending = JobEnding(*words, source="sacct" if has_accounts else "scontrol")
                 if has_accounts and nodes and state == "CANCELLED":
                     ending = replace(ending, reason=BY_NOBODY, kind="controller failure")
                 endings[job_id] = ending

@@ -162,7 +162,7 @@ def test_a_job_that_is_killed_leaves_what_it_had(site):
     assert record.exit_code is None
     assert name_failure(record, None)[0] == "lost"
     kind, words = site.failure(record, job_id)
-    assert (kind, words.split()[:3]) == ("failed", ["failed", "100", "137"])
+    assert (kind, words.split()[:4]) == ("failed", ["qacct:", "failed", "100", "137"])
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ def test_a_node_that_fails_is_named(cluster):
         cluster.lab.execute([*update, "state=resume"])
     kind, words = cluster.failure(record, job_id)
     assert kind == "node failure"
-    assert words.startswith("NODE_FAIL")
+    assert words.startswith("sacct: NODE_FAIL")
+    assert words.endswith(", node1")
 
 
 def test_a_scheduler_that_does_not_answer_changes_nothing(cluster):
@@ -198,6 +199,9 @@ def test_the_time_limit_is_named(cluster):
     job_id = cluster.begun(job)
     cluster.lab.execute(["scontrol", "update", f"jobid={job_id}", "endtime=now+1"])
     record = cluster.finished(job, job_id)
-    assert cluster.failure(record, job_id) == ("time-out", "TIMEOUT 0:0")
+    assert cluster.failure(record, job_id) == (
+        "time-out",
+        f"sacct: TIMEOUT 0:0, {record.journal[0]['node']}",
+    )
     assert "terminated" in [line["event"] for line in record.journal]
     assert [run.exit_code for run in record.runs.values()] == [143, None]

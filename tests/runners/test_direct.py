@@ -109,6 +109,28 @@ def test_gpus_that_are_asked_for_are_visible(runner, block, program):
     assert run.output_tail == "0,1"
 
 
+@pytest.mark.parametrize(
+    "said", ["No devices were found", "Failed to initialize NVML: GPU access blocked"]
+)
+def test_a_node_without_any_gpu_ends_the_job_before_its_first_run(
+    runner, block, program, tmp_path, home, said
+):
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\necho '{said}'\nexit 6\n")
+    tool.chmod(0o755)
+    (home / ".bash_profile").write_text(f"PATH='{tool.parent}':$PATH\n")
+    job = block(program("echo ran"), gpus_per_node=1)
+    record = finished(runner, job, runner.submit(job))
+    assert record.exit_code == 1
+    assert not {"run began", "run began r0"} & set(events(record))
+    kind, evidence = name_failure(record, None)
+    assert (kind, evidence.endswith(f"nvidia-smi says: {said}")) == ("no GPU", True)
+    tool.write_text("#!/bin/sh\necho 'Attached GPUs : 1'\necho 'GPU 00000000:00:06.0'\n")
+    whole = block(program("echo ran"), uid="u2", gpus_per_node=1)
+    assert finished(runner, whole, runner.submit(whole)).exit_code == 0
+
+
 def test_nothing_of_the_sites_environment_reaches_a_job(runner, block, program, monkeypatch):
     monkeypatch.setenv("TARE_SECRET", "hush")
     job = block(program("env"))

@@ -359,6 +359,10 @@ LIMIT = "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit"
         (LIMIT, "137", "26", "-q main.q", "time-out", "failed 37 137"),
         (LIMIT, "137", "2s", "-l h_rt=600,h_vmem=300M", "out of memory", "failed 37 137"),
         ("28  : changing into working directory", "0", "0s", "NONE", "failed", "failed 28 0"),
+        ("1   : assumedly before job", "0", "0s", "NONE", "node failure", "failed 1 0"),
+        ("8   : in prolog", "1", "0s", "NONE", "node failure", "failed 8 1"),
+        ("21  : in recognizing job", "0", "0s", "NONE", "node failure", "failed 21 0"),
+        ("25  : rescheduling", "0", "3s", "NONE", "requeued", "failed 25 0"),
     ],
 )
 def test_the_last_word_is_read(failed, exit_status, wall, category, kind, message):
@@ -378,6 +382,7 @@ def test_the_last_word_says_how_long_it_ran_and_what_it_took():
             "qmaster enforced h_rt, h_cpu, or h_vmem limit; ran 5s, memory at most 5.957MB",
             "node7",
             "time-out",
+            "qacct",
         )
     }
 

@@ -148,21 +148,22 @@ MEMORY = (
 @pytest.mark.parametrize(
     ("word", "output", "named"),
     [
-        ("TIMEOUT 0:0 time-out", f"{CANCELLED} ***", ("time-out", "TIMEOUT 0:0")),
-        ("NODE_FAIL 1:0 node failure", "", ("node failure", "NODE_FAIL 1:0")),
-        ("FAILED 0:9 failed", "Killed", ("failed", "FAILED 0:9")),
-        ("FAILED 0:9 failed", f"a\n{MEMORY}\nb", ("out of memory", MEMORY)),
+        ("TIMEOUT 0:0 time-out", f"{CANCELLED} ***", ("time-out", "sacct: TIMEOUT 0:0, node1")),
+        ("NODE_FAIL 1:0 node failure", "", ("node failure", "sacct: NODE_FAIL 1:0, node1")),
+        ("FAILED 0:9 failed", "Killed", ("failed", "sacct: FAILED 0:9, node1")),
+        ("FAILED 0:9 failed", f"a\n{MEMORY}\nb", ("out of memory", f"its output: {MEMORY}")),
         (
-            "COMPLETED 0:0 ",
-            "",
-            ("lost", "the job left no exit code (the scheduler says COMPLETED)"),
+            "PREEMPTED 0:0 preempted",
+            f"{CANCELLED} DUE TO PREEMPTION ***",
+            ("preempted", "sacct: PREEMPTED 0:0, node1"),
         ),
+        ("COMPLETED 0:0 ", "", ("lost", "the job left no exit code (sacct says COMPLETED)")),
     ],
 )
 def test_the_last_word_names_the_failure(word, output, named):
     native, exit_code, kind = word.split(" ", 2)
     record = read_record({"scheduler-7.out": output.encode()})
-    assert name_failure(record, JobEnding(native, exit_code, "", "node1", kind)) == named
+    assert name_failure(record, JobEnding(native, exit_code, "", "node1", kind, "sacct")) == named
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,8 @@ def test_the_last_word_names_the_failure(word, output, named):
     [
         (f"{CANCELLED} DUE TO TIME LIMIT ***", "time-out"),
         (f"{CANCELLED} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***", "node failure"),
+        (f"{CANCELLED} DUE TO PREEMPTION ***", "preempted"),
+        (f"{CANCELLED} DUE TO JOB REQUEUE ***", "requeued"),
         (f"{CANCELLED} ***", "cancelled outside"),
         (MEMORY, "out of memory"),
         (
@@ -181,7 +184,27 @@ def test_the_last_word_names_the_failure(word, output, named):
 )
 def test_without_accounting_the_output_names_the_failure(written, kind):
     record = read_record({"exit_code": b"143\n", "scheduler-7.out": f"a\n{written}\n".encode()})
-    assert name_failure(record, None) == (kind, written)
+    assert name_failure(record, None) == (kind, f"its output: {written}")
+
+
+def test_a_job_that_its_scheduler_started_again_was_requeued():
+    """As in the lab: the second start steps aside and ends well, so sacct says COMPLETED."""
+    aside = "Job 3 has started these runs; job 3 steps aside."
+    files = {"started": b"3\n", "exit_code": b"143\n", "scheduler-3.out": aside.encode()}
+    ending = JobEnding("COMPLETED", "0:0", "BeginTime", "node1", "", "sacct")
+    kind, evidence = name_failure(read_record(files), ending)
+    assert (kind, "job 3 was started again" in evidence) == ("requeued", True)
+    twin = {**files, "scheduler-7.out": aside.replace("job 3", "job 7").encode()}
+    del twin["scheduler-3.out"]
+    assert name_failure(read_record(twin), None)[0] == "failed", "another job is no requeue"
+
+
+def test_a_job_that_was_seen_to_wait_again_was_requeued():
+    """Tare has taken it out of the queue, so sacct says that it was cancelled."""
+    begun = read_record({"started": b"3\n", "exit_code": b"143\n"})
+    ending = JobEnding("CANCELLED by 20001", "0:0", "", "node1", "cancelled outside", "sacct")
+    assert name_failure(begun, ending, was_requeued=True)[0] == "requeued"
+    assert name_failure(begun, ending)[0] == "cancelled outside"
 
 
 def test_without_any_word_the_exit_code_is_told():
@@ -211,12 +234,15 @@ def test_a_full_disk_is_named_where_the_job_could_not_begin():
     assert name_failure(begun, word)[0] == "failed"  # it is the code of something else
 
 
-@pytest.mark.parametrize("message", ["No space left on device", "Disk quota exceeded"])
-def test_a_full_disk_is_named_without_accounting(message):
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [("No space left on device", "disk full"), ("Disk quota exceeded", "quota")],
+)
+def test_a_full_disk_is_named_without_accounting(message, reason):
     """As far as there was room for the shell's own complaint."""
     complaint = f"/w/jobs/u-1/job.sh: line 33: printf: write error: {message}"
     files = {"scheduler-7.out": f"{complaint}\n".encode()}
-    assert name_failure(read_record(files), None) == ("disk full", complaint)
+    assert name_failure(read_record(files), None) == (reason, f"its output: {complaint}")
     begun = read_record({**files, "started": b"7\n"})
     assert name_failure(begun, None)[0] == "lost", "that was a program's"
 

@@ -296,6 +296,12 @@ def test_a_refused_cancellation_is_told():
             "node failure",
         ),
         (
+            "7|PREEMPTED|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n",
+            "PREEMPTED",
+            "0:0",
+            "preempted",
+        ),
+        (
             "7|CANCELLED by 20001|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n",
             "CANCELLED by 20001",
             "0:0",
@@ -305,7 +311,7 @@ def test_a_refused_cancellation_is_told():
 )
 def test_the_last_word_is_read(printed, native, exit_code, kind):
     assert SLURM.parse_accounting(completed(printed)) == {
-        "7": JobEnding(native, exit_code, "", "node1", kind)
+        "7": JobEnding(native, exit_code, "", "node1", kind, "sacct")
     }
 
 
@@ -322,7 +328,7 @@ def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     """A requeued job has several rows; a database that lags behind still calls a job running."""
     printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
     assert SLURM.parse_accounting(completed(printed)) == {
-        "7": JobEnding("COMPLETED", "0:0", "", "node2", "")
+        "7": JobEnding("COMPLETED", "0:0", "", "node2", "", "sacct")
     }
 
 
@@ -349,10 +355,10 @@ def test_without_a_database_the_controller_is_asked():
     )
     forgotten = "slurm_load_jobs error: Invalid job id specified\n"
     assert SLURM.parse_accounting(completed(printed, forgotten, 1)) == {
-        "3": JobEnding("FAILED", "7:0", "NonZeroExitCode", "node1", "failed"),
-        "4": JobEnding("COMPLETED", "0:0", "", "node2", ""),
-        "6": JobEnding("CANCELLED", "0:0", "", "", "cancelled outside"),
-        "7": JobEnding("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out"),
+        "3": JobEnding("FAILED", "7:0", "NonZeroExitCode", "node1", "failed", "scontrol"),
+        "4": JobEnding("COMPLETED", "0:0", "", "node2", "", "scontrol"),
+        "6": JobEnding("CANCELLED", "0:0", "", "", "cancelled outside", "scontrol"),
+        "7": JobEnding("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out", "scontrol"),
     }
     assert SLURM.parse_accounting(completed("", forgotten, 1)) == {}
 

@@ -205,6 +205,16 @@ within_reason() {
     done
 }
 
+# End the job where it was given GPUs and the node's own tool finds none: nothing can be measured there.
+# Of fewer than requested nothing is known here: parts of a GPU are counted in other ways. COUNT
+require_gpus() {
+    local said="$job/snapshot/nvidia-smi"
+    if [ "$1" = 0 ] || [ ! -e "$said" ] || grep -q '^GPU [0-9A-Fa-f]' "$said"; then return; fi
+    said=$(grep -v '^ *$' "$said" | tail -n 1)
+    leave "$job/failure" "no GPU: $node: nvidia-smi says: ${said:-nothing within 20 s}"
+    finish 1
+}
+
 # List files with their check sums, then say that the record is complete. What the numbers come from is
 # listed first, then the smallest; hidden files are caches. EXIT CODE
 finish() {
@@ -422,6 +432,7 @@ fact meminfo cat /proc/meminfo
 fact loadavg cat /proc/loadavg
 fact nvidia-smi nvidia-smi -q
 fact scheduler scontrol show job -o "$SLURM_JOB_ID"
+require_gpus 4
 
 journal "page cache" ", \"policy\": \"as found\""
 visible_gpus=()
