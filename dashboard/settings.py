@@ -108,6 +108,9 @@ IMAGE_REGISTRIES = environment.read_names("IMAGE_REGISTRIES")
 IMAGE_INSIDE_HOSTS = environment.read_hosts("IMAGE_INSIDE_HOSTS")
 IMAGE_UPLOAD_BYTES = int(environment.read_text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
+# Where the supervisor of `make demo` writes which services ended; empty: there is none.
+SUPERVISOR_FILE = environment.read_text("SUPERVISOR_FILE", "")
+
 AUTH_USER_MODEL = "experiments.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",

@@ -51,6 +51,7 @@ def start() -> None:
     os.environ["SECRET_KEY"] = secrets.token_urlsafe(32)
     os.environ["CREDENTIAL_KEYS"] = Fernet.generate_key().decode()
     os.environ["DEBUG"] = "0"
+    os.environ["SUPERVISOR_FILE"] = ""
     # Playwright runs an event loop in the thread that also talks to the database.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
 

@@ -44,6 +44,11 @@ def is_dead(token: str) -> bool:
         return False
 
 
+def is_same_process(token: str, other: str) -> bool:
+    """Return whether two tokens were made by one process; of those by chance alone, never."""
+    return len(token) == len(other) == LETTERS and token[:23] == other[:23]
+
+
 def _place() -> str:
     """Return a hash that differs between machines, their boots, and process namespaces."""
     parts = (

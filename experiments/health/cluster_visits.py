@@ -1,0 +1,156 @@
+"""Visits to clusters: when the last one was, how long it took, when the next is due, what is wrong.
+
+A handful of statements, however many clusters and jobs there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count
+
+from experiments.execution.holder import is_same_process
+from experiments.models import Cluster, Job, Operation, Pause, ServiceSign
+from experiments.models.cluster import IDLE_SECONDS
+
+COLUMNS = (
+    "name",
+    "enabled",
+    "preparing",
+    "poll_seconds",
+    "lease_token",
+    "lease_until",
+    "last_tick_at",
+    "last_tick_seconds",
+    "last_interval_seconds",
+    "last_seen_at",
+    "last_error",
+    "last_error_kind",
+    "own_failure",
+    "own_failed_at",
+    "failures",
+    "retry_at",
+)
+LEAST_LATE_SECONDS = 30.0
+LIVE_STATES = [str(state) for state in Job.LIVE]
+
+
+@dataclass(frozen=True)
+class ClusterVisits:
+    """A cluster with its visits and what waits for them. Times in seconds."""
+
+    cluster: Cluster
+    live: int
+    waiting: int
+    paused: int
+    setting_seconds: float | None  # None: what is stored is no usable number
+    due_at: datetime | None  # None: at once
+    holder: str  # who visits it now, "" if nobody does
+    state: str  # in a word or two
+    rank: int  # the worst first
+    late_seconds: float = 0.0
+
+    @property
+    def took_seconds(self) -> float | None:
+        return self.cluster.last_tick_seconds
+
+    @property
+    def interval_seconds(self) -> float | None:
+        """Return the real interval: that of the last two visits, or longer if none came since."""
+        return self.cluster.last_interval_seconds
+
+    @property
+    def is_bad(self) -> bool:
+        return self.rank < 3
+
+
+def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> list[ClusterVisits]:
+    """Return all clusters that Tare visits or whose jobs it has, the worst first."""
+    live: Counter[int] = Counter()
+    waiting: Counter[int] = Counter()
+    for model in (Job, Operation):
+        states = model._default_manager.exclude(state__in=model.FINAL).order_by()
+        counted = states.values_list("cluster_id", "state").annotate(count=Count("pk"))
+        for cluster_pk, state, count in counted:
+            (live if state in LIVE_STATES else waiting)[cluster_pk] += count
+    paused = Counter(Pause.objects.order_by().values_list("cluster_id", flat=True))
+    rows = Cluster.objects.filter(recorded=False).only(*COLUMNS)
+    visits = [_make(row, now, signs, live[row.pk], waiting[row.pk], paused[row.pk]) for row in rows]
+    return sorted(
+        visits, key=lambda row: (row.rank, -row.late_seconds, -row.live, row.cluster.name)
+    )
+
+
+def list_leased(now: datetime) -> list[Cluster]:
+    """Return the clusters that somebody visits now."""
+    return list(Cluster.objects.filter(lease_until__gt=now).only("name", "lease_token"))
+
+
+def _make(
+    row: Cluster,
+    now: datetime,
+    signs: Sequence[ServiceSign],
+    live: int,
+    waiting: int,
+    paused: int,
+) -> ClusterVisits:
+    setting = _find_setting(row, is_busy=bool(live or waiting))
+    due_at = _find_due(row, setting)
+    late = (now - due_at).total_seconds() if due_at else 0.0
+    holder = _find_holder(row, now, signs)
+    state, rank = _judge(row, live + waiting, setting, late, paused, holder)
+    return ClusterVisits(
+        row, live, waiting, paused, setting, due_at, holder, state, rank, max(late, 0.0)
+    )
+
+
+def _find_setting(row: Cluster, *, is_busy: bool) -> float | None:
+    """Return how many seconds apart visits are to begin; None where the column makes no sense."""
+    seconds = row.poll_seconds
+    if not math.isfinite(seconds) or not 0 <= seconds < timedelta.max.total_seconds() / 2:
+        return None
+    return seconds if is_busy else max(seconds, IDLE_SECONDS)
+
+
+def _find_due(row: Cluster, setting: float | None) -> datetime | None:
+    if row.last_tick_at is None or setting is None:
+        return row.retry_at
+    try:
+        due_at = row.last_tick_at + timedelta(seconds=setting)
+    except OverflowError:
+        return row.retry_at
+    return max(due_at, row.retry_at) if row.retry_at else due_at
+
+
+def _find_holder(row: Cluster, now: datetime, signs: Sequence[ServiceSign]) -> str:
+    if row.lease_until is None or row.lease_until <= now:
+        return ""
+    for sign in signs:
+        if is_same_process(sign.token, row.lease_token):
+            return f"{sign} on {sign.host} (process {sign.pid})"
+    return "a process that shows no sign of life"
+
+
+def _judge(
+    row: Cluster, jobs: int, setting: float | None, late: float, paused: int, holder: str
+) -> tuple[str, int]:
+    """Return the state in words, and how bad it is: 0 to 2 need somebody."""
+    if not row.enabled:
+        return ("off, with jobs", 0) if jobs else ("off", 6)
+    if setting is None:
+        return "interval is no number", 0
+    if row.failures:
+        return row.last_error_kind or "fails", 1
+    if not holder and row.last_tick_at and late > max(2 * setting, LEAST_LATE_SECONDS):
+        return "late", 1
+    if row.last_tick_at is None and not row.preparing:
+        return "never visited", 2 if jobs else 4
+    if paused:
+        return "paused", 2
+    if row.preparing:
+        return "being set up", 4
+    return ("visited now" if holder else "on time"), 5

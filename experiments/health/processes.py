@@ -1,0 +1,143 @@
+"""Workers and clocks by their signs of life: which run, what they do, and which fell silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from experiments.execution.holder import is_dead, is_same_process
+from experiments.health.service_problems import Problem
+from experiments.health.valkey import RQWorker
+from experiments.models import Cluster, ServiceSign
+
+LATE = timedelta(seconds=20)  # four beats
+SHOWN = timedelta(days=1)  # of those that ended
+WORKER, CLOCK = ServiceSign.Service.WORKER, ServiceSign.Service.CLOCK
+
+NEEDED = {
+    (WORKER, "default"): Problem(
+        "No worker runs",
+        "Nothing is submitted, followed or collected until one does; nothing is lost.",
+        "Start one: docker compose up -d worker, or manage.py worker. make demo starts it by "
+        "itself.",
+        is_essential=True,
+    ),
+    (WORKER, "bulk"): Problem(
+        "No worker of the queue bulk runs",
+        "Images are neither fetched nor sent, and no files of runs are copied, until one does.",
+        "Start one: docker compose up -d bulk, or manage.py worker --queue bulk. make demo starts "
+        "it by itself.",
+        is_essential=True,
+    ),
+    (CLOCK, ""): Problem(
+        "No clock runs",
+        "Clusters are visited after a click only: what ends there is not noticed by itself.",
+        "Start it: docker compose up -d clock, or manage.py clock. make demo starts it by itself.",
+        is_essential=True,
+    ),
+}
+"""What has to run, by service and queue, with the problem where it does not."""
+
+TASKS = {
+    "tick": "visits a cluster",
+    "check": "checks a cluster",
+    "fetch_host_key": "fetches a host key",
+    "test_connection": "tests a connection",
+    "send": "sends an image",
+    "receive": "fetches an image",
+    "copy_file": "copies a file of a run",
+}
+"""What a worker does in each task, in words."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A worker or clock, and what is known of it."""
+
+    sign: ServiceSign
+    state: str  # running, late, ended or lost
+    visiting: tuple[Cluster, ...] = ()  # whose leases it holds
+    record: RQWorker | None = None  # what RQ knows of it
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def doing(self) -> str:
+        """Return what it does now beside its visits, in words."""
+        task = self.record.task if self.record else ""
+        if self.visiting and task == "tick":
+            return ""
+        return TASKS.get(task, "")
+
+
+def list_processes(
+    signs: Sequence[ServiceSign],
+    now: datetime,
+    *,
+    leased: Sequence[Cluster] = (),
+    workers: Mapping[tuple[str, int], RQWorker] | None = None,
+) -> list[Process]:
+    """Return the processes of all signs: first those that run, then the others, newest first.
+
+    `now` is the database's time, `leased` the clusters with a lease that has not expired.
+    """
+    processes = [
+        Process(
+            sign,
+            _find_state(sign, now),
+            tuple(row for row in leased if is_same_process(sign.token, row.lease_token)),
+            (workers or {}).get((sign.host, sign.pid)) if sign.service == WORKER else None,
+        )
+        for sign in signs
+    ]
+    return sorted(processes, key=lambda process: (not process.is_alive, process.sign.service))
+
+
+def list_missing(processes: Sequence[Process]) -> list[Problem]:
+    """Return a problem for each service that has to run and does not."""
+    return [
+        problem
+        for what in NEEDED
+        if (problem := find_missing(processes, service=what[0], queue=what[1]))
+    ]
+
+
+def find_missing(
+    processes: Sequence[Process], *, service: str, queue: str, host: str = ""
+) -> Problem | None:
+    """Return the problem if no process of this service runs (on this host, if one is given)."""
+    of_service = [
+        process
+        for process in processes
+        if (process.sign.service, process.sign.queue) == (service, queue)
+        and host in ("", process.sign.host)
+    ]
+    if any(process.is_alive for process in of_service):
+        return None
+    needed = NEEDED[ServiceSign.Service(service), queue]
+    seen = max((process.sign.seen_at for process in of_service), default=None)
+    details = ""
+    if lost := [process for process in of_service if process.state in ("lost", "late")]:
+        last = max(lost, key=lambda process: process.sign.seen_at)
+        what = "has died" if last.state == "lost" else "has fallen silent"
+        details = f"Process {last.sign.pid} on {last.sign.host} {what}."
+    return Problem(
+        needed.title,
+        needed.consequence,
+        needed.advice,
+        since=seen,
+        details=details,
+        is_essential=True,
+    )
+
+
+def _find_state(sign: ServiceSign, now: datetime) -> str:
+    if sign.ended_at is not None:
+        return "ended"
+    if is_dead(sign.token):
+        return "lost"
+    # One of the future is as old as its distance: a clock was set back since.
+    return "running" if abs(now - sign.seen_at) <= LATE else "late"

@@ -1,0 +1,132 @@
+"""Which workers and clocks run, and what is said where one does not."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from experiments.execution import holder, task_worker
+from experiments.execution.holder import make_token
+from experiments.execution.lease import LEASE
+from experiments.health.cluster_visits import list_leased
+from experiments.health.processes import NEEDED, TASKS, find_missing, list_missing, list_processes
+from experiments.health.valkey import RQWorker
+from experiments.models import ServiceSign
+from tests.experiments.health.conftest import MakeSign
+from tests.factories import ClusterFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def read(**columns: object) -> list[str]:
+    processes = list_processes(list(ServiceSign.objects.all()), timezone.now())
+    return [process.state for process in processes]
+
+
+def test_one_that_was_seen_lately_runs(sign: MakeSign) -> None:
+    sign()
+    assert read() == ["running"]
+
+
+def test_one_that_ended_in_order_does_not_and_is_not_held_for_dead(sign: MakeSign) -> None:
+    sign(ended_at=timezone.now())
+    assert read() == ["ended"]
+
+
+def test_one_that_fell_silent_is_late(sign: MakeSign) -> None:
+    sign(seen_at=timezone.now() - timedelta(minutes=1))
+    assert read() == ["late"]
+
+
+def test_one_of_this_machine_that_died_is_known_at_once(
+    sign: MakeSign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = subprocess.Popen(["sleep", "99"])
+    monkeypatch.setattr(os, "getpid", lambda: child.pid)
+    token = make_token()  # as the child makes it
+    monkeypatch.undo()
+    child.kill()
+    child.wait()
+    assert holder.is_dead(token)
+    sign(token=token)
+    assert read() == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "state"), [(timedelta(seconds=3), "running"), (timedelta(hours=3), "late")]
+)
+def test_a_sign_of_the_future_is_as_old_as_it_is_far(
+    ahead: timedelta, state: str, sign: MakeSign
+) -> None:
+    """A clock was set back: whoever lives writes the new time within seconds."""
+    sign(seen_at=timezone.now() + ahead)
+    assert read() == [state]
+
+
+def test_says_which_clusters_a_process_visits(sign: MakeSign) -> None:
+    mine, other = sign(), sign(token="0" * 32)
+    held = timezone.now() + LEASE
+    cluster = ClusterFactory(name="near", lease_token=make_token(), lease_until=held)
+    ClusterFactory(lease_token=make_token(), lease_until=timezone.now() - LEASE)  # has expired
+    record = RQWorker(mine.host, mine.pid, task="tick", key=cluster.pk)
+    now = timezone.now()
+    processes = list_processes(
+        [mine, other], now, leased=list_leased(now), workers={(mine.host, mine.pid): record}
+    )
+    by_token = {process.sign.token: process for process in processes}
+    assert by_token[mine.token].visiting == (cluster,)
+    assert by_token[mine.token].doing == "", "it is said already"
+    assert by_token[other.token].visiting == ()
+
+
+def test_every_task_has_words() -> None:
+    assert {name.rpartition(".")[2] for name in task_worker.TASKS} == set(TASKS)
+
+
+def test_nothing_is_missing_where_all_runs(all_run: None) -> None:
+    processes = list_processes(list(ServiceSign.objects.all()), timezone.now())
+    assert list_missing(processes) == []
+
+
+def test_what_is_missing_is_said_with_what_follows_and_how_to_start_it(sign: MakeSign) -> None:
+    seen = timezone.now() - timedelta(hours=2)
+    sign("worker", "default", seen_at=seen, host="far", pid=77)
+    sign("worker", "default", seen_at=seen - timedelta(days=1), ended_at=seen)
+    processes = list_processes(list(ServiceSign.objects.all()), timezone.now())
+    worker, bulk, clock = list_missing(processes)
+    assert (worker.title, worker.since) == ("No worker runs", seen)
+    assert "Nothing is submitted, followed or collected" in worker.consequence
+    assert "manage.py worker" in worker.advice
+    assert worker.details == "Process 77 on far has fallen silent."
+    assert (bulk.since, bulk.details) == (None, ""), "it was never seen"
+    assert (clock.title, clock.is_essential) == ("No clock runs", True)
+
+
+def test_each_advice_names_a_command_and_a_service_of_compose() -> None:
+    compose = Path("docker-compose.yml").read_text()
+    for (service, queue), problem in NEEDED.items():
+        (name,) = re.findall(r"docker compose up -d (\w+)", problem.advice)
+        assert f"\n  {name}:\n" in compose
+        assert f"manage.py {service}" in problem.advice
+        assert queue in ("", "default") or f"--queue {queue}" in problem.advice
+
+
+def test_a_container_asks_about_its_own_processes_only(sign: MakeSign) -> None:
+    sign("worker", "default", host="elsewhere")
+    processes = list_processes(list(ServiceSign.objects.all()), timezone.now())
+    what = {"service": "worker", "queue": "default"}
+    assert find_missing(processes, **what) is None
+    assert find_missing(processes, **what, host=socket.gethostname()) is not None
+
+
+def test_a_lease_of_chance_belongs_to_nobody() -> None:
+    """Where the system does not tell which process made a token, none is taken for it."""
+    assert not holder.is_same_process("", "")
+    assert not holder.is_same_process("abc", "abc")
