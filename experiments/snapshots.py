@@ -7,6 +7,10 @@ from typing import Any
 
 from experiments.program_files import list_facts as facts_of_program
 
+# What stands in stored snapshots for the directories of a run and of its job, so that runs that met
+# the same machine and software share one.
+RUN_DIRECTORY, JOB_DIRECTORY = "{the run's directory}", "{the job's directory}"
+
 # What must agree inside and outside the container for it to be the only difference.
 # The operating system, libc and PATH may differ: they are what an image is made of.
 INSIDE_FACTS = {
@@ -25,6 +29,34 @@ INSIDE_FACTS = {
     "threads": "TensorFlow's threads",
     "day": "day",
 }
+
+
+def replace_paths(content: Any, directory: str, folder: str = "") -> Any:
+    """Return a snapshot with words for a job's directory, and for its run's `folder` in it."""
+    pairs = [(directory, JOB_DIRECTORY)] if directory else []
+    if directory and folder:
+        pairs.insert(0, (f"{directory}/{folder}", RUN_DIRECTORY))
+    return _replace(content, pairs)
+
+
+def restore_paths(content: Any, directory: str, folder: str) -> Any:
+    """Return a snapshot with the directories of a job and its run in place of the words for them.
+
+    The inverse of `replace_paths`.
+    """
+    return _replace(content, [(RUN_DIRECTORY, f"{directory}/{folder}"), (JOB_DIRECTORY, directory)])
+
+
+def _replace(content: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+    if isinstance(content, str):
+        for old, new in pairs:
+            content = content.replace(old, new)
+        return content
+    if isinstance(content, Mapping):
+        return {key: _replace(value, pairs) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_replace(item, pairs) for item in content]
+    return content
 
 
 def list_facts(content: Mapping[str, Any]) -> dict[str, str]:

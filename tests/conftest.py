@@ -6,8 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.conf import settings as site_settings
@@ -160,3 +162,15 @@ def finish(experiment: Experiment, seconds: float = 300) -> None:
     """Visit until every job has ended."""
     alive = experiment.jobs.exclude(state__in=Job.FINAL)
     tick_until(experiment.cluster, lambda: not alive.exists(), seconds)
+
+
+@contextmanager
+def collecting_each(collect: Callable[..., object]) -> Iterator[None]:
+    """Have visits collect each job alone, by `collect` in place of what does so otherwise."""
+    # `experiments.execution.tick` is the function too.
+    tick = sys.modules["experiments.execution.tick"]
+    with (
+        mock.patch.object(tick, "collect_together", lambda rows, runner: list(rows)),
+        mock.patch.object(tick, "collect", collect),
+    ):
+        yield

@@ -69,7 +69,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "mark": mark,
         "search_text": search_text,
         "parameters": describe_parameters(row.spec.get("workload", {})),
-        "facts": search_facts(row.snapshot.content if row.snapshot else {}, search_text),
+        "facts": search_facts(row.snapshot_content, search_text),
         "measurements": list_measurements(row),
         "phases": list_phases(row),
         "traces": drawn[:seen],
@@ -100,7 +100,10 @@ def _files(request: OpenRequest, row: Run) -> dict[str, Any]:
 
 def _visible(request: OpenRequest, uid: str) -> Run:
     visible = Experiment.objects.visible_to(request.user)
-    related = ("experiment__baseline", "job__cluster", "workload", "environment", "snapshot")
+    related = (
+        *("experiment__baseline", "job__cluster", "job__snapshot"),
+        *("workload", "environment", "snapshot"),
+    )
     return get_object_or_404(
         Run.objects.filter(experiment__in=visible)
         .select_related(*related)

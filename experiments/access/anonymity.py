@@ -132,6 +132,7 @@ def build_anonymity(
             experiment.jobs.order_by().values_list("cluster__work_directory", flat=True).distinct()
         )
         paths.add(experiment.cluster.work_directory)
+        paths |= _list_past_work_directories(experiment)
         snapshots = experiment.runs.filter(snapshot__isnull=False)
         size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
         accounts, directories, hosts = _names_in_snapshots(
@@ -161,6 +162,15 @@ def _list_people(experiments: Sequence[Experiment], tables: Sequence[PublishedTa
     return list(User.objects.filter(pk__in=keys - {None}))
 
 
+def _list_past_work_directories(experiment: Experiment) -> set[str]:
+    """Return the directories in which jobs have left their files, wherever the cluster's was."""
+    directories = experiment.jobs.exclude(directory="").order_by()
+    return {
+        directory.rpartition("/jobs/")[0]
+        for directory in directories.values_list("directory", flat=True)
+    }
+
+
 def _list_accounts(experiment: Experiment) -> set[str]:
     """Return the accounts on the experiment's cluster and on its jump hosts."""
     clusters = {cluster.pk for cluster in experiment.cluster.list_hops()}
@@ -185,12 +195,15 @@ def _names_in_snapshots(
 VALUES = """
 SELECT DISTINCT value #>> '{}'
 FROM experiments_snapshot, unnest(%s::jsonpath[]) AS path, jsonb_path_query(content, path) AS value
-WHERE id IN (SELECT snapshot_id FROM experiments_run WHERE experiment_id = %s)
+WHERE id IN (
+    SELECT snapshot_id FROM experiments_run WHERE experiment_id = %s
+    UNION SELECT snapshot_id FROM experiments_job WHERE experiment_id = %s
+)
 """
 
 
 def _values_in_snapshots(pk: int, keys: Sequence[str]) -> set[str]:
     """Return all texts under one of `keys` in an experiment's snapshots, at any depth."""
     with connection.cursor() as cursor:
-        cursor.execute(VALUES, [[f"$.**.{key}" for key in keys], pk])
+        cursor.execute(VALUES, [[f"$.**.{key}" for key in keys], pk, pk])
         return {text for (text,) in cursor.fetchall() if text}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from experiments.execution.collect import decide_outcome, has_ended_by_itself, keep_run
 from experiments.execution.files_left import list_workload_files
 from experiments.execution.further_attempts import MAY_CHANGE
 from experiments.execution.guard import contain_failure
 from experiments.execution.journals import read_times
+from experiments.execution.keeping import keep_run_ends
 from experiments.execution.late_files import is_verdict_out, note_after_verdict, plan_next
 from experiments.execution.moves import move, record_event
+from experiments.execution.run_ends import describe_own_end, has_ended_by_itself
 from experiments.models import Job, Run
 from runners.errors import Refused
 from runners.records import Record, RunRecord, read_record
@@ -72,9 +73,9 @@ def _keep_late_run(
     job: Job, run: Run, run_record: RunRecord, job_record: Record, *, is_out: bool
 ) -> bool:
     """Store what a run has left if it adds to what is known; return whether it does."""
-    state, reason, message, _ = decide_outcome(run, run_record, job_record)
-    if state == Run.State.SUCCEEDED:
-        if not keep_run(run, run_record, job_record, why=WHY, by=job.collect_asked_by):
+    end = describe_own_end(run, run_record, job_record)
+    if end.to == Run.State.SUCCEEDED:
+        if not keep_run_ends([end], why=WHY, by=job.collect_asked_by):
             return False
         if is_out:
             note_after_verdict(run, job.collect_asked_by)
@@ -84,12 +85,12 @@ def _keep_late_run(
     )
     if run.state != Run.State.FAILED or not says_more:
         return False
-    columns = {"reason": reason, "message": message, "exit_code": run_record.exit_code}
+    columns = {name: end.columns[name] for name in ("reason", "message", "exit_code")}
     for name, text in (("command", run_record.command), ("output_tail", run_record.output_tail)):
         if text:
             columns[name] = text
     Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**columns)
-    why = f"{WHY}: {message}"
+    why = f"{WHY}: {end.why}"
     record_event(
         job.experiment, "collected again", job=job, run=run, why=why, by=job.collect_asked_by
     )

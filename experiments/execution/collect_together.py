@@ -1,23 +1,27 @@
-"""Fetching what several ended jobs left in one transfer.
+"""Collecting several ended jobs together: what they left comes and is stored in a few steps.
 
-Most jobs leave little. What is large, missing or odd is left to `collect`, which fetches the files
-of one job; so is what an earlier visit has tried before, as its files may have ended that worker.
+Most jobs leave little. What is large, missing or odd is left to `collect`, which handles one job by
+itself; so is what an earlier visit has tried before, as its files may have ended that worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 
-from django.db import DatabaseError, InterfaceError
-from django.utils import timezone
 from rq.timeouts import BaseTimeoutException
 
-from experiments.execution.files_left import list_workload_files
-from experiments.execution.guard import is_about_the_visit
+from experiments.execution.collect import describe_location, end_as_damaged, make_ending
+from experiments.execution.files_left import list_files_of_workloads
+from experiments.execution.guard import handle_together, is_about_the_visit
+from experiments.execution.keeping import keep_endings
+from experiments.execution.read_attempts import count_attempt
+from experiments.execution.repairs import is_taken_back
+from experiments.execution.run_ends import Ending
 from experiments.models import Job, Operation
 from runners.directories import Fetched
-from runners.errors import TryAgain
+from runners.errors import Refused, TryAgain
+from runners.job_failures import name_failure
+from runners.records import Record, read_record
 from runners.runner import Runner
 
 PORTION = 50
@@ -26,7 +30,7 @@ PORTION = 50
 def split_first_portion(
     rows: Sequence[Job | Operation],
 ) -> tuple[list[Job | Operation], list[Job | Operation]]:
-    """Return the rows whose files to fetch next, and the others. Operations are fetched alone."""
+    """Return the rows to collect next, and the others. Operations are collected alone."""
     portion: list[Job | Operation] = []
     for row in rows[:PORTION]:
         if not isinstance(row, Job) or row.collecting_attempts:
@@ -36,25 +40,75 @@ def split_first_portion(
     return list(rows[:size]), list(rows[size:])
 
 
-def fetch_portion(rows: Sequence[Job | Operation], runner: Runner) -> dict[str, Fetched]:
-    """Return what these jobs left, by directory; nothing of those to be fetched alone.
+def collect_together(rows: Sequence[Job | Operation], runner: Runner) -> list[Job | Operation]:
+    """End the jobs of a portion by what they left; return the rows to be collected alone.
 
-    A worker that ends meanwhile has them fetched alone by the next one.
+    A worker that ends meanwhile has each of them collected alone by the next one.
     """
-    if len(rows) < 2:
-        return {}
-    jobs = Job.objects.filter(pk__in=[row.pk for row in rows])
-    jobs.update(collecting_attempts=1, collecting_tried_at=timezone.now())
+    jobs = [row for row in rows if isinstance(row, Job)]
+    if len(jobs) < 2:
+        return list(rows)
+    with count_attempt(*jobs):
+        extra_files = list_files_of_workloads(jobs)
+        records = _read_records(jobs, extra_files, runner)
+        endings = _find_endings(jobs, records, runner)
+
+        def keep(portion: Sequence[Job]) -> None:
+            keep_endings([endings[job.pk] for job in portion])
+
+        handle_together([job for job in jobs if job.pk in endings], keep, end_as_damaged)
+    return [job for job in jobs if job.pk not in endings]
+
+
+def _read_records(
+    jobs: Sequence[Job], extra_files: Mapping[int, set[str]], runner: Runner
+) -> dict[int, Record]:
+    """Return the records of those jobs that left all that is needed of them, by key."""
+    records = {}
+    for job, files in _fetch(jobs, extra_files, runner):
+        try:
+            record = read_record(files, extra_files=extra_files[job.pk])
+        except Exception as error:
+            if is_about_the_visit(error):
+                raise
+            continue  # said, and kept, when the job is collected alone
+        if not record.missing:
+            records[job.pk] = record
+    return records
+
+
+def _fetch(
+    jobs: Sequence[Job], extra_files: Mapping[int, set[str]], runner: Runner
+) -> list[tuple[Job, Fetched]]:
+    """Return jobs with what they left, in one transfer; none if that fails for one of them."""
     try:
-        records = runner.collect_all({row.directory: list_workload_files(row) for row in rows})
+        fetched = runner.collect_all({job.directory: extra_files[job.pk] for job in jobs})
     except BaseTimeoutException:  # the worker's time is over: as if it had been killed
         raise
-    except BaseException as error:
-        with suppress(DatabaseError, InterfaceError):  # it may be what failed
-            jobs.update(collecting_attempts=0)
+    except Exception as error:
         takes_long = isinstance(error, TryAgain) and error.kind == "time-out"
-        if not isinstance(error, Exception) or (is_about_the_visit(error) and not takes_long):
+        if is_about_the_visit(error) and not takes_long:
             raise
-        return {}  # which of them is at fault is seen when each is fetched alone
-    jobs.update(collecting_attempts=0)
-    return records
+        return []  # which of them is at fault is seen when each is collected alone
+    return [(job, fetched[job.directory]) for job in jobs if job.directory in fetched]
+
+
+def _find_endings(
+    jobs: Sequence[Job], records: Mapping[int, Record], runner: Runner
+) -> dict[int, Ending]:
+    """Return how jobs ended, by key: those of which files and scheduler say it without a doubt."""
+    read = [job for job in jobs if job.pk in records and not is_taken_back(job)]
+    failed = [job for job in read if records[job.pk].exit_code != 0]
+    try:
+        last_words = runner.read_endings([job.scheduler_id for job in failed]) if failed else {}
+    except Refused:
+        read = [job for job in read if job not in failed]
+    endings = {}
+    for job in read:
+        record, reason, message = records[job.pk], "", ""
+        if record.exit_code != 0:
+            reason, message = name_failure(record, last_words.get(job.scheduler_id))
+            message = f"{message}. {describe_location(job)}"
+        if reason != "lost":
+            endings[job.pk] = make_ending(job, record, reason, message)
+    return endings

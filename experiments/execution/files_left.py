@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from experiments.models import Job, Operation, Run, RunFile
 from runners.directories import OUR_FILE_LIMIT, is_needed
@@ -20,8 +20,23 @@ def list_workload_files(row: Job | Operation) -> set[str]:
     """Return the names, in a run's directory, that its workload reads besides Tare's own."""
     if isinstance(row, Operation):
         return set()
-    names = row.runs.values_list("spec__workload__parameters__file", flat=True)
-    return {name for name in names if name}
+    return list_files_of_workloads([row])[row.pk]
+
+
+def list_files_of_workloads(jobs: Collection[Job]) -> dict[int, set[str]]:
+    """Return what `list_workload_files` does for each of several jobs, by key, in one query."""
+    names: dict[int, set[str]] = {job.pk: set() for job in jobs}
+    runs = Run.objects.filter(job__in=names).order_by()
+    for key, name in runs.values_list("job", "spec__workload__parameters__file"):
+        if name:
+            names[key].add(name)
+    return names
+
+
+def _name_workload_file(run: Run) -> set[str]:
+    """Return the name, in the run's directory, that its workload reads besides Tare's own."""
+    name = run.spec["workload"]["parameters"].get("file")
+    return {name} if name else set()
 
 
 def list_damaged_files(run: Run, record: Record) -> list[str]:
@@ -29,7 +44,7 @@ def list_damaged_files(run: Run, record: Record) -> list[str]:
 
     A program's own files, such as caches and checkpoints, never count against a run.
     """
-    workload_files = list_workload_files(run.job)
+    workload_files = _name_workload_file(run)
     folder = f"{run.folder}/"
     failing_files = (*record.bad_checksums, *record.missing)
     return [
@@ -41,7 +56,7 @@ def list_damaged_files(run: Run, record: Record) -> list[str]:
 
 def explain_unread_files(run: Run, run_record: RunRecord, record: Record) -> list[str]:
     """Return a sentence for each file that Tare should read but that is too large."""
-    workload_files = list_workload_files(run.job)
+    workload_files = _name_workload_file(run)
     return [
         f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
         "a file: it stays on the cluster."
@@ -50,19 +65,15 @@ def explain_unread_files(run: Run, run_record: RunRecord, record: Record) -> lis
     ]
 
 
-def keep_files(run: Run, run_record: RunRecord, record: Record) -> None:
-    """Store a row for each file that the run left, in place of those of an earlier attempt."""
-    files = list(_list_files(run, record))
+def describe_files(run: Run, run_record: RunRecord, record: Record) -> list[RunFile]:
+    """Return a row for each file that the run left and whose content no page shows."""
     rows = [
         _make_row(run, path, size, run_record, record)
-        for path, size in files
+        for path, size in _list_files(run, record)
         if not HIDDEN.match(path) and not _is_known(path, size, run, run_record)
     ]
     rows.sort(key=lambda row: (row.state != RunFile.State.DIFFERS, -row.size_bytes, row.path))
-    run.files.all().delete()
-    RunFile.objects.bulk_create(rows[:MOST_ROWS])
-    total = sum(size for _, size in files)
-    Run.objects.filter(pk=run.pk).update(files_count=len(files), files_bytes=total)
+    return rows[:MOST_ROWS]
 
 
 def _list_files(run: Run, record: Record) -> Iterator[tuple[str, int]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -29,18 +30,26 @@ def request_collection(job: Job, by: User) -> bool:
 
 
 def plan_next(job: Job, *, complete: bool, is_away: bool = False) -> None:
-    """Decide when to look for the files again: after growing pauses that add up to a day.
+    """Decide when to look for the files of an ended job again."""
+    columns = compute_next_look(job, job.ended_at, complete, is_away=is_away)
+    Job.objects.filter(pk=job.pk, attempt=job.attempt).update(**columns)
+
+
+def compute_next_look(
+    job: Job, ended_at: datetime | None, complete: bool, *, is_away: bool = False
+) -> dict[str, Any]:
+    """Return the columns that say when to look again: after growing pauses that add up to a day.
 
     Only pauses after which Tare could look count: while the site `is_away` no files can come, and
     the day goes on when it answers again.
     """
     tries = job.collect_tries
-    over = complete or not job.ended_at or sum(map(_pause, range(tries + 1)), timedelta(0)) > UNTIL
-    Job.objects.filter(pk=job.pk, attempt=job.attempt).update(
-        collect_at=None if over else timezone.now() + _pause(tries),
-        collect_tries=tries if is_away else min(tries + 1, 1000),
-        collect_asked_by=None,
-    )
+    over = complete or not ended_at or sum(map(_pause, range(tries + 1)), timedelta(0)) > UNTIL
+    return {
+        "collect_at": None if over else timezone.now() + _pause(tries),
+        "collect_tries": tries if is_away else min(tries + 1, 1000),
+        "collect_asked_by": None,
+    }
 
 
 def _pause(tries: int) -> timedelta:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from django.db import transaction
-from django.db.models import QuerySet
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet
 
 from experiments.models import Event, Experiment, Job, Operation, Run, User
 
@@ -103,6 +103,7 @@ class Move(Generic[RowT]):
     row: RowT
     why: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
+    by: User | None = None
 
 
 def move_each(moves: Sequence[Move[RowT]], before: str, to: str) -> list[RowT]:
@@ -135,11 +136,39 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
             for name, value in {"state": to, **change.columns}.items():
                 setattr(change.row, name, value)
         rows = [change.row for change in moved]
-        model.objects.bulk_update(rows, ["state", *columns])
+        _update_each(rows, ["state", *columns])
         if model is not Operation:
             what = f"{before} → {to}"
             Event.objects.bulk_create(_make_event(change, what) for change in moved)
     return rows
+
+
+def _update_each(rows: Sequence[Model], names: Sequence[str]) -> None:
+    """Store these columns of rows of one kind, in one statement that names each column once.
+
+    Django's `bulk_update` writes a CASE for each column of each row: of 100 runs it takes as long
+    as everything else about them.
+    """
+    if not rows:
+        return
+    meta = type(rows[0])._meta
+    fields: list[Any] = [meta.pk, *(meta.get_field(name) for name in names)]
+    values = [
+        [field.get_db_prep_save(getattr(row, field.attname), connection) for row in rows]
+        for field in fields
+    ]
+    columns = [f'"{field.column}"' for field in fields]
+    # Without their lengths: a cast to varchar(40) cuts off, where storing a longer text is refused.
+    types = [field.rel_db_type(connection).partition("(")[0] for field in fields]
+    arrays = ", ".join(f"%s::{name}[]" for name in types)
+    changes = ", ".join(f"{column} = new.{column}" for column in columns[1:])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'UPDATE "{meta.db_table}" AS old SET {changes} '  # noqa: S608 - names of our models
+            f"FROM unnest({arrays}) AS new ({', '.join(columns)}) "
+            f"WHERE old.{columns[0]} = new.{columns[0]}",
+            values,
+        )
 
 
 def _make_event(change: Move[Any], what: str) -> Event:
@@ -151,4 +180,5 @@ def _make_event(change: Move[Any], what: str) -> Event:
         run_id=None if is_job else row.pk,
         what=what,
         why=change.why,
+        actor=change.by,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import F
 from django.utils import timezone
 from rq.timeouts import BaseTimeoutException
 
@@ -20,25 +21,25 @@ MOST_ATTEMPTS = 3
 
 
 @contextmanager
-def count_attempt(row: Job | Operation) -> Iterator[None]:
-    """Count an attempt at a row's files, unless the block ends in any way that Tare sees.
+def count_attempt(*rows: Job | Operation) -> Iterator[None]:
+    """Count an attempt at the files of rows of one kind, unless the block ends in any way we see.
 
     A site that does not answer, a mistake of ours or an orderly end of the worker count nothing. A
     worker that is killed does, and one whose time is over: a visit begins no row late, so that row
     has taken most of it.
     """
-    rows = type(row)._default_manager.filter(pk=row.pk)
-    before = row.collecting_attempts
-    rows.update(collecting_attempts=before + 1, collecting_tried_at=timezone.now())
+    attempted = type(rows[0])._default_manager.filter(pk__in=[row.pk for row in rows])
+    one_more = F("collecting_attempts") + 1
+    attempted.update(collecting_attempts=one_more, collecting_tried_at=timezone.now())
     try:
         yield
     except BaseTimeoutException:
         raise
     except BaseException:
         with suppress(DatabaseError, InterfaceError):  # it may be what failed
-            rows.update(collecting_attempts=before)
+            attempted.update(collecting_attempts=F("collecting_attempts") - 1)
         raise
-    rows.update(collecting_attempts=0)
+    attempted.update(collecting_attempts=0)
 
 
 def has_ended_workers(row: Job | Operation) -> bool:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
-from experiments.execution.collect_together import fetch_portion, split_first_portion
+from experiments.execution.collect_together import collect_together, split_first_portion
 from experiments.execution.connections import connect
 from experiments.execution.guard import (
     contain_failure,
@@ -43,7 +43,6 @@ from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_times import time_visit
 from experiments.models import Cluster, Credential, Job, Operation
-from runners.directories import Fetched
 from runners.errors import Refused, TryAgain
 from runners.journals import parse_journal
 from runners.runner import Runner
@@ -239,14 +238,13 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
     while rows and time.monotonic() <= deadline:
         portion, rows = split_first_portion(rows)
         held.renew()
-        records = fetch_portion(portion, runner)
-        for row in portion:
+        for row in collect_together(portion, runner):
             if time.monotonic() > deadline:
                 return
             held.renew()
             try:
                 with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
-                    _collect_row(row, runner, records.get(row.directory))
+                    _collect_row(row, runner)
             except TryAgain as error:
                 if error.kind != "time-out" or too_slow:
                     raise
@@ -255,7 +253,7 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
                 note_failure(row.cluster, Failure(message), of=row)
 
 
-def _collect_row(row: Job | Operation, runner: Runner, files: Fetched | None) -> None:
+def _collect_row(row: Job | Operation, runner: Runner) -> None:
     """Collect one row, unless reading its files has killed several workers."""
     if has_ended_workers(row):
         what = "job" if isinstance(row, Job) else "operation"
@@ -267,7 +265,7 @@ def _collect_row(row: Job | Operation, runner: Runner, files: Fetched | None) ->
         end_as_damaged(row, problem)
         return
     with count_attempt(row):
-        collect(row, runner, files)
+        collect(row, runner)
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:

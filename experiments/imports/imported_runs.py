@@ -119,7 +119,7 @@ def forget(experiment: Experiment, by: User | None = None) -> None:
         workloads = list(experiment.workloads.values_list("pk", flat=True))
         cluster = experiment.cluster
         experiment.delete()
-        Snapshot.objects.filter(pk__in=snapshots, runs=None).delete()
+        Snapshot.objects.filter(pk__in=snapshots, runs=None, jobs=None).delete()
         unused = Workload.objects.filter(pk__in=workloads, kind=KIND.kind)
         for row in unused.filter(experiments=None, runs=None):
             audit.delete(by, row, why=WHY)

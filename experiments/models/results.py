@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -95,11 +96,15 @@ class SnapshotManager(models.Manager["Snapshot"]):
         """Return the rows that hold `contents`, in their order; two queries for all of them."""
         hashes = []
         rows = {}
+        known: dict[str, str] = {}  # most contents of a portion are the same
         for content in contents:
-            cleaned = validate(content, Table())
-            digest = compute_hash(cleaned)
-            hashes.append(digest)
-            rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=list_facts(cleaned))
+            text = json.dumps(content, sort_keys=True)
+            if text not in known:
+                cleaned = validate(content, Table())
+                digest = known[text] = compute_hash(cleaned)
+                facts = list_facts(cleaned)
+                rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=facts)
+            hashes.append(known[text])
         self.bulk_create(rows.values(), ignore_conflicts=True)
         stored_rows = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
         return [stored_rows[digest] for digest in hashes]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.urls import reverse
@@ -11,6 +13,7 @@ from experiments.models.experiment import Experiment
 from experiments.models.results import Snapshot
 from experiments.models.states import RUN_FINAL, RUN_NEXT, RunState
 from experiments.models.submission import Submission, new_uid
+from experiments.snapshots import restore_paths
 
 
 class Job(Submission):
@@ -38,6 +41,13 @@ class Job(Submission):
     )
     node = models.CharField(
         max_length=255, blank=True, help_text="The node that it must run on; empty: any."
+    )
+    snapshot = models.ForeignKey(
+        Snapshot,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="jobs",
+        help_text="Its node outside the containers; of older ones the runs' own snapshots say it.",
     )
 
     class Meta:
@@ -151,6 +161,15 @@ class Run(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in self.FINAL
+
+    @property
+    def snapshot_content(self) -> dict[str, Any]:
+        """Return what was true on both sides of the container wall, with the paths of this run."""
+        content: dict[str, Any] = {}
+        for snapshot in (self.job.snapshot, self.snapshot):
+            content |= snapshot.content if snapshot else {}
+        restored: dict[str, Any] = restore_paths(content, self.job.directory, self.folder)
+        return restored
 
     @property
     def folder(self) -> str:

@@ -138,7 +138,20 @@ def _parse_unit(entry: dict[str, Any], name: str) -> str:
 def _parse_numbers(values: Any, name: str) -> list[float]:
     if not isinstance(values, list):
         raise SanityError(f"the series {name!r} is not a list of numbers")
+    if _are_plain_numbers(values):
+        return [float(value) for value in values]
     return [parse_number(value, f"{name} at step {step}") for step, value in enumerate(values)]
+
+
+def _are_plain_numbers(values: list[Any]) -> bool:
+    """Return whether nothing is wrong with any of these, at a tenth of what asking each costs."""
+    if not values or not set(map(type, values)) <= {int, float}:
+        return False
+    try:
+        is_finite = math.isfinite(sum(map(abs, values)))
+    except OverflowError:  # a whole number that no float holds
+        return False
+    return is_finite and min(values) >= -LARGEST and max(values) <= LARGEST
 
 
 def parse_name(name: Any) -> str:

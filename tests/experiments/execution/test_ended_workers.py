@@ -24,7 +24,7 @@ from experiments.execution.lifecycle import retry
 from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.models import Cluster, Experiment, Job, Operation
 from runners.errors import TryAgain
-from tests.conftest import finish, tick_until
+from tests.conftest import collecting_each, finish, tick_until
 from tests.experiments.execution.test_odd_records import beside
 
 # `experiments.execution.tick` is the function too.
@@ -80,7 +80,7 @@ def visit(job: Job) -> subprocess.CompletedProcess[str]:
 def wait_to_be_collected(*made: Experiment) -> None:
     """Visit until the jobs have ended and only their files are to be fetched."""
     collecting = Job.objects.filter(state=Job.State.COLLECTING)
-    with mock.patch.object(tick, "collect"):
+    with collecting_each(mock.Mock()):
         tick_until(made[0].cluster, lambda: collecting.count() == len(made))
     Job.objects.update(collecting_tried_at=None)
 
@@ -126,7 +126,7 @@ class TestAttempts:
         for _ in range(MOST_ATTEMPTS):
             Cluster.objects.update(retry_at=None)
             with (
-                mock.patch.object(tick, "collect", side_effect=JobTimeoutException("600 s")),
+                collecting_each(mock.Mock(side_effect=JobTimeoutException("600 s"))),
                 pytest.raises(JobTimeoutException),
             ):
                 execution.tick(made.cluster_id)
@@ -149,7 +149,7 @@ class TestAttempts:
         for _ in range(MOST_ATTEMPTS + 2):
             Cluster.objects.update(retry_at=None)
             with (
-                mock.patch.object(tick, "collect", side_effect=error),
+                collecting_each(mock.Mock(side_effect=error)),
                 suppress(OperationalError, KeyboardInterrupt),
             ):
                 execution.tick(made.cluster_id)
@@ -169,7 +169,7 @@ class TestAttempts:
             if row.experiment_id == first.pk:
                 raise TryAgain("no answer in 300 s", kind="time-out")
 
-        with mock.patch.object(tick, "collect", note):
+        with collecting_each(note):
             execution.tick(first.cluster_id)
             third = beside(first, "third")
             third.jobs.update(state="collecting", scheduler_id="1-1", directory="/nowhere")

@@ -66,7 +66,7 @@ def test_every_number_can_be_followed_to_script_log_and_snapshot(experiment: Mak
     assert run.command
     assert run.snapshot
     assert run.snapshot.content["inside"]["packages"]["numpy"]
-    assert "Linux" in run.snapshot.content["outside"]["uname"]
+    assert "Linux" in run.snapshot_content["outside"]["uname"]
     told = list(job.events.filter(run=None).values_list("what", flat=True))
     assert told[0] == "planned → submitting"
     assert told[-1] == "collecting → done"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
-from experiments.execution import collect, lifecycle, submitting
+from experiments.execution import keeping, lifecycle, submitting
+from experiments.execution.run_ends import RunEnd
 from experiments.models import Cluster, Experiment, Job, Operation, Run
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
-from tests.conftest import finish, tick_until
+from tests.conftest import collecting_each, finish, tick_until
 from tests.experiments.execution.test_execution import script
 from tests.factories import EnvironmentFactory, ExperimentFactory
 from tests.runners.test_untrusted import CODES, INSIDES, JOURNALS, documents, tables
@@ -251,14 +252,14 @@ class TestGuard:
 
     def test_one_damaged_run_takes_nothing_from_the_others(self, experiment: Make) -> None:
         culprit = experiment()
-        keep = collect.keep_run
+        keep = keeping._keep_numbers
 
-        def fail(run: Run, *rest: Any) -> None:
-            keep(run, *rest)
-            if run.environment_id != culprit.baseline_id:
+        def fail(ends: Sequence[RunEnd]) -> None:
+            keep(ends)
+            if any(end.run.environment_id != culprit.baseline_id and end.result for end in ends):
                 raise RecursionError
 
-        with mock.patch.object(collect, "keep_run", fail):
+        with mock.patch.object(keeping, "_keep_numbers", fail):
             finish(culprit)
         first, second = culprit.runs.order_by("environment__name")
         assert (first.state, first.measurements.exists()) == ("succeeded", True)
@@ -304,7 +305,7 @@ class TestGuard:
                 raise TryAgain("login did not answer sh in 300 s.", kind="time-out")
             real(row, *rest)
 
-        with mock.patch.object(tick, "collect", collect_slowly):
+        with collecting_each(collect_slowly):
             finish(other)
         assert set(other.runs.values_list("state", flat=True)) == {"succeeded"}
         assert culprit.jobs.get().state == Job.State.COLLECTING
@@ -316,10 +317,10 @@ class TestGuard:
     def test_what_ends_the_visit_ends_no_job(self, experiment: Make, error: Exception) -> None:
         culprit = experiment()
         collecting = culprit.jobs.filter(state=Job.State.COLLECTING)
-        with mock.patch.object(tick, "collect"):
+        with collecting_each(mock.Mock()):
             tick_until(culprit.cluster, collecting.exists)
         with (
-            mock.patch.object(tick, "collect", side_effect=error),
+            collecting_each(mock.Mock(side_effect=error)),
             pytest.raises(type(error)),
         ):
             execution.tick(culprit.cluster_id)

@@ -15,8 +15,9 @@ from django.utils import timezone
 from dashboard.comparisons.methods import describe_methods
 from experiments.comparisons import TRIED_AGAIN, compare_experiment, list_comparison_rows
 from experiments.comparisons.run_rows import list_run_rows
-from experiments.execution import collect, lifecycle, repairs
+from experiments.execution import lifecycle, repairs
 from experiments.execution.further_attempts import NotDone
+from experiments.execution.run_ends import Ending, decide_run_end
 from experiments.execution.specs import make_job_spec
 from experiments.models import Experiment, Job, Run, User
 from experiments.statistics import Stamp
@@ -83,7 +84,7 @@ def test_a_second_job_runs_what_never_began_and_the_block_is_whole(
 
 @pytest.mark.parametrize(
     ("begun", "when"),
-    [(0, "before its first run"), (1, "in its run of {}"), (2, "in its run of {}")],
+    [(0, "before its first run"), (1, "in its run of {}")],
 )
 def test_what_never_began_names_the_run_in_which_its_job_ended(
     experiment: Make, begun: int, when: str
@@ -94,10 +95,11 @@ def test_what_never_began_names_the_run_in_which_its_job_ended(
     journal += [{"time": 2.0, "event": "run began", "run": run.uid} for run in runs[:begun]]
     lines = "".join(json.dumps(line) + "\n" for line in journal)
     record = read_record({"journal.ndjson": lines.encode()})
-    collect._end_unstarted(runs[1], record, "out of memory")
+    ending = Ending(job, record, "out of memory", "out of memory")
+    end = decide_run_end(ending, runs[1], runs)
     when = when.format(runs[begun - 1].environment)
-    assert runs[1].message == f"Not started, because its job ended {when}: out of memory"
-    assert (runs[1].state, runs[1].reason) == ("failed", "not started")
+    assert end.why == f"Not started, because its job ended {when}: out of memory"
+    assert (end.to, end.columns["reason"]) == ("failed", "not started")
 
 
 def failed_block(job: Job, *reasons: str) -> None:

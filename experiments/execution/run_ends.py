@@ -1,0 +1,186 @@
+"""What became of the runs of an ended job, by what they left. No query, no network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+from django.utils import timezone
+
+from experiments.execution.files_left import explain_unread_files, list_damaged_files
+from experiments.execution.journals import find_journal_line, parse_moment
+from experiments.models import Job, Run
+from experiments.models.states import NOT_STARTED
+from experiments.snapshots import find_differing_facts, replace_paths
+from runners.job_failures import name_run_failure
+from runners.records import Record, RunRecord
+from runners.untrusted import clean_text
+from runners.workloads import WORKLOADS, Result, SanityError
+
+LONGEST_MESSAGE = 5000  # characters
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a job has ended: what it left, why it failed, and whether a person cancelled it.
+
+    Reason and message are "" for a success.
+    """
+
+    job: Job
+    record: Record
+    reason: str = ""
+    message: str = ""
+    cancelled: bool = False
+
+    @property
+    def damage(self) -> str:
+        """Return what is the matter with the job's journal, as a sentence; "" if nothing is."""
+        lines = "; ".join(self.record.damage)
+        return f"Its journal cannot be read: {lines}." if lines else ""
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The end of one run: its new state, the columns that change with it, and what is stored."""
+
+    run: Run
+    to: str
+    columns: Mapping[str, Any]
+    why: str = ""
+    run_record: RunRecord | None = None  # None: it left no files
+    record: Record | None = None
+    result: Result | None = None  # of a run that has succeeded
+    steps: Result | None = None  # how far another one came; shown, never compared
+    snapshot: Mapping[str, Any] | None = None
+
+    def list_columns(self) -> frozenset[str]:
+        """Return what changes with the state: runs with the same columns are stored together."""
+        files = {"files"} if self.run_record else set()
+        snapshot = {"snapshot"} if self.snapshot is not None else set()
+        return frozenset({*self.columns, *files, *snapshot})
+
+
+def decide_run_end(ending: Ending, run: Run, runs: Sequence[Run]) -> RunEnd:
+    """Return the end of one run; `runs` are all of its job."""
+    record = ending.record
+    run_record = record.runs.get(run.uid)
+    if run_record and has_ended_by_itself(run_record, record):
+        return describe_own_end(run, run_record, record)
+    if ending.reason and not ending.cancelled and _has_never_begun(run, record):
+        message = _explain_unstarted(record, ending.message, runs)
+        columns = {"reason": NOT_STARTED, "message": message}
+        to = Run.State.FAILED
+    else:
+        message = ending.message or ending.damage or "The job ended without a word about this run."
+        columns = {
+            "reason": ending.reason or ("damaged" if ending.damage else "not run"),
+            "message": message,
+        }
+        to = Run.State.CANCELLED if ending.cancelled else Run.State.FAILED
+    if run_record is None:
+        return RunEnd(run, to, columns, message)
+    columns |= {"command": run_record.command, "output_tail": run_record.output_tail}
+    return RunEnd(run, to, columns, message, run_record, record, steps=_read_steps(run, run_record))
+
+
+def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
+    """Return the end of a run that has ended by itself."""
+    state, reason, message, result = decide_outcome(run, run_record, record)
+    columns = {
+        "reason": reason,
+        "message": message,
+        "exit_code": run_record.exit_code,
+        "node": find_journal_line(record, "run began", run.uid).get("node") or "",
+        "began_at": parse_moment(run_record.began),
+        "ended_at": parse_moment(run_record.ended) or timezone.now(),
+        "command": run_record.command,
+        "output_tail": run_record.output_tail,
+        "phases": result.phases if result else {},
+    }
+    steps = None if result else _read_steps(run, run_record)
+    snapshot = describe_snapshot(run, run_record)
+    return RunEnd(run, state, columns, message, run_record, record, result, steps, snapshot)
+
+
+def describe_damaged_end(run: Run, problem: str) -> RunEnd:
+    """Return the end of a run whose files cannot be read; others of its job keep their results."""
+    message = f"{problem.rstrip('.')}. Its files are in {run.job.directory} on {run.job.cluster}."
+    columns = {"reason": "damaged", "message": message, "ended_at": timezone.now()}
+    return RunEnd(run, Run.State.FAILED, columns, message)
+
+
+def describe_snapshot(run: Run, run_record: RunRecord) -> dict[str, Any]:
+    """Return what was true inside the container, without the names of this run and its job.
+
+    So runs that met the same machine and software share one snapshot.
+    """
+    snapshot: dict[str, Any] = {
+        "inside": run_record.snapshot,
+        "runtime": run_record.runtime_version,
+        "image": run.spec["environment"]["image_digest"],
+    }
+    if differing_facts := find_differing_facts(run_record.snapshot, run_record.others):
+        snapshot["others"] = differing_facts
+    named: dict[str, Any] = replace_paths(snapshot, run.job.directory, run.folder)
+    return named
+
+
+def _has_never_begun(run: Run, record: Record) -> bool:
+    """Return whether the job's journal is complete and does not mention this run."""
+    is_mentioned = (
+        record.damage or not record.journal or find_journal_line(record, "run began", run.uid)
+    )
+    return run.state == Run.State.PLANNED and not is_mentioned
+
+
+def _explain_unstarted(record: Record, message: str, runs: Sequence[Run]) -> str:
+    """Return why a run did not start: its job ended earlier, in the run that began last."""
+    uid = find_journal_line(record, "run began").get("run")
+    last = next((run for run in runs if run.uid == uid), None)
+    when = f"in its run of {last.environment}" if last else "before its first run"
+    return f"Not started, because its job ended {when}: {message}"
+
+
+def has_ended_by_itself(run_record: RunRecord, record: Record) -> bool:
+    """Return whether the run ended by itself, rather than being cut off together with its job."""
+    if run_record.failure:
+        return True
+    terminated = find_journal_line(record, "terminated").get("time", math.inf)
+    return (
+        run_record.exit_code is not None
+        and run_record.ended is not None
+        and run_record.ended < terminated
+    )
+
+
+def _read_steps(run: Run, run_record: RunRecord) -> Result:
+    """Return the steps of a run without a result."""
+    workload = run.spec["workload"]
+    kind = WORKLOADS[workload["kind"]]
+    return kind.read_partial(run_record.files, workload["parameters"])
+
+
+def decide_outcome(
+    run: Run, run_record: RunRecord, record: Record
+) -> tuple[str, str, str, Result | None]:
+    """Return the run's state, reason and message, and its result if it passed its sanity check."""
+    if run_record.failure or run_record.exit_code != 0:
+        return Run.State.FAILED, *name_run_failure(run_record, record), None
+    if changed_files := list_damaged_files(run, record):
+        message = f"{clean_text(', '.join(changed_files))} does not match its check sum."
+        return Run.State.FAILED, "damaged", message, None
+    if run_record.damage:
+        return Run.State.FAILED, "damaged", f"{run_record.damage}.", None
+    try:
+        workload = run.spec["workload"]
+        result = WORKLOADS[workload["kind"]].read(run_record.files, workload["parameters"])
+    except SanityError as error:
+        explanations = explain_unread_files(run, run_record, record)
+        reason = "too large" if explanations else "not sane"
+        message = clean_text(" ".join([*explanations, str(error)]))
+        return Run.State.FAILED, reason, shorten(message, LONGEST_MESSAGE, placeholder=" ..."), None
+    return Run.State.SUCCEEDED, "", result.note, result
