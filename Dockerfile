@@ -1,5 +1,5 @@
 # Tare's web server, workers and clock: one image, each a command (docker-compose.yml).
-FROM python:3.13-slim
+FROM python:3.13.15-slim-trixie
 
 ENV PYTHONUNBUFFERED=1
 WORKDIR /tare

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -15,6 +15,7 @@ from dashboard.typed_requests import OpenRequest, Request
 from experiments.comparisons import compare_experiment
 from experiments.execution.progress import measure_progress
 from experiments.models import Cluster, Experiment, PublishedTable, Run
+from experiments.notify import is_valkey_there
 
 RECENT = 3
 ALIVE = 20
@@ -71,7 +72,18 @@ def search(request: Request) -> HttpResponse:
 @login_not_required
 @require_GET
 def healthz(request: OpenRequest) -> HttpResponse:
-    """Answer `ok` once the database does."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-    return HttpResponse("ok", content_type="text/plain")
+    """Tell whether the database and Valkey answer; with status 503 if the database does not.
+
+    Pages do without Valkey, so nobody should take the web server away because of it.
+    """
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except (OperationalError, InterfaceError):
+        is_database_there = False
+    else:
+        is_database_there = True
+    answers = {"database": is_database_there, "valkey": is_valkey_there()}
+    lines = [f"{name}: {'ok' if answer else 'no answer'}\n" for name, answer in answers.items()]
+    status = 200 if is_database_there else 503
+    return HttpResponse("".join(lines), content_type="text/plain", status=status)

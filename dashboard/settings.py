@@ -97,6 +97,9 @@ RQ_QUEUES = {
     for name, seconds in (("default", 600), ("bulk", 24 * 3600))
 }
 
+# A file by whose time a health check sees that a worker or the clock works; "": none.
+ALIVE_PATH = environment.read_text("ALIVE_PATH", "")
+
 RQ = {"JOB_CLASS": "experiments.execution.task_worker.TaskJob"}
 
 # The images' own bytes; the web server takes uploads, the bulk worker sends and fetches.

@@ -10,8 +10,12 @@ from __future__ import annotations
 from functools import partial
 
 import django_rq
+from django.conf import settings
 from django.db import transaction
+from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from experiments.models import (
     CheckReport,
@@ -59,6 +63,19 @@ def is_bulk_free() -> bool:
         return bool(django_rq.get_queue(BULK).count == 0)
     except RedisError:
         return False
+
+
+def is_valkey_there() -> bool:
+    """Return whether Valkey answers within two seconds."""
+    connection = Redis.from_url(
+        settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
+    )
+    try:
+        return bool(connection.ping())
+    except RedisError:
+        return False
+    finally:
+        connection.close()
 
 
 def _enqueue_on_commit(task: str, pk: int, *, queue: str = "default") -> None:

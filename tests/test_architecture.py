@@ -90,6 +90,7 @@ ROOMS = {
     "experiments": {
         "design": "",
         "encryption": "",
+        "liveness": "",
         "program_files": "",
         "settings_checks": "encryption",
         "snapshots": "program_files",
@@ -103,20 +104,21 @@ ROOMS = {
         "software": "access design images models notify planning",
         "presets": "access design models planning software",
         "comparisons": "design models planning program_files snapshots software statistics",
-        "execution": "access clusters comparisons design encryption images models notify planning "
-        "snapshots software",
+        "execution": "access clusters comparisons design encryption images liveness models notify "
+        "planning snapshots software",
         "health": "execution models",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution models software",
         "demo": "access clusters execution models software",
         "management": "access clusters comparisons demo encryption execution health images imports "
-        "models notify software statistics",
+        "liveness models notify software statistics",
         "apps": "execution settings_checks",
     },
     "dashboard": {
         "environment": "",
         "environment_symbols": "",
         "form_problems": "",
+        "health_check": "",
         "middleware": "",
         "typed_requests": "",
         "uploads": "",

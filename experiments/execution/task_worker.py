@@ -17,6 +17,7 @@ from rq.job import Job
 from rq.utils import decode_redis_hash
 
 from experiments.execution import tasks
+from experiments.liveness import mark_alive
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +131,7 @@ class TaskWorker(SimpleWorker):
     """
 
     job_class = TaskJob
+    max_connection_wait_time = 5.0  # RQ asks a Valkey that was away for minutes once a minute
 
     def __init__(self, queue: Queue) -> None:
         super().__init__(
@@ -141,6 +143,11 @@ class TaskWorker(SimpleWorker):
             maintenance_interval=5,
             job_monitoring_interval=2,
         )
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Tell Valkey, and the health check of this container, when the next sign is due."""
+        super().heartbeat(timeout, pipeline)
+        mark_alive(timeout or self.worker_ttl + 60)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run a task; forget any other job at once, and say so in the log."""

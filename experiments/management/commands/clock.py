@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
 from experiments.health.signs import show_sign
+from experiments.liveness import mark_alive
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -40,6 +41,8 @@ from experiments.notify import (
 
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
+# A round takes milliseconds: a health check calls a clock that needs longer than this unhealthy.
+ALIVE_SECONDS = 30
 
 
 class Command(BaseCommand):
@@ -60,6 +63,7 @@ class Command(BaseCommand):
                     enqueue_early(handled)
                     enqueue_waiting(retried_at, time.monotonic())
                     sign.beat()
+                    mark_alive(ALIVE_SECONDS)
                 except (OperationalError, InterfaceError) as error:
                     # PostgreSQL is away; it will come back, or the supervisor ends us.
                     self.stderr.write(str(error))

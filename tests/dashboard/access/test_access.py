@@ -244,7 +244,7 @@ def test_host_keys_are_for_those_who_may_change_clusters(site: Site, people: Peo
 
 def test_the_health_check_needs_nobody(client: object, people: People) -> None:
     answer = people.client("anonymous").get("/healthz/")
-    assert (answer.status_code, answer.content) == (200, b"ok")
+    assert (answer.status_code, answer.content) == (200, b"database: ok\nvalkey: ok\n")
 
 
 def test_logging_out_is_a_post(as_owner: object, people: People) -> None:

@@ -23,9 +23,10 @@ from django.urls import reverse
 from django_rq.urls import get_admin_urlpatterns
 from pytest_django import DjangoCaptureOnCommitCallbacks
 from redis import Redis
+from redis import exceptions as redis_exceptions
 from redis.exceptions import AuthenticationError, NoPermissionError
 from rq.cron import get_cron_job_history_key
-from rq.exceptions import DeserializationError
+from rq.exceptions import DequeueTimeout, DeserializationError
 from rq.job import Job
 from rq.registry import StartedJobRegistry
 
@@ -347,6 +348,24 @@ def composed(tmp_path: Path) -> Iterator[str]:
     yield f"127.0.0.1:{port}/0"
     children.terminate(child)
     children.wait_or_kill([child], seconds=1)
+
+
+def test_a_worker_asks_for_an_absent_valkey_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = TaskWorker(django_rq.get_queue())
+    pauses: list[float] = []
+
+    def fail(*arguments: object, **named: object) -> None:
+        if len(pauses) < 20:
+            raise redis_exceptions.ConnectionError
+        raise DequeueTimeout(1, "queue")
+
+    monkeypatch.setattr(worker.queue_class, "dequeue_any", fail)
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    worker.dequeue_job_and_maintain_ttl(1, max_idle_time=0)
+    assert len(pauses) == 20
+    assert max(pauses) <= 5
 
 
 def test_in_docker_the_worker_may_do_what_it_needs_and_no_more(
