@@ -12,8 +12,10 @@ from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
 from dashboard.typed_requests import OpenRequest, Request
+from experiments.access.permissions import may_see_operations
 from experiments.comparisons import compare_experiment
 from experiments.execution.progress import measure_progress
+from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, PublishedTable, Run
 from experiments.notify import is_valkey_there
 
@@ -42,6 +44,8 @@ def overview(request: Request) -> HttpResponse:
         # What was waited for has ended: the whole page has something new to say.
         fragment = render(request, "overview.html#live", context)
         return fragment if context["is_live"] else HttpResponseClientRefresh()
+    if may_see_operations(request.user):
+        context["missing"] = list_missing(read_processes())
     ended = visible.with_results().newest_first()[:RECENT]
     context["comparisons"] = [compare_experiment(row) for row in ended]
     return render(request, "overview.html", context)

@@ -18,6 +18,7 @@ from dashboard.comparisons import (
     table_views,
 )
 from dashboard.execution import experiment_views, operation_views, run_views
+from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
 from dashboard.planning import draft_views, workload_views
@@ -101,6 +102,7 @@ urlpatterns = [
     path(
         "image-imports/<int:pk>/dismiss/", image_import_views.dismiss, name="image_import_dismiss"
     ),
+    path("operations/", health_views.operations, name="operations"),
     path("operations/<int:pk>/", operation_views.operation, name="operation"),
     path("operations/<int:pk>/cancel/", operation_views.cancel, name="operation_cancel"),
     path("catalogue/environments/new/", environment_views.new, name="environment_new"),

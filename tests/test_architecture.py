@@ -129,6 +129,7 @@ ROOMS = {
         "templatetags": "access charts",
         "clusters": "access form_styles lists typed_requests",
         "comparisons": "access charts environment_symbols form_styles lists typed_requests",
+        "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
         "catalogue": "access images lists typed_requests",
         "software": "access catalogue form_styles typed_requests",
@@ -140,8 +141,8 @@ ROOMS = {
         "overview_views": "typed_requests",
         "settings": "environment",
         "apps": "access",
-        "urls": "access catalogue clusters comparisons execution glossary_views images imports "
-        "overview_views planning presets software",
+        "urls": "access catalogue clusters comparisons execution glossary_views health images "
+        "imports overview_views planning presets software",
         "wsgi": "",
     },
     "standalone": {

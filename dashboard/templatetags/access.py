@@ -40,6 +40,12 @@ def may_see_audit(user: Any) -> bool:
     return permissions.may_see_audit(user)
 
 
+@register.filter
+def may_see_operations(user: Any) -> bool:
+    """Return whether the user may see the page *Operations*."""
+    return permissions.may_see_operations(user)
+
+
 register.filter(can_allow_any_node)
 
 

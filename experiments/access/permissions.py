@@ -90,6 +90,17 @@ def why_not_see_audit(user: Somebody) -> str:
     return "" if is_at_least(user, role) else _needs(user, role, "To read the audit log")
 
 
+def may_see_operations(user: Somebody) -> bool:
+    """Return whether the user may see the page *Operations*, which names everybody's clusters."""
+    return not why_not_see_operations(user)
+
+
+def why_not_see_operations(user: Somebody) -> str:
+    """Return why the user may not see the page *Operations*; "" if they may."""
+    role = Role.SITE_ADMINISTRATOR
+    return "" if is_at_least(user, role) else _needs(user, role, "To see the page Operations")
+
+
 def list_readable_entries(user: Somebody) -> models.QuerySet[AuditEntry]:
     """Return the entries of the audit log that `user` may read.
 

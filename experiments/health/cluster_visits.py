@@ -53,6 +53,12 @@ class ClusterVisits:
     state: str  # in a word or two
     rank: int  # the worst first
     late_seconds: float = 0.0
+    due_in_seconds: float | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the next visit may begin: its time has come, and nobody is there."""
+        return not self.holder and (self.due_in_seconds or 0.0) <= 0
 
     @property
     def took_seconds(self) -> float | None:
@@ -64,8 +70,11 @@ class ClusterVisits:
         return self.cluster.last_interval_seconds
 
     @property
-    def is_bad(self) -> bool:
-        return self.rank < 3
+    def mark(self) -> str:
+        """Return the state whose symbol pages draw before the words."""
+        if self.rank > 3:
+            return "yes" if self.rank == 5 else "planned"
+        return "paused" if self.state == "paused" else "no"
 
 
 def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> list[ClusterVisits]:
@@ -80,9 +89,13 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
     paused = Counter(Pause.objects.order_by().values_list("cluster_id", flat=True))
     rows = Cluster.objects.filter(recorded=False).only(*COLUMNS)
     visits = [_make(row, now, signs, live[row.pk], waiting[row.pk], paused[row.pk]) for row in rows]
-    return sorted(
-        visits, key=lambda row: (row.rank, -row.late_seconds, -row.live, row.cluster.name)
-    )
+
+    def order(row: ClusterVisits) -> tuple[int, float, int, str]:
+        # What is well keeps its place while seconds pass.
+        late = row.late_seconds if row.rank < 2 else 0.0
+        return row.rank, -late, -row.live, row.cluster.name
+
+    return sorted(visits, key=order)
 
 
 def list_leased(now: datetime) -> list[Cluster]:
@@ -104,7 +117,17 @@ def _make(
     holder = _find_holder(row, now, signs)
     state, rank = _judge(row, live + waiting, setting, late, paused, holder)
     return ClusterVisits(
-        row, live, waiting, paused, setting, due_at, holder, state, rank, max(late, 0.0)
+        cluster=row,
+        live=live,
+        waiting=waiting,
+        paused=paused,
+        setting_seconds=setting,
+        due_at=due_at,
+        holder=holder,
+        state=state,
+        rank=rank,
+        late_seconds=max(late, 0.0),
+        due_in_seconds=-late if due_at else None,
     )
 
 

@@ -9,7 +9,8 @@ from django.db import connection
 
 QUERY = """
     SELECT statement_timestamp(), pg_postmaster_start_time(),
-        current_setting('server_version'), current_setting('max_connections')::int,
+        split_part(current_setting('server_version'), ' ', 1),
+        current_setting('max_connections')::int,
         (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL)
 """
 

@@ -6,38 +6,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models.functions import Now
+
 from experiments.execution.holder import is_dead, is_same_process
-from experiments.health.service_problems import Problem
+from experiments.health.service_problems import Problem, tell_how_to_start
 from experiments.health.valkey import RQWorker
 from experiments.models import Cluster, ServiceSign
 
 LATE = timedelta(seconds=20)  # four beats
-SHOWN = timedelta(days=1)  # of those that ended
+MOST_SIGNS = 200
 WORKER, CLOCK = ServiceSign.Service.WORKER, ServiceSign.Service.CLOCK
 
+
+@dataclass(frozen=True)
+class Needed:
+    """What has to run: the words for its absence, and how it is started."""
+
+    title: str
+    consequence: str
+    compose_service: str
+    command: str  # of manage.py
+
+
 NEEDED = {
-    (WORKER, "default"): Problem(
+    (WORKER, "default"): Needed(
         "No worker runs",
         "Nothing is submitted, followed or collected until one does; nothing is lost.",
-        "Start one: docker compose up -d worker, or manage.py worker. make demo starts it by "
-        "itself.",
-        is_essential=True,
+        "worker",
+        "worker",
     ),
-    (WORKER, "bulk"): Problem(
+    (WORKER, "bulk"): Needed(
         "No worker of the queue bulk runs",
         "Images are neither fetched nor sent, and no files of runs are copied, until one does.",
-        "Start one: docker compose up -d bulk, or manage.py worker --queue bulk. make demo starts "
-        "it by itself.",
-        is_essential=True,
+        "bulk",
+        "worker --queue bulk",
     ),
-    (CLOCK, ""): Problem(
+    (CLOCK, ""): Needed(
         "No clock runs",
         "Clusters are visited after a click only: what ends there is not noticed by itself.",
-        "Start it: docker compose up -d clock, or manage.py clock. make demo starts it by itself.",
-        is_essential=True,
+        "clock",
+        "clock",
     ),
 }
-"""What has to run, by service and queue, with the problem where it does not."""
+"""What has to run, by service and queue."""
 
 TASKS = {
     "tick": "visits a cluster",
@@ -89,11 +100,19 @@ def list_processes(
             sign,
             _find_state(sign, now),
             tuple(row for row in leased if is_same_process(sign.token, row.lease_token)),
-            (workers or {}).get((sign.host, sign.pid)) if sign.service == WORKER else None,
+            (workers or {}).get((sign.host, sign.pid)),
         )
+        if sign.service == WORKER
+        else Process(sign, _find_state(sign, now))
         for sign in signs
     ]
     return sorted(processes, key=lambda process: (not process.is_alive, process.sign.service))
+
+
+def read_processes() -> list[Process]:
+    """Return the processes of all signs of this moment, without what they do."""
+    signs = list(ServiceSign.objects.annotate(now=Now())[:MOST_SIGNS])
+    return list_processes(signs, signs[0].now) if signs else []
 
 
 def list_missing(processes: Sequence[Process]) -> list[Problem]:
@@ -127,7 +146,7 @@ def find_missing(
     return Problem(
         needed.title,
         needed.consequence,
-        needed.advice,
+        tell_how_to_start(needed.compose_service, needed.command),
         since=seen,
         details=details,
         is_essential=True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -16,3 +18,11 @@ class Problem:
     since: datetime | None = None  # when what is missing was last seen
     details: str = ""  # technical
     is_essential: bool = False  # without it no work goes on
+
+
+def tell_how_to_start(service: str, command: str = "") -> str:
+    """Return how to start a service of compose, or what the supervisor of `make demo` does."""
+    if settings.SUPERVISOR_FILE:
+        return "make demo starts it again within seconds, and says in its terminal what ended it."
+    alone = f", or manage.py {command}" if command else ""
+    return f"Start it: docker compose up -d {service}{alone}."

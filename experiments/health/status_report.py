@@ -8,15 +8,14 @@ from datetime import datetime, timedelta
 
 from experiments.health.cluster_visits import ClusterVisits, list_cluster_visits, list_leased
 from experiments.health.database import Database, read_database
-from experiments.health.processes import Process, list_missing, list_processes
-from experiments.health.service_problems import Problem
+from experiments.health.processes import MOST_SIGNS, Process, list_missing, list_processes
+from experiments.health.service_problems import Problem, tell_how_to_start
 from experiments.health.storage import Disk, Storage
 from experiments.health.stuck import Stuck, list_stuck
 from experiments.health.supervisor import Supervision, read_supervision
 from experiments.health.valkey import Queue, Valkey, read_valkey
 from experiments.models import ServiceSign
 
-MOST_SIGNS = 200
 LONGEST_IN_QUEUE = timedelta(minutes=2)  # of a task that a free worker would have taken at once
 
 
@@ -86,7 +85,7 @@ def find_valkey_problems(valkey: Valkey) -> list[Problem]:
                 "Valkey does not answer",
                 "Workers are not told what to do, so nothing is submitted or collected; nothing is "
                 "lost: what is to be done stands in PostgreSQL.",
-                "Start it: docker compose up -d valkey. make demo starts it by itself.",
+                tell_how_to_start("valkey"),
                 details=valkey.problem,
                 is_essential=True,
             )

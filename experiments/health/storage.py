@@ -19,7 +19,7 @@ PER_RUN = ("run", "job", "event", "measurement", "series", "snapshot", "runfile"
 FULL = 0.1  # of a disk, below which it is nearly full
 
 TABLES = """
-    SELECT relname, pg_total_relation_size(oid), greatest(reltuples, 0)::bigint
+    SELECT relname, pg_total_relation_size(oid), nullif(reltuples, -1)::bigint
     FROM pg_class
     WHERE relkind IN ('r', 'p', 'm') AND relnamespace = current_schema()::regnamespace
     ORDER BY 2 DESC, 1
@@ -32,7 +32,7 @@ class Table:
 
     name: str
     size_bytes: int
-    rows: int
+    rows: int | None  # None: not estimated yet
 
 
 @dataclass(frozen=True)

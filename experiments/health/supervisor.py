@@ -50,9 +50,13 @@ class Supervision:
     is_stopped: bool = False
 
     @property
+    def newest_ends(self) -> tuple[End, ...]:
+        return self.ends[:MOST_SHOWN]
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """Return how often each service ended."""
-        return Counter(end.service for end in self.ends)
+        return dict(Counter(end.service for end in self.ends))
 
 
 def read_supervision(now: datetime) -> Supervision | None:

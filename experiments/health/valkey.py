@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redis
 from django.conf import settings
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 TIMEOUT_SECONDS = 2.0  # a server that hangs must not hang the page
 MOST_WORKERS = 100
 WORKERS = "rq:workers"
+PURPOSES = {
+    "default": "visits to clusters, checks, connection tests",
+    "bulk": "images on their way, copies of files of runs",
+}
 TASK = re.compile(r"experiments\.execution\.tasks\.(\w{1,40})\((\d{1,18})\)")
 
 
@@ -31,6 +36,11 @@ class Queue:
     oldest_at: datetime | None = None
     under_way: int = 0
     failed: int = 0
+
+    @property
+    def purpose(self) -> str:
+        """Return what its tasks are for, in words."""
+        return PURPOSES.get(self.name, "")
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class Valkey:
 
     problem: str = ""
     version: str = ""
-    uptime_seconds: int | None = None
+    started_at: datetime | None = None
     used_bytes: int | None = None
     most_bytes: int | None = None  # None: no limit
     queues: tuple[Queue, ...] = ()
@@ -70,7 +80,7 @@ def read_valkey() -> Valkey:
             info = connection.info()
             return Valkey(
                 version=_text(info.get("valkey_version") or info.get("redis_version")),
-                uptime_seconds=_number(info.get("uptime_in_seconds")),
+                started_at=_find_start(_number(info.get("uptime_in_seconds"))),
                 used_bytes=_number(info.get("used_memory")),
                 most_bytes=_number(info.get("maxmemory")) or None,
                 queues=tuple(_read_queue(connection, name) for name in settings.RQ_QUEUES),
@@ -142,6 +152,13 @@ def _number(value: object) -> int | None:
         return value
     text = _text(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _find_start(uptime_seconds: int | None) -> datetime | None:
+    try:
+        return timezone.now() - timedelta(seconds=uptime_seconds or 0)
+    except OverflowError:
+        return None
 
 
 def _time(value: object) -> datetime | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 
 from standalone.children import find_free_port
 from tests.conftest import pause_longer
@@ -86,8 +87,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     subprocess.run([BASE / "lab" / "lab", "down", "--dir", tmp_path / "var" / "lab"], check=False)
 
 
-def log_in(demo: Demo, password: str = "") -> str:
-    """Return the overview as the demo user sees it; by default with the password that it prints."""
+def log_in(demo: Demo, password: str = "", page: str = "") -> str:
+    """Return a page as the demo user sees it; by default with the password that it prints."""
     password = password or demo.says(r"the password (\S+)")[1]
     address = demo.says(r"^Tare is ready: (http://\S+)$")[1]
     jar = http.cookiejar.CookieJar()
@@ -97,10 +98,11 @@ def log_in(demo: Demo, password: str = "") -> str:
         "username": "demo",
         "password": password,
         "csrfmiddlewaretoken": next(cookie.value for cookie in jar if cookie.name == "csrftoken"),
+        "next": f"/{page}",
     }
     data = urllib.parse.urlencode(form).encode()
-    page: str = browser.open(f"{address}login/", data).read().decode()
-    return page
+    content: str = browser.open(f"{address}login/", data).read().decode()
+    return content
 
 
 def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
@@ -177,7 +179,8 @@ def test_a_service_that_dies_is_started_again(folder: Path) -> None:
             except OSError:
                 return False
 
-        for name in ("worker", "clock", "bulk", "Valkey", "web", "PostgreSQL"):
+        killed = ("worker", "clock", "bulk", "Valkey", "web", "PostgreSQL")
+        for name in killed:
             wait_for(lambda name=name: name in find_services(folder), demo)
             pid = find_services(folder)[name]
             os.kill(pid, signal.SIGKILL)
@@ -185,6 +188,13 @@ def test_a_service_that_dies_is_started_again(folder: Path) -> None:
             wait_for(lambda name=name, pid=pid: find_services(folder).get(name, pid) != pid, demo)
         wait_for(answers, demo)
         assert "Overview" in log_in(demo)
+        told = BeautifulSoup(log_in(demo, page="operations/"), "html.parser")
+        rows = [" ".join(row.get_text().split()) for row in told.select("tr")]
+        for name in killed:
+            assert [row for row in rows if f" {name} killed by SIGKILL" in row], rows
+        wait_for(
+            lambda: "All that Tare needs is running." in log_in(demo, page="operations/"), demo
+        )
     finally:
         demo.stop()
     ends = json.loads((folder / "services.json").read_text())

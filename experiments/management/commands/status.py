@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError
 
 from experiments.health.processes import CLOCK, WORKER, Process, find_missing
-from experiments.health.service_problems import Problem
+from experiments.health.service_problems import Problem, tell_how_to_start
 from experiments.health.status_report import (
     Report,
     find_storage_problems,
@@ -98,7 +98,7 @@ def _describe_absence(error: Exception) -> Problem:
     return Problem(
         "PostgreSQL does not answer",
         "No page opens and nothing is submitted or collected; what runs on clusters goes on.",
-        "Start it: docker compose up -d postgres. make demo starts it by itself.",
+        tell_how_to_start("postgres"),
         details=str(error).strip(),
         is_essential=True,
     )
@@ -139,7 +139,7 @@ def _tell_services(report: Report) -> list[str]:
 
     database, valkey = report.database, report.valkey
     connections = f"{database.connections} of {database.most_connections} connections"
-    uptime = duration(valkey.uptime_seconds)
+    uptime = age(valkey.started_at) if valkey.started_at else "–"
     rows: list[tuple[str, ...]] = [
         ("PostgreSQL", "running", database.version, age(database.started_at), "now", connections),
         ("Valkey", "absent", "–", "–", "–", valkey.problem)

@@ -150,6 +150,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "credential_delete": (POST, "credential", Role.CLUSTER_ADMINISTRATOR),
     "cluster_connection": (POST, "cluster", Role.RESEARCHER),
     "audit": (GET, "", Role.CLUSTER_ADMINISTRATOR),
+    "operations": (GET, "", Role.SITE_ADMINISTRATOR),
     "gate_script": (GET, "", Role.VIEWER),
     "host_key_fetch": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),
     "cluster_limits": (POST, "cluster", Role.CLUSTER_ADMINISTRATOR),

@@ -38,7 +38,7 @@ def visit(now: datetime, **columns: Any) -> ClusterVisits:
 
 def test_one_that_is_visited_in_time(now: datetime) -> None:
     found = visit(now, last_tick_seconds=0.3, last_interval_seconds=61.0)
-    assert (found.state, found.is_bad) == ("on time", False)
+    assert (found.state, found.mark) == ("on time", "yes")
     assert (found.took_seconds, found.interval_seconds) == (0.3, 61.0)
     assert found.setting_seconds == 60, "it is idle"
     assert found.due_at == now + timedelta(seconds=59)

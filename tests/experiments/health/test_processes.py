@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 from datetime import timedelta
@@ -11,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from experiments.execution import holder, task_worker
 from experiments.execution.holder import make_token
 from experiments.execution.lease import LEASE
 from experiments.health.cluster_visits import list_leased
 from experiments.health.processes import NEEDED, TASKS, find_missing, list_missing, list_processes
+from experiments.health.service_problems import tell_how_to_start
 from experiments.health.valkey import RQWorker
 from experiments.models import ServiceSign
 from tests.experiments.health.conftest import MakeSign
@@ -109,13 +110,20 @@ def test_what_is_missing_is_said_with_what_follows_and_how_to_start_it(sign: Mak
     assert (clock.title, clock.is_essential) == ("No clock runs", True)
 
 
-def test_each_advice_names_a_command_and_a_service_of_compose() -> None:
+def test_each_advice_names_a_service_of_compose_and_the_command_that_it_runs() -> None:
     compose = Path("docker-compose.yml").read_text()
-    for (service, queue), problem in NEEDED.items():
-        (name,) = re.findall(r"docker compose up -d (\w+)", problem.advice)
-        assert f"\n  {name}:\n" in compose
-        assert f"manage.py {service}" in problem.advice
-        assert queue in ("", "default") or f"--queue {queue}" in problem.advice
+    for needed in NEEDED.values():
+        _, _, section = compose.partition(f"\n  {needed.compose_service}:\n")
+        words = ", ".join(f'"{word}"' for word in ("python", "manage.py", *needed.command.split()))
+        assert f"command: [{words}]" in section.partition("\n\n")[0]
+
+
+def test_under_a_supervisor_nobody_is_told_to_start_anything(settings: Settings) -> None:
+    assert tell_how_to_start("clock", "clock") == (
+        "Start it: docker compose up -d clock, or manage.py clock."
+    )
+    settings.SUPERVISOR_FILE = "/var/services.json"
+    assert tell_how_to_start("clock", "clock").startswith("make demo starts it again")
 
 
 def test_a_container_asks_about_its_own_processes_only(sign: MakeSign) -> None:
