@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from experiments.comparisons.step_summaries import add_step_summary
+from experiments.execution.attempts_by_rule import plan_by_rule
 from experiments.execution.files_left import describe_files
 from experiments.execution.guard import contain_failure, is_about_the_visit
 from experiments.execution.journals import read_times
@@ -221,7 +222,8 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         }
         moves.setdefault(to, []).append(Move(job, ending.message, columns))
     for to, group in moves.items():
-        move_each(group, Job.State.COLLECTING, to)
+        for job in move_each(group, Job.State.COLLECTING, to):
+            plan_by_rule(job)
 
 
 def _describe_outside(ending: Ending) -> dict[str, Any]:

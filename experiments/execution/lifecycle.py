@@ -215,21 +215,22 @@ def retry(job: Job, by: User) -> None:
     stage = read_stage(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
     with transaction.atomic():
-        moved = move(
-            job,
-            Job.State.PLANNED,
-            why=f"attempt {job.attempt} failed: {job.reason}",
-            by=by,
-            attempt=job.attempt + 1,
-            **JOB_ANEW,
-        )
-        if not moved:
+        if not plan_next_attempt(job, why=f"attempt {job.attempt} failed: {job.reason}", by=by):
             raise NotDone(CANNOT_RETRY)
         if seen:
             record_event(job.experiment, TRIED_AGAIN, job=job, by=by)
+
+
+def plan_next_attempt(job: Job, *, why: str, by: User | None = None) -> bool:
+    """Plan a failed job and its failed runs anew; return False if another was faster."""
+    with transaction.atomic():
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1}
+        if not move(job, Job.State.PLANNED, why=why, by=by, **anew):
+            return False
         for run in job.runs.filter(state=Run.State.FAILED):
             move(run, Run.State.PLANNED, by=by, **RUN_ANEW)
         RunFile.objects.filter(run__job=job).delete()
+    return True
 
 
 def _never_started(job: Job) -> bool:

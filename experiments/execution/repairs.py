@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -46,6 +48,17 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
         stage = read_stage(first.experiment)
         node = find_node(first) if same_node else ""
         runs = list(list_missing_runs(first).order_by("position"))
+        second = plan_second_job(first, runs, node=node, by=by)
+        if not stage.alive and stage.states[Run.State.SUCCEEDED]:
+            record_event(first.experiment, TRIED_AGAIN, job=second, by=by)
+    return second
+
+
+def plan_second_job(
+    first: Job, runs: Sequence[Run], *, node: str, why: str = "", by: User | None = None
+) -> Job:
+    """Plan a job for runs of `first` that never began, on `node` or, if that is empty, on any."""
+    with transaction.atomic():
         second = Job.objects.create(
             experiment_id=first.experiment_id,
             cluster_id=first.cluster_id,
@@ -63,11 +76,9 @@ def repair(job: Job, by: User, *, same_node: bool) -> Job:
             first.experiment,
             REPAIRED,
             job=second,
-            why=f"{names}: never began in {first} and will be run {where}, in this order",
+            why=f"{names}: never began in {first} and will be run {where}, in this order{why}",
             by=by,
         )
-        if not stage.alive and stage.states[Run.State.SUCCEEDED]:
-            record_event(first.experiment, TRIED_AGAIN, job=second, by=by)
         for run in runs:
             move(run, Run.State.PLANNED, why=f"in {second}", by=by, job=second, **RUN_ANEW)
     return second

@@ -38,6 +38,7 @@ from experiments.execution.read_attempts import (
     has_ended_workers,
     sort_untried_first,
 )
+from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.rows import list_jobs, list_rows, make_handle
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
@@ -125,6 +126,7 @@ def _poll(held: Lease, runner: Runner) -> None:
         return
     _cancel([row for row in rows if row.cancel_requested_at], runner)
     statuses = runner.poll([row.scheduler_id for row in rows])
+    _cancel(note_requeued(rows, statuses, runner), runner)
     _follow(rows, runner)
     for kind in (Operation, Job):
         of_kind = [row for row in rows if isinstance(row, kind)]

@@ -166,23 +166,6 @@ def test_what_memory_kept_from_starting_runs_in_a_second_job_on_the_same_node(
     assert Stamp.CONFOUNDED not in pair.stamps, pair.reasons
 
 
-def test_a_node_that_fails_is_named(
-    lab: Lab, experiment: Make, program: Callable[[str], Environment]
-) -> None:
-    made = experiment([program("exec sleep 600"), "bare metal"])
-    running = made.runs.filter(state="running", environment__name__startswith="program")
-    tick_until(made.cluster, running.exists)
-    node = running.get().node
-    lab.execute(["scontrol", "update", f"nodename={node}", "state=down", "reason=test"])
-    try:
-        finish(made)
-    finally:
-        lab.execute(["scontrol", "update", f"nodename={node}", "state=resume"])
-    job = made.jobs.get()
-    assert (job.state, job.reason) == ("failed", "node failure")
-    assert "NODE_FAIL" in job.message
-
-
 def test_cancel_reaches_the_cluster(
     lab: Lab, experiment: Make, program: Callable[[str], Environment]
 ) -> None:
