@@ -36,19 +36,18 @@ def must_wait(job: Job, record: Record, reason: str) -> bool:
     )
 
 
-def plan_by_rule(job: Job) -> None:
+def plan_by_rule(ended: Job) -> None:
     """Plan what the rule allows of a job that has failed in this transaction.
 
     Another attempt of the whole job if none of its runs came to an end of its own; else a second
-    job for the runs that never began.
+    job for the runs that never began. `ended` itself is not changed: the caller may be rolled back.
     """
-    if job.state != Job.State.FAILED or not _is_by_rule(job.reason):
+    if ended.state != Job.State.FAILED or not _is_by_rule(ended.reason):
         return
-    if (
-        job.cancel_requested_at
-        or job.experiment.cancelled_at
-        or _count_by_rule(job) >= MOST_BY_RULE
-    ):
+    job = Job.objects.select_related("experiment", "cluster").defer("script").get(pk=ended.pk)
+    if job.cancel_requested_at or job.experiment.cancelled_at:
+        return
+    if _count_by_rule(job) >= MOST_BY_RULE:
         return
     cause = f"{job.reason} ({job.message.partition('. Its ')[0]})"
     runs = list(job.runs.order_by("position"))

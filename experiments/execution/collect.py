@@ -14,7 +14,7 @@ from experiments.execution.keeping import keep_endings
 from experiments.execution.moves import move
 from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
-from experiments.execution.requeued_jobs import was_requeued
+from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
 from experiments.models import Job, Operation
 from runners.directories import Fetched
@@ -58,7 +58,8 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
     if record.exit_code == 0:
         return None if record.missing and _files_may_be_late(row) else (record, "", "")
     scheduler_ending = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)
-    reason, message = name_failure(record, scheduler_ending, was_requeued=was_requeued(row))
+    was_requeued = bool(find_requeued([row]))
+    reason, message = name_failure(record, scheduler_ending, was_requeued=was_requeued)
     if isinstance(row, Job) and must_wait(row, record, reason):
         return None
     if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from rq.timeouts import BaseTimeoutException
 
+from experiments.execution.attempts_by_rule import must_wait
 from experiments.execution.collect import describe_location, end_as_damaged, make_ending
 from experiments.execution.files_left import list_files_of_workloads
 from experiments.execution.guard import handle_together, is_about_the_visit
 from experiments.execution.keeping import keep_endings
 from experiments.execution.read_attempts import count_attempt
 from experiments.execution.repairs import is_taken_back
+from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
 from experiments.models import Job, Operation
 from runners.directories import Fetched
@@ -103,12 +105,14 @@ def _find_endings(
         last_words = runner.read_endings([job.scheduler_id for job in failed]) if failed else {}
     except Refused:
         read = [job for job in read if job not in failed]
+    requeued = find_requeued(failed)
     endings = {}
     for job in read:
         record, reason, message = records[job.pk], "", ""
         if record.exit_code != 0:
-            reason, message = name_failure(record, last_words.get(job.scheduler_id))
+            last_word = last_words.get(job.scheduler_id)
+            reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
             message = f"{message}. {describe_location(job)}"
-        if reason != "lost":
+        if reason != "lost" and not must_wait(job, record, reason):
             endings[job.pk] = make_ending(job, record, reason, message)
     return endings

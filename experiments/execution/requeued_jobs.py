@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from django.db.models import F
+
 from experiments.execution.moves import record_event
 from experiments.execution.rows import make_handle
-from experiments.models import Job, Operation
+from experiments.models import Event, Job, Operation
 from runners.runner import Runner
 from runners.schedulers import Status
 
@@ -34,11 +36,16 @@ def note_requeued(
     ]
     if not again:
         return []
-    handles = {row.pk: make_handle(row) for row in again}
-    owners = runner.find_started(list(handles.values()))
-    begun = [row for row in again if owners.get(handles[row.pk].directory) == row.scheduler_id]
+    handles = [make_handle(row) for row in again]
+    owners = runner.find_started(handles)
+    begun = [
+        row
+        for row, handle in zip(again, handles, strict=True)
+        if owners.get(handle.directory) == row.scheduler_id
+    ]
+    known = find_requeued(begun)
     for row in begun:
-        if isinstance(row, Job) and not was_requeued(row):
+        if isinstance(row, Job) and row.pk not in known:
             status = statuses[row.scheduler_id]
             why = (
                 f"the scheduler says {status.native} {status.reason}".rstrip()
@@ -48,8 +55,8 @@ def note_requeued(
     return begun
 
 
-def was_requeued(row: Job | Operation) -> bool:
-    """Return whether this attempt of a job was seen to wait again after it had begun."""
-    if not isinstance(row, Job) or row.submitted_at is None:
-        return False
-    return row.events.filter(what=REQUEUED, at__gte=row.submitted_at).exists()
+def find_requeued(rows: Sequence[Job | Operation]) -> set[int]:
+    """Return the keys of the jobs whose attempt was seen to wait again after it had begun."""
+    jobs = [row.pk for row in rows if isinstance(row, Job)]
+    events = Event.objects.filter(what=REQUEUED, job__in=jobs, at__gte=F("job__submitted_at"))
+    return set(events.values_list("job", flat=True)) if jobs else set()

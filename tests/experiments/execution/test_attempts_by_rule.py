@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.comparisons import TRIED_AGAIN
-from experiments.execution import collect
+from experiments.execution import collect, collect_together
 from experiments.execution.attempts_by_rule import MOST_BY_RULE, TRIED_BY_RULE, plan_by_rule
 from experiments.execution.moves import record_event
 from experiments.execution.requeued_jobs import REQUEUED
@@ -100,9 +100,9 @@ def test_the_rule_has_limits(prevented_by: str) -> None:
         for _ in range(MOST_BY_RULE):
             record_event(job.experiment, TRIED_BY_RULE, job=job)
     elif prevented_by == "experiment":
-        job.experiment.cancelled_at = timezone.now()
+        Experiment.objects.update(cancelled_at=timezone.now())
     else:
-        job.cancel_requested_at = timezone.now()
+        Job.objects.update(cancel_requested_at=timezone.now())
     plan_by_rule(job)
     assert states_of(Job.objects.get(pk=job.pk)) == [("failed", 1)]
 
@@ -198,3 +198,30 @@ def test_a_job_that_waits_again_before_it_began_is_left(
     execution.tick(made.cluster.pk)
     assert cancelled == []
     assert not made.events.filter(what=REQUEUED).exists()
+
+
+def test_a_portion_that_was_preempted_is_tried_again_together(
+    experiment: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_preempted(record: Record, ending: Any, **options: Any) -> tuple[str, str]:
+        return "preempted", "sacct: PREEMPTED 0:0, node1"
+
+    monkeypatch.setattr(collect_together, "name_failure", as_preempted)
+    program = tmp_path / "program"
+    program.write_text(
+        f'#!/bin/sh\ncase $PWD in */jobs/*-2/*) exec {sys.executable} "$@" ;; esac\n'
+        "kill -s TERM $(cut -d- -f1 <../../started); exec sleep 60\n"
+    )
+    program.chmod(0o755)
+    made = experiment(repeats=3)
+    for run in made.runs.all():
+        run.spec["environment"]["python"] = str(program)
+        run.save(update_fields=["spec"])
+    collecting = made.jobs.filter(state=Job.State.COLLECTING)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules["experiments.execution.tick"], "_collect", lambda *a, **k: None)
+        tick_until(made.cluster, lambda: collecting.count() == 3)
+    finish(made)
+    assert set(made.jobs.values_list("state", "attempt")) == {("done", 2)}
+    assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+    assert made.events.filter(what=TRIED_BY_RULE, why__contains="PREEMPTED").count() == 3
