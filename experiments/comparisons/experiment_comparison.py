@@ -110,7 +110,7 @@ def compare_experiment(experiment: Experiment) -> ExperimentComparison:
         samples = read_samples(experiment, metrics, starts, also)
         facts = read_facts(experiment, also)
         differences = {
-            place: _compare_facts_with_baseline(experiment, arms) for place, arms in facts.items()
+            place: _compare_facts_with_baseline(experiment, rows) for place, rows in facts.items()
         }
         trained = compare_all_trainings(experiment, environments, also)
         return _apply_holm(
