@@ -106,7 +106,14 @@ def list_processes(
         else Process(sign, _find_state(sign, now))
         for sign in signs
     ]
-    return sorted(processes, key=lambda process: (not process.is_alive, process.sign.service))
+
+    def order(process: Process) -> tuple[bool, str, str, str, int]:
+        sign = process.sign
+        # Those that run keep their places while the times of their signs change.
+        place = (sign.service, sign.queue, sign.host, sign.pid)
+        return (False, *place) if process.is_alive else (True, "", "", "", 0)
+
+    return sorted(processes, key=order)
 
 
 def read_processes() -> list[Process]:

@@ -92,7 +92,7 @@ def beat_beside(service: str, queue: str = "") -> Iterator[Sign]:
             yield sign
         finally:
             ended.set()
-            thread.join()
+            thread.join(BEAT_SECONDS)  # a database that hangs must not keep the process
 
 
 def _beat_until(wait: Callable[[float], bool], sign: Sign) -> None:

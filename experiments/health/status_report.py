@@ -16,6 +16,7 @@ from experiments.health.supervisor import Supervision, read_supervision
 from experiments.health.valkey import Queue, Valkey, read_valkey
 from experiments.models import ServiceSign
 
+GONE_SHOWN = timedelta(days=1)
 LONGEST_IN_QUEUE = timedelta(minutes=2)  # of a task that a free worker would have taken at once
 
 
@@ -38,8 +39,12 @@ class Report:
 
     @property
     def gone(self) -> list[Process]:
-        """Return the processes that died or fell silent, the last one first."""
-        return [process for process in self.processes if process.state in ("late", "lost")]
+        """Return the processes that died or fell silent within a day, the last one first."""
+        return [
+            process
+            for process in self.processes
+            if process.state in ("late", "lost") and process.sign.seen_at > self.now - GONE_SHOWN
+        ]
 
 
 def read_services() -> tuple[Database, Valkey, list[Process]]:

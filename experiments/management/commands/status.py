@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, ProgrammingError
 
 from experiments.health.processes import CLOCK, WORKER, Process, find_missing
 from experiments.health.service_problems import Problem, tell_how_to_start
@@ -57,6 +57,8 @@ class Command(BaseCommand):
             problems = self._ask(services, host) if services or host else self._tell_all()
         except (OperationalError, InterfaceError) as error:
             problems = [_describe_absence(error), *find_valkey_problems(read_valkey())]
+        except ProgrammingError as error:
+            problems = [_describe_old_tables(error)]
         for problem in problems:
             self.stdout.write(_tell_problem(problem))
         if any(problem.is_essential for problem in problems):
@@ -100,6 +102,16 @@ def _describe_absence(error: Exception) -> Problem:
         "No page opens and nothing is submitted or collected; what runs on clusters goes on.",
         tell_how_to_start("postgres"),
         details=str(error).strip(),
+        is_essential=True,
+    )
+
+
+def _describe_old_tables(error: Exception) -> Problem:
+    return Problem(
+        "The tables of PostgreSQL are not those of this version",
+        "Pages, workers and the clock fail until they are.",
+        "Run manage.py migrate.",
+        details=str(error).partition("\n")[0],
         is_essential=True,
     )
 

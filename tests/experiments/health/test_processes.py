@@ -16,7 +16,14 @@ from experiments.execution import holder, task_worker
 from experiments.execution.holder import make_token
 from experiments.execution.lease import LEASE
 from experiments.health.cluster_visits import list_leased
-from experiments.health.processes import NEEDED, TASKS, find_missing, list_missing, list_processes
+from experiments.health.processes import (
+    NEEDED,
+    TASKS,
+    find_missing,
+    list_missing,
+    list_processes,
+    read_processes,
+)
 from experiments.health.service_problems import tell_how_to_start
 from experiments.health.valkey import RQWorker
 from experiments.models import ServiceSign
@@ -138,3 +145,15 @@ def test_a_lease_of_chance_belongs_to_nobody() -> None:
     """Where the system does not tell which process made a token, none is taken for it."""
     assert not holder.is_same_process("", "")
     assert not holder.is_same_process("abc", "abc")
+
+
+def test_those_that_run_keep_their_places_and_the_others_come_last_newest_first(
+    sign: MakeSign,
+) -> None:
+    now = timezone.now()
+    for seconds, host in ((3, "a"), (1, "c"), (2, "b")):
+        sign(host=host, seen_at=now - timedelta(seconds=seconds))
+    for hours in (2, 1, 3):
+        sign(host=f"{hours} h ago", seen_at=now - timedelta(hours=hours))
+    hosts = [process.sign.host for process in read_processes()]
+    assert hosts == ["a", "b", "c", "1 h ago", "2 h ago", "3 h ago"]

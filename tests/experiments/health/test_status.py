@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -123,3 +123,19 @@ def test_valkey_alone_needs_no_database(
     monkeypatch.setattr(status, "read_services", refuse)
     assert run(capsys, "valkey") == (0, "ok\n")
     assert run(capsys, "database")[0] == 1
+
+
+def test_tables_of_another_version_are_told_plainly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Any:
+        raise ProgrammingError('relation "experiments_servicesign" does not exist\nLINE 1: ...')
+
+    monkeypatch.setattr(status, "read_report", refuse)
+    code, text = run(capsys)
+    assert code == 1
+    assert text == (
+        "! The tables of PostgreSQL are not those of this version. Pages, workers and the clock "
+        "fail until they are. Run manage.py migrate. "
+        'relation "experiments_servicesign" does not exist\n'
+    )
