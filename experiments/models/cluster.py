@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import Group
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.urls import reverse
 from django.utils import timezone
@@ -51,6 +51,8 @@ def runtime_choices() -> list[tuple[str, str]]:
 FAILURE_SHOWN = timedelta(days=1)
 IDLE_SECONDS = 60
 """How often a cluster without work is visited, so that its page knows whether it is reachable."""
+
+MOST_POLL_SECONDS = 24 * 3600
 
 # Runtimes separate the parts of a bind by colons and commas, without any quoting.
 is_work_directory = RegexValidator(
@@ -211,7 +213,8 @@ class Cluster(SharedInside):
     )
     poll_seconds = models.FloatField(
         default=5,
-        validators=[MinValueValidator(1)],
+        # A time that no calendar holds would break every page with this cluster, and the clock.
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_POLL_SECONDS)],
         help_text="Tare asks the scheduler at most this often.",
     )
     enabled = models.BooleanField(default=True)

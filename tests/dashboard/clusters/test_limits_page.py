@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.forms import modelform_factory
 from django.urls import reverse
 
 from experiments.clusters import preflights
@@ -56,3 +57,11 @@ def test_one_job_at_a_time_is_a_decision_that_no_check_undoes(
     assert "Use these limits" not in page.content.decode()
     assert preflights.take_suggested_limits(checked.cluster, people.admin) == {}
     assert Cluster.objects.get(pk=checked.cluster_id).max_live_jobs == 1
+
+
+@pytest.mark.parametrize("seconds", ["0.5", "86401", "1e14", "inf", "nan"])
+def test_an_interval_that_no_calendar_holds_is_refused(seconds: str) -> None:
+    """It would break the clock, and every page with the cluster."""
+    form = modelform_factory(Cluster, fields=["poll_seconds"])
+    assert "poll_seconds" in form({"poll_seconds": seconds}).errors
+    assert form({"poll_seconds": "86400"}).is_valid()
