@@ -35,19 +35,19 @@ ENDS: dict[str, End] = {
     "node failure": End(
         "machine",
         "A node failed, or could not start the job.",
-        "Ask the site about that node, then try again.",
+        "Ask the site about that node if it happens again.",
         by_rule=True,
     ),
     "controller failure": End(
         "machine",
         "The scheduler lost its jobs, or knew two by the same number.",
-        "Wait until the scheduler is back, then try again.",
+        "Ask the site whether its scheduler has come back whole.",
         by_rule=True,
     ),
     "no GPU": End(
         "machine",
         "The job requested GPUs, and the node's own nvidia-smi finds none.",
-        "Report the node to the site: it may fail every job that it takes. Then try again.",
+        "Report the node to the site: it may fail every job that it takes.",
         by_rule=True,
     ),
     "preempted": End(
@@ -60,7 +60,7 @@ ENDS: dict[str, End] = {
         "site",
         "The site put the job back into the queue after it had begun. Its runs are not run twice "
         "in one attempt.",
-        "Ask the site why jobs are put back, then try again.",
+        "Ask the site why it puts running jobs back.",
         by_rule=True,
     ),
     # --- Of a job

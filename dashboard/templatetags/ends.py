@@ -8,10 +8,16 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from experiments.execution.end_texts import describe_exit_code, plain_text, split_reason
+from experiments.execution.end_texts import (
+    describe_exit_code,
+    find_advice,
+    plain_text,
+    split_reason,
+)
 
 register = template.Library()
 register.filter(describe_exit_code)
+register.filter("advice", find_advice)
 register.filter(plain_text)
 
 

@@ -13,6 +13,7 @@ from experiments.comparisons.compared_runs import (
 from experiments.comparisons.exclusions import list_exclusions
 from experiments.comparisons.warm_ups import collect_warm_ups
 from experiments.models import Experiment
+from runners.ends import name_cause
 
 
 def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
@@ -44,6 +45,7 @@ def list_run_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             "scale": run.scale,
             "state": run.state,
             "reason": run.reason,
+            "cause": name_cause(run.reason),
             "message": run.message,
             "exit_code": run.exit_code,
             "node": run.node,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from runners.ends import find_end
 from runners.exit_codes import describe_exit_code
 from runners.terminal import plain_text
 
-__all__ = ["describe_exit_code", "plain_text", "split_reason"]
+__all__ = ["describe_exit_code", "find_advice", "plain_text", "split_reason"]
+
+
+def find_advice(reason: str) -> str:
+    """Return what a person can do about an end with this reason, as a sentence; "" if unknown."""
+    end = find_end(reason)
+    return end.advice if end else ""
 
 
 def split_reason(reason: str, message: str) -> tuple[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from experiments.models import Experiment, Run, Workload
+from experiments.comparisons.run_rows import list_run_rows
+from experiments.models import Experiment, Job, Run, Workload
 from experiments.presets import PRESETS
+from runners.ends import ENDS
 from tests.dashboard.conftest import Site
 from tests.factories import OperationFactory
 
@@ -52,6 +55,20 @@ def test_a_runs_page_explains_its_end_and_shows_its_output_as_a_terminal_would(
 def test_the_failed_list_shows_the_whole_message(failed: Run, as_owner: Client) -> None:
     page = as_owner.get(failed.experiment.get_absolute_url()).content.decode()
     assert "/scratch/deep/folder/weights.h5 is missing" in page
+
+
+@pytest.mark.parametrize("reason", ["node failure", "program missing"])
+def test_pages_and_exports_say_whose_cause_an_end_is_and_what_to_do(
+    failed: Run, as_owner: Client, reason: str
+) -> None:
+    Run.objects.filter(pk=failed.pk).update(reason=reason)
+    Job.objects.filter(pk=failed.job_id).update(state="failed", reason=reason)
+    jobs = f"{failed.experiment.get_absolute_url()}?tab=jobs"
+    for address, times in ((failed.get_absolute_url(), 1), (jobs, 2)):
+        page = html.unescape(as_owner.get(address).content.decode())
+        assert page.count(ENDS[reason].advice) == times
+    (row,) = [row for row in list_run_rows(failed.experiment) if row["run"] == failed.uid]
+    assert (row["reason"], row["cause"]) == (reason, ENDS[reason].cause)
 
 
 def test_an_operation_shows_its_output_as_a_terminal_would(as_owner: Client, site: Site) -> None:
