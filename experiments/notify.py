@@ -7,6 +7,7 @@ imported, so that any room may ask for them and none depends on what they do.
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 
 import django_rq
@@ -16,6 +17,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
+from rq import Queue
 
 from experiments.models import (
     CheckReport,
@@ -30,11 +32,37 @@ TASKS = "experiments.execution.tasks"
 VISITS = {CheckReport: "check", HostKey: "fetch_host_key", ConnectionTest: "test_connection"}
 # A queue of its own for what takes minutes: a tick must not wait behind it.
 BULK = "bulk"
+OWN_QUEUE_SECONDS = 60
+"""After as many the queue of a process that takes nothing from it is forgotten."""
 
 
 def enqueue_tick(cluster_pk: int) -> None:
     """Ask for a visit to a cluster as soon as the transaction is committed."""
     _enqueue_on_commit("tick", cluster_pk)
+
+
+def hand_over_tick(cluster_pk: int, process: str) -> None:
+    """Have the process that has the connection to a cluster visit it."""
+    enqueue(f"{TASKS}.tick", cluster_pk, queue=name_own_queue(process))
+
+
+def name_own_queue(process: str) -> str:
+    """Return the queue of visits that one process alone is to make."""
+    return f"default-{process}"
+
+
+def get_queue(name: str) -> Queue:
+    """Return a queue by its name; one of a single process is gone soon after it."""
+    if name in settings.RQ_QUEUES:
+        return django_rq.get_queue(name)
+    like = django_rq.get_queue("default")
+    return Queue(
+        name,
+        connection=like.connection,
+        serializer=like.serializer,
+        default_timeout=like._default_timeout,
+        job_class=like.job_class,
+    )
 
 
 def enqueue_visit(row: CheckReport | HostKey | ConnectionTest) -> None:
@@ -83,8 +111,18 @@ def _enqueue_on_commit(task: str, pk: int, *, queue: str = "default") -> None:
 
 
 def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
-    """Put a task into its queue; without Valkey, do nothing: the clock comes round anyway."""
+    """Put a task into its queue, unless it waits there; its name and key begin the job's id.
+
+    Without Valkey, do nothing: the clock comes round anyway.
+    """
+    name = f"{task.rpartition('.')[2]}-{pk}"
+    rows = get_queue(queue)
     try:
-        django_rq.get_queue(queue).enqueue(task, pk, result_ttl=0, failure_ttl=3600)
+        if any(job_id.rpartition("-")[0] == name for job_id in rows.get_job_ids()):
+            return
+        job_id = f"{name}-{secrets.token_hex(8)}"
+        rows.enqueue(task, pk, job_id=job_id, result_ttl=0, failure_ttl=3600)
+        if queue not in settings.RQ_QUEUES:
+            rows.connection.expire(rows.key, OWN_QUEUE_SECONDS)
     except RedisError:
         return

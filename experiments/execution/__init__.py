@@ -4,7 +4,7 @@ import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
 from experiments.execution.connection_test_visits import test_connection, try_log_in
-from experiments.execution.connections import connect
+from experiments.execution.connections import connect, find_visitor
 from experiments.execution.file_copies import copy_file
 from experiments.execution.image_transfers import receive, send
 from experiments.execution.lease import LeaseLost
@@ -19,6 +19,7 @@ __all__ = [
     "copy_file",
     "explain_partition_problem",
     "fetch_host_key",
+    "find_visitor",
     "receive",
     "send",
     "test_connection",

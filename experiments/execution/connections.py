@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 
 from django.utils import timezone
 
 from experiments.encryption import WrongKey
+from experiments.execution.holder import is_dead, name_process
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import TryAgain
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
 
+VISITOR_SECONDS = 15  # after as many without a visit another process may take a cluster over
+CONNECT_SECONDS = 10.0
+PROBE_SECONDS = 3.0  # where the last visit has failed: whoever hangs must not hang us for long
+SWEEP_SECONDS = 5.0
+
 # This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
 # to log in anew every few seconds would cost both sides more than the question asked.
 _kept: dict[int, tuple[SSHAddress, SSH]] = {}
 
 
+_swept_at = 0.0
+
+
+def find_visitor(cluster_pk: int) -> str:
+    """Return the other process that visits a cluster now and has the connection to it, if any.
+
+    Several workers, on several hosts, so have one connection to each cluster.
+    """
+    rows = Cluster.objects.only("visitor", "last_tick_at", "poll_seconds").filter(pk=cluster_pk)
+    row = rows.exclude(visitor__in=("", name_process())).exclude(last_tick_at=None).first()
+    if row is None or row.last_tick_at is None or is_dead(row.visitor):
+        return ""
+    kept = timedelta(seconds=max(VISITOR_SECONDS, 3 * row.poll_seconds))
+    return row.visitor if timezone.now() - row.last_tick_at < kept else ""
+
+
+def _close_what_others_visit() -> None:
+    """Close the connections to clusters that another process has taken over."""
+    global _swept_at
+    if not _kept or time.monotonic() - _swept_at < SWEEP_SECONDS:
+        return
+    _swept_at = time.monotonic()
+    others = Cluster.objects.filter(pk__in=list(_kept)).exclude(visitor=name_process())
+    for pk in others.values_list("pk", flat=True):
+        _, transport = _kept.pop(pk, (None, None))
+        if transport:
+            transport.close()
+
+
 @contextmanager
 def connect(cluster: Cluster) -> Iterator[Runner]:
     """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
+    _close_what_others_visit()
     transport = _transport_to(cluster)
+    if isinstance(transport, SSH):
+        transport.connect_timeout = PROBE_SECONDS if cluster.failures else CONNECT_SECONDS
     try:
         _greet(transport)
         yield Runner(transport, SCHEDULERS[cluster.scheduler]())

@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import socket
+from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -23,6 +24,12 @@ def make_token() -> str:
     except OSError:
         token = ""
     return token + secrets.token_hex(LETTERS)[: LETTERS - len(token)]
+
+
+@cache
+def name_process() -> str:
+    """Return a token of this process that stays the same as long as it lives."""
+    return make_token()
 
 
 def is_dead(token: str) -> bool:

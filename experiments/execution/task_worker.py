@@ -124,7 +124,7 @@ def refuse_foreign_code() -> None:
 
 
 class TaskWorker(SimpleWorker):
-    """Runs the tasks of one queue.
+    """Runs the tasks of some queues, the first of which comes first.
 
     No work horse: a tick is safe to lose, and a forked child could outlive its parent. The short
     times let another worker notice within seconds that this one has died.
@@ -133,11 +133,11 @@ class TaskWorker(SimpleWorker):
     job_class = TaskJob
     max_connection_wait_time = 5.0  # RQ asks a Valkey that was away for minutes once a minute
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, *queues: Queue) -> None:
         super().__init__(
-            [queue],
-            connection=queue.connection,
-            serializer=queue.serializer,
+            list(queues),
+            connection=queues[0].connection,
+            serializer=queues[0].serializer,
             job_class=TaskJob,
             worker_ttl=20,
             maintenance_interval=5,

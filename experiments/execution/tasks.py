@@ -6,12 +6,18 @@ from django.db import close_old_connections
 
 from experiments import execution
 from experiments.models import CheckReport, StagedImage
-from experiments.notify import enqueue_tick
+from experiments.notify import enqueue_tick, hand_over_tick
 
 
 def tick(cluster_pk: int) -> str:
-    """Visit a cluster. A worker lives long: a connection that broke meanwhile is dropped first."""
+    """Visit a cluster, or have the process do so that has the connection to it.
+
+    A worker lives long: a connection to the database that broke meanwhile is dropped first.
+    """
     close_old_connections()
+    if visitor := execution.find_visitor(cluster_pk):
+        hand_over_tick(cluster_pk, visitor)
+        return "handed over"
     return execution.tick(cluster_pk)
 
 

@@ -27,6 +27,7 @@ from experiments.execution.guard import (
     make_storable,
     note_failure,
 )
+from experiments.execution.holder import name_process
 from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
@@ -75,7 +76,9 @@ def tick(cluster_pk: int) -> str:
         if held is None:
             _ask_for_another_visit(cluster)
             return "busy"
-        Cluster.objects.filter(pk=cluster.pk).update(last_tick_at=now, wanted_at=None)
+        Cluster.objects.filter(pk=cluster.pk).update(
+            last_tick_at=now, wanted_at=None, visitor=name_process()
+        )
         try:
             with connect(cluster) as runner:
                 _visit(held, runner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -116,8 +116,18 @@ def _read_workers(connection: Any) -> dict[tuple[str, int], RQWorker]:
         for key in keys:
             pipeline.hgetall(key)
         answers = pipeline.execute(raise_on_error=False)
-    workers = (_read_worker(connection, row) for row in answers if isinstance(row, dict))
-    return {(worker.host, worker.pid): worker for worker in workers if worker.pid}
+    workers: dict[tuple[str, int], RQWorker] = {}
+    for row in answers:
+        if isinstance(row, dict) and (worker := _read_worker(connection, row)).pid:
+            key = worker.host, worker.pid
+            workers[key] = _add_up(workers[key], worker) if key in workers else worker
+    return workers
+
+
+def _add_up(first: RQWorker, second: RQWorker) -> RQWorker:
+    """Return what two slots of one process do; of their tasks, one that is no visit if there is."""
+    shown = second if first.task in ("", "tick") and second.task else first
+    return replace(shown, done=first.done + second.done, failed=first.failed + second.failed)
 
 
 def _read_worker(connection: Any, columns: Mapping[bytes, bytes]) -> RQWorker:

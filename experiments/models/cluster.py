@@ -238,6 +238,12 @@ class Cluster(SharedInside):
 
     lease_token = models.CharField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, editable=False)
+    visitor = models.CharField(
+        max_length=32,
+        blank=True,
+        editable=False,
+        help_text="The process that visited last, and may have a connection open.",
+    )
     last_tick_at = models.DateTimeField(null=True, editable=False)
     last_tick_seconds = models.FloatField(
         null=True, editable=False, help_text="How long the last visit took."

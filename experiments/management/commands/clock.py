@@ -77,7 +77,9 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
         Exists(model._default_manager.filter(**of_cluster).exclude(state__in=model.FINAL))
         for model in (Job, Operation)
     )
-    clusters = Cluster.objects.filter(enabled=True).annotate(busy=jobs | operations)
+    # Whoever backs off is not asked for until that is over.
+    may_be_visited = Q(retry_at=None) | Q(retry_at__lte=timezone.now())
+    clusters = Cluster.objects.annotate(busy=jobs | operations).filter(may_be_visited, enabled=True)
     for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
         if now - enqueued_at.get(pk, float("-inf")) >= pause:

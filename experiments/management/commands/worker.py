@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import django_rq
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from experiments.execution.task_worker import TaskWorker
+from experiments.execution.holder import name_process
+from experiments.execution.slots import MOST_SLOTS, SLOTS, run_slots
 from experiments.health.signs import beat_beside
 from experiments.models import ServiceSign
+from experiments.notify import get_queue, name_own_queue
 
 
 class Command(BaseCommand):
@@ -24,7 +25,21 @@ class Command(BaseCommand):
             help="The queue of this worker.",
         )
 
+        parser.add_argument(
+            "--slots",
+            type=int,
+            help="Tasks at the same time. By default "
+            + " and ".join(f"{count} of {name}" for name, count in SLOTS.items())
+            + ".",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
-        queue = django_rq.get_queue(options["queue"])
-        with beat_beside(ServiceSign.Service.WORKER, queue.name):
-            TaskWorker(queue).work(logging_level="WARNING")
+        name = options["queue"]
+        queues = [get_queue(name)]
+        if name == "default":
+            queues.insert(0, get_queue(name_own_queue(name_process())))
+        count = options["slots"] or SLOTS[name]
+        if not 1 <= count <= MOST_SLOTS:
+            raise CommandError(f"--slots takes 1 to {MOST_SLOTS}.")
+        with beat_beside(ServiceSign.Service.WORKER, name):
+            run_slots(queues, count)

@@ -164,6 +164,7 @@ def test_whatever_is_written_nothing_of_it_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked: list[object] = []
+    monkeypatch.setattr("experiments.execution.find_visitor", lambda pk: "")
     monkeypatch.setattr("experiments.execution.tick", asked.append)
     made = ATTACKS[what](trace)
     columns = {name: value for name, value in job_hash().items() if name not in made}
@@ -185,6 +186,7 @@ def test_the_tasks_are_run_by_their_names(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     asked: list[object] = []
+    monkeypatch.setattr("experiments.execution.find_visitor", lambda pk: "")
     monkeypatch.setattr("experiments.execution.tick", asked.append)
     with django_capture_on_commit_callbacks(execute=True):
         notify.enqueue_tick(here.pk)
@@ -197,6 +199,7 @@ def test_a_name_that_is_none_stops_no_worker(
     valkey: Redis, here: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[object] = []
+    monkeypatch.setattr("experiments.execution.find_visitor", lambda pk: "")
     monkeypatch.setattr("experiments.execution.tick", asked.append)
     for name in ("../x y", "", "\n", "a" * 5000):
         write(valkey, name, data=data("os.mkdir", "x"))
@@ -375,6 +378,7 @@ def test_in_docker_the_worker_may_do_what_it_needs_and_no_more(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     asked: list[object] = []
+    monkeypatch.setattr("experiments.execution.find_visitor", lambda pk: "")
     monkeypatch.setattr("experiments.execution.tick", asked.append)
     ours = Redis.from_url(f"redis://tare:it-is-a-secret@{composed}")
     queue = django_rq.get_queue()
