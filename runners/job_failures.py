@@ -63,7 +63,7 @@ def name_failure(
         return (
             "controller failure",
             "the scheduler knew two jobs by this number and ended one (Duplicate jobid): its "
-            "controller had lost its state. Try the job again",
+            "controller had lost its state",
         )
     if evidence := _find_requeue(record, was_requeued=was_requeued):
         return "requeued", evidence
@@ -73,6 +73,9 @@ def name_failure(
             return NOT_BEGUN[code]
     if record.started_by is None and (named := _find_written(NO_ROOM, record.output_tail)):
         return named
+    if ending and record.started_by is None and ending.node and _is_by_the_system(ending):
+        evidence = f"{_describe_ending(ending)}: its script never began, as when a prolog fails"
+        return "node failure", evidence
     if ending and ending.kind and ending.kind != "failed":
         return ending.kind, _describe_ending(ending)
     # If single processes are killed for their memory, Slurm itself only reports FAILED 0:9.
@@ -127,6 +130,11 @@ def _find_requeue(record: Record, *, was_requeued: bool) -> str:
     if was_requeued:
         return "the scheduler's queue: the job waited there again after it had begun"
     return ""
+
+
+def _is_by_the_system(ending: JobEnding) -> bool:
+    """Return whether Slurm's accounts say that root, or nobody, cancelled the job."""
+    return ending.source == "sacct" and ending.native in ("CANCELLED", "CANCELLED by 0")
 
 
 def _find_written(

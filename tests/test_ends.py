@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from runners.ends import CAUSES, ENDS, Cause, find_end
-from runners.schedulers import Failure
+from runners.schedulers import Failure, grid_engine, slurm
 from tests.ends_table import DOCUMENT, replace_table
 from tests.source_tree import BASE, modules
 
@@ -123,3 +123,13 @@ def test_every_sentence_of_the_table_is_one() -> None:
 def test_the_document_shows_the_table() -> None:
     text = DOCUMENT.read_text()
     assert text == replace_table(text), "write it anew: python -m tests.ends_table"
+
+
+def test_the_document_names_every_end_that_a_scheduler_knows() -> None:
+    rows = [row.split("|") for row in DOCUMENT.read_text().splitlines() if row.startswith("| *")]
+    said = {row[1].strip(" *"): "|".join(row[2:]) for row in rows if "`" in row[2]}
+    for state, kind in slurm.ENDED.items():
+        assert not kind or f"`{state}" in said[kind], state
+    assert {*map(str, range(1, 12)), *map(str, range(18, 22))} == grid_engine.NODE
+    assert "`failed` 1 to 11, 18 to 21" in said["node failure"]
+    assert f"`failed` {', '.join(grid_engine.RESCHEDULED)}" in said["requeued"]

@@ -21,6 +21,7 @@ from runners.records import Record
 MOST_BY_RULE = 2
 """As many further attempts of a block are planned by rule; about more a person decides."""
 TRIED_BY_RULE = "tried again by rule"
+NOT_TRIED = "not tried again by rule"
 FILES_MAY_BE_LATE = timedelta(seconds=90)
 """A shared file system shows files up to a minute late: what has ended well is not run twice."""
 
@@ -47,16 +48,21 @@ def plan_by_rule(ended: Job) -> None:
     job = Job.objects.select_related("experiment", "cluster").defer("script").get(pk=ended.pk)
     if job.cancel_requested_at or job.experiment.cancelled_at:
         return
-    if _count_by_rule(job) >= MOST_BY_RULE:
-        return
     cause = f"{job.reason} ({job.message.partition('. Its ')[0]})"
     runs = list(job.runs.order_by("position"))
-    if all(_is_untouched(run) for run in runs):
+    missing = list(list_missing_runs(job).order_by("position"))
+    if _count_by_rule(job) >= MOST_BY_RULE:
+        why = f"{cause}: its block has been, {MOST_BY_RULE} times"
+        record_event(job.experiment, NOT_TRIED, job=job, why=why)
+    elif all(_is_untouched(run) for run in runs):
         record_event(job.experiment, TRIED_BY_RULE, job=job, why=cause)
         plan_next_attempt(job, why=f"by rule, attempt {job.attempt} ended by {cause}")
-    elif missing := list(list_missing_runs(job).order_by("position")):
+    elif missing:
         second = plan_second_job(job, missing, node=find_node(job), why=f" by rule, after {cause}")
         record_event(job.experiment, TRIED_BY_RULE, job=second, why=cause)
+    else:
+        why = f"{cause}: another run of it has an outcome, and all others have begun"
+        record_event(job.experiment, NOT_TRIED, job=job, why=why)
 
 
 def _is_by_rule(reason: str) -> bool:

@@ -68,10 +68,8 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
         # A job that meets a full disk leaves no files either, and not every site keeps accounts.
         problem = runner.why_not_written(row.directory)
         if problem and problem.kind == "disk full":
-            reason, message = (
-                problem.kind,
-                f"the job left nothing, and there is no room for it: {problem}",
-            )
+            reason = "quota" if "quota" in str(problem).lower() else "disk full"
+            message = f"the job left nothing, and there is no room for it: {problem}"
     return record, reason, f"{message}. {describe_location(row, is_there=is_there)}"
 
 

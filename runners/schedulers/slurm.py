@@ -108,7 +108,7 @@ ENDED: dict[str, Failure | Literal[""]] = {
 NO_NODES = ("(null)", "None assigned")
 # What accounts say of a job under way when slurmctld comes back without its state; of one that a
 # person or an administrator ends they say "CANCELLED by" whom.
-BY_NOBODY = "by nobody, as when Slurm's controller has lost its state: try the job again"
+BY_NOBODY = "by nobody, as when Slurm's controller has lost its state"
 
 
 class Slurm(Scheduler):

@@ -1,5 +1,6 @@
 """The runner on a real cluster: SSH, Slurm and every runtime, on good days and bad ones."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from runners.jobs import EnvironmentSpec
 from runners.journals import parse_journal
 from runners.records import read_record
 from runners.schedulers import Slurm
+from runners.schedulers.waiting_reasons import explain_reason
 from tests.lab.machine import WAITS, Machine, connected
 
 pytestmark = pytest.mark.lab
@@ -177,6 +179,35 @@ def test_a_node_that_fails_is_named(cluster):
     assert kind == "node failure"
     assert words.startswith("sacct: NODE_FAIL")
     assert words.endswith(", node1")
+
+
+def test_a_prolog_that_fails_is_the_nodes_failure(cluster):
+    prolog, conf = "/usr/local/sbin/prolog", "/etc/slurm/slurm.conf"
+    fails = f"install -m 755 /bin/false {prolog}; echo Prolog={prolog} >>{conf}"
+    cluster.lab.execute(["sh", "-c", f"{fails}; scontrol reconfigure"])
+    job = cluster.job(cluster.program("true"), directives=("--nodelist=node1",))
+    try:
+        job_id = cluster.runner.submit(job)
+        record = cluster.finished(job, job_id)
+    finally:
+        cluster.lab.execute(["sh", "-c", f"sed -i /^Prolog=/d {conf}; scontrol reconfigure"])
+        cluster.lab.execute(["scontrol", "update", "nodename=node1", "state=resume"])
+    kind, words = cluster.failure(record, job_id)
+    assert kind == "node failure"
+    assert re.match("sacct: CANCELLED.*, node1: its script never began", words)
+
+
+def test_what_waits_for_ever_is_said_with_what_to_do(cluster):
+    first = cluster.runner.submit(cluster.job(cluster.program(WAITS)))
+    job = cluster.job(cluster.program("true"), directives=(f"--dependency=afterok:{first}",))
+    job_id = cluster.runner.submit(job)
+    cluster.runner.cancel([first])
+    never = "DependencyNeverSatisfied"
+    cluster.until(lambda: cluster.runner.poll([job_id])[job_id].reason == never)
+    status = cluster.runner.poll([job_id])[job_id]
+    said = explain_reason(f"{status.native} {status.reason}")
+    assert f"({never}); it will not start by itself: cancel the experiment" in said
+    cluster.runner.cancel([job_id])
 
 
 def test_a_scheduler_that_does_not_answer_changes_nothing(cluster):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from runners.job_failures import name_failure, name_run_failure
 from runners.records import Record, RunRecord, read_record
+from runners.schedulers import JobEnding
 
 OOM = "slurmstepd-node1: error: Detected 1 oom_kill event in StepId=5.batch."
 
@@ -76,3 +79,23 @@ def test_a_job_without_any_gpu_is_named_by_what_the_node_says() -> None:
     said = "node1: nvidia-smi says: No devices were found"
     record = read_record({"failure": f"no GPU: {said}\n".encode(), "exit_code": b"1\n"})
     assert name_failure(record, None) == ("no GPU", said)
+
+
+@pytest.mark.parametrize(
+    ("native", "kind", "source", "files", "reason"),
+    [
+        ("CANCELLED by 0", "cancelled outside", "sacct", {}, "node failure"),
+        ("CANCELLED", "controller failure", "sacct", {}, "node failure"),
+        ("CANCELLED by 20001", "cancelled outside", "sacct", {}, "cancelled outside"),
+        ("CANCELLED", "cancelled outside", "scontrol", {}, "cancelled outside"),
+        ("CANCELLED by 0", "cancelled outside", "sacct", {"started": b"7"}, "cancelled outside"),
+    ],
+)
+def test_a_prolog_that_fails_is_the_nodes_failure(
+    native: str, kind: Any, source: str, files: dict[str, bytes], reason: str
+) -> None:
+    """As in the lab: root, a moment later nobody, has cancelled what never began on its node."""
+    ending = JobEnding(native, "0:0", "", "node1", kind, source)
+    assert name_failure(read_record(files), ending)[0] == reason
+    waiting = JobEnding(native, "0:0", "", "", kind, source)
+    assert name_failure(read_record(files), waiting)[0] == kind, "it never had a node"

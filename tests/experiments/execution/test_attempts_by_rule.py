@@ -14,7 +14,12 @@ from django.utils import timezone
 from experiments import execution
 from experiments.comparisons import TRIED_AGAIN
 from experiments.execution import collect, collect_together
-from experiments.execution.attempts_by_rule import MOST_BY_RULE, TRIED_BY_RULE, plan_by_rule
+from experiments.execution.attempts_by_rule import (
+    MOST_BY_RULE,
+    NOT_TRIED,
+    TRIED_BY_RULE,
+    plan_by_rule,
+)
 from experiments.execution.moves import record_event
 from experiments.execution.requeued_jobs import REQUEUED
 from experiments.models import Experiment, Job, Run
@@ -91,6 +96,7 @@ def test_what_has_begun_beside_another_outcome_is_not_run_again(
     plan_by_rule(job)
     assert [state for state, _ in states_of(job)] == [state for state, _ in outcomes]
     assert not Job.objects.filter(repairs=job).exists()
+    assert "another run of it has an outcome" in job.events.get(what=NOT_TRIED).why
 
 
 @pytest.mark.parametrize("prevented_by", ["limit", "experiment", "person"])
@@ -105,6 +111,10 @@ def test_the_rule_has_limits(prevented_by: str) -> None:
         Job.objects.update(cancel_requested_at=timezone.now())
     plan_by_rule(job)
     assert states_of(Job.objects.get(pk=job.pk)) == [("failed", 1)]
+    told = [event.why for event in job.events.filter(what=NOT_TRIED)]
+    assert [why.rpartition(": ")[2] for why in told] == (
+        ["its block has been, 2 times"] if prevented_by == "limit" else []
+    )
 
 
 @pytest.fixture

@@ -65,10 +65,16 @@ def visit(job: Job) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"), [("disk full", "disk full"), ("work directory", "lost"), (None, "lost")]
+    ("kind", "message", "reason"),
+    [
+        ("disk full", "No space left on device", "disk full"),
+        ("disk full", "Disk quota exceeded", "quota"),
+        ("work directory", "Permission denied", "lost"),
+        (None, "", "lost"),
+    ],
 )
 def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
-    experiment: Make, monkeypatch: pytest.MonkeyPatch, kind: Kind | None, reason: str
+    experiment: Make, monkeypatch: pytest.MonkeyPatch, kind: Kind | None, message: str, reason: str
 ) -> None:
     """The disk was too full even for the job's complaint, and the scheduler remembers nothing."""
     monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
@@ -78,7 +84,7 @@ def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
 
     def full(self: Transport, path: str, content: bytes) -> None:
         if kind:
-            raise NotNow("No space left on device", kind=kind, scope="site")
+            raise NotNow(message, kind=kind, scope="site")
         write(self, path, content)
 
     with (
@@ -91,7 +97,7 @@ def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
         finish(made)
     job = made.jobs.get()
     assert (job.state, job.reason) == ("failed", reason)
-    assert ("No space left" in job.message) == (reason == "disk full")
+    assert (bool(message) and message in job.message) == (reason != "lost")
     runs = set(made.runs.values_list("reason", flat=True))
     assert runs == {reason}
 
