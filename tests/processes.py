@@ -64,6 +64,7 @@ SLOW = {
     "tests/experiments/execution/test_processes.py",
     "tests/experiments/execution/test_repairs.py",
     "tests/experiments/execution/test_task_worker.py",
+    "tests/experiments/health/test_real_processes.py",
     "tests/experiments/images/test_modes_tried.py",
     "tests/experiments/statistics/test_calibration.py",
     "tests/experiments/statistics/test_interim_analyses.py",

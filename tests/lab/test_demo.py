@@ -105,6 +105,14 @@ def log_in(demo: Demo, password: str = "", page: str = "") -> str:
     return content
 
 
+def wait_for_end(demo: Demo, seconds: float = 30) -> None:
+    """Wait until nothing of the demo runs any more, at most `seconds`."""
+    deadline, pauses = time.monotonic() + seconds, pause_longer()
+    while left := demo.processes():
+        assert time.monotonic() < deadline, left
+        next(pauses)
+
+
 def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
     demo = Demo(folder)
     try:
@@ -112,10 +120,7 @@ def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
         assert len(demo.processes()) > 5
     finally:
         demo.stop()
-    deadline = time.monotonic() + 3
-    while left := demo.processes():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    wait_for_end(demo, seconds=3)
 
 
 def test_starts_again_with_what_was_there(folder: Path) -> None:
@@ -142,9 +147,13 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
         line.split("=", 1) for line in (folder / "environment").read_text().splitlines() if line
     )
     subprocess.run(manage, cwd=BASE, env=os.environ | kept, check=True)
-    first.stop()
+    first.process.kill()  # as by the kernel that has no memory left: nobody stops the others
+    first.process.wait()
+    wait_for_end(first)
     second = Demo(folder)
     try:
+        told = log_in(second, "a password of my own", page="operations/")
+        assert re.search(r"supervisor</th>\s*<td>ended, and nobody saw how", told)
         second.says("^Log in as demo with the password that was set on the site")
         assert "Overview" in log_in(second, "a password of my own")
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from standalone.postgres import STILL_IN_USE, Postgres
+from standalone.services import Service, Supervisor
 from tests.conftest import pause_longer
 
 
@@ -24,6 +25,35 @@ def find_checkpointer(server: int) -> int:
         if parent == server and b"checkpointer" in name:
             return int(folder.name)
     raise AssertionError("the server has no checkpointer")
+
+
+@pytest.mark.timeout(120)
+def test_a_supervisor_starts_one_that_was_killed_until_it_has_recovered(tmp_path: Path) -> None:
+    """The first starts fail while a process of the old one still has the data in its hands."""
+    server, said = Postgres(tmp_path / "postgres"), list[str]()
+    server.start()
+    server._psql("create table kept as select 7 as value").check_returncode()
+    service = Service(server.name, server.start_again, tmp_path / "postgres/log")
+    service.child = server.child
+    supervisor = Supervisor(tmp_path / "services.json", said.append, [service])
+    assert server.child
+    checkpointer = find_checkpointer(server.child.pid)
+    os.kill(checkpointer, signal.SIGSTOP)
+    try:
+        server.child.kill()
+        server.child.wait()
+        pauses = pause_longer()
+        while STILL_IN_USE not in (tmp_path / "postgres/log").read_bytes():
+            supervisor.keep_alive()
+            next(pauses)
+    finally:
+        os.kill(checkpointer, signal.SIGCONT)
+    while not server._answers():
+        supervisor.keep_alive()
+        next(pauses)
+    assert server._psql("select value from kept").stdout.strip() == b"7"
+    assert said[0].startswith("PostgreSQL was killed by SIGKILL; its log is ")
+    server.stop()
 
 
 @pytest.mark.timeout(120)

@@ -18,7 +18,7 @@ from pytest_django import Settings
 
 from experiments.execution.holder import make_token
 from experiments.execution.lease import LEASE
-from experiments.models import Job, Role, ServiceSign
+from experiments.models import Cluster, Job, Role, ServiceSign
 from tests.dashboard.conftest import People
 from tests.factories import NOON as NOW
 from tests.factories import ClusterFactory, JobFactory, LaunchedFactory, UserFactory
@@ -228,11 +228,27 @@ def test_fetches_its_own_news_and_works_without_javascript(as_admin: Client, all
 def test_many_clusters_and_jobs_take_few_statements(
     as_admin: Client, all_run: None, django_assert_max_num_queries: Any
 ) -> None:
-    for number in range(120):
-        experiment = LaunchedFactory(
-            cluster=ClusterFactory(last_tick_at=timezone.now() - timedelta(seconds=number))
+    experiment = LaunchedFactory()
+    like = JobFactory(experiment=experiment, state=Job.State.RUNNING)
+    now, owner = timezone.now(), experiment.owner
+    clusters = Cluster.objects.bulk_create(
+        Cluster(name=f"cluster {number}", work_directory="/x", owner=owner, last_tick_at=now)
+        for number in range(119)
+    )
+    Job.objects.bulk_create(
+        Job(
+            experiment=experiment,
+            cluster=cluster,
+            workload=like.workload,
+            scale="1x1",
+            repeat=number,
+            block=number,
+            state=Job.State.RUNNING,
+            scheduler_id=str(number),
         )
-        JobFactory(experiment=experiment, state=Job.State.RUNNING)
+        for number in range(20)
+        for cluster in clusters
+    )
     as_admin.get(ADDRESS)
     with django_assert_max_num_queries(32):
         soup = read(as_admin)
