@@ -17,16 +17,21 @@ _libc = ctypes.CDLL(None)
 
 
 def start(
-    argv: Sequence[str | Path], *, log: Path | None = None, env: Mapping[str, str] | None = None
+    argv: Sequence[str | Path],
+    *,
+    log: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    end_by: signal.Signals = signal.SIGTERM,
 ) -> subprocess.Popen[bytes]:
     """Start a child in a session of its own; the kernel ends it when this process dies.
 
-    Its own session keeps the terminal's Ctrl-C from reaching it before we say so.
+    Its own session keeps the terminal's Ctrl-C from reaching it before we say so. `end_by` is the
+    signal that it gets from the kernel.
     """
     parent = os.getpid()
 
     def tie_to_parent() -> None:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        _libc.prctl(PR_SET_PDEATHSIG, end_by)
         if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 

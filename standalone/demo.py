@@ -26,6 +26,7 @@ VAR = Path(os.environ.get("TARE_VAR", BASE / "var")).resolve()
 LOGS = VAR / "log"
 PYTHON = Path(sys.prefix) / "bin" / "python"
 LOGIN = "demo"
+PREDECESSOR_SECONDS = 10  # in which what a killed supervisor has left ends
 
 
 def say(text: str) -> None:
@@ -56,7 +57,8 @@ def main() -> int:
 
 
 def _run(postgres: Postgres, valkey: Valkey, supervisor: Supervisor) -> None:
-    port = _port()
+    # If the last supervisor was killed, its web server may still be ending.
+    port = _port(patience=PREDECESSOR_SECONDS if supervisor.was_killed else 0)
     postgres.start()
     valkey.start()
     environment = _environment(postgres.url, valkey.url, supervisor.file)
@@ -154,11 +156,15 @@ def _only_one() -> IO[str]:
     return lock
 
 
-def _port() -> int:
+def _port(patience: float) -> int:
+    """Return the port of the web server, for which it may wait `patience` seconds to be free."""
     port = os.environ.get("TARE_PORT", "8000")
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise RuntimeError(f"TARE_PORT is {port!r}; it must be a port number.")
-    if children.is_listening(int(port)):
+    deadline = time.monotonic() + patience
+    while (is_taken := children.is_listening(int(port))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if is_taken:
         raise RuntimeError(f"port {port} is taken. Choose another one: TARE_PORT=8001 make demo")
     return int(port)
 

@@ -20,6 +20,9 @@ QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_wri
 STOP_SECONDS = 60  # a slow disk takes many to have all data
 PREDECESSOR_SECONDS = 30  # in which the last processes of a server that was killed end
 STILL_IN_USE = b"pre-existing shared memory block"
+STILL_RUNS = b'lock file "postmaster.pid" already exists'
+# Open connections are ended, nothing is lost. By SIGTERM it would wait for all to leave.
+FAST_SHUTDOWN = signal.SIGINT
 
 
 class Postgres:
@@ -76,6 +79,7 @@ class Postgres:
                 *self.options,
             ],
             log=self.folder / "log",
+            end_by=FAST_SHUTDOWN,
         )
 
     def _measure_log(self) -> int:
@@ -83,16 +87,16 @@ class Postgres:
         return log.stat().st_size if log.exists() else 0
 
     def _has_predecessor(self, log_size: int) -> bool:
-        """Return whether a process of a server that was killed still has the data in its hands."""
+        """Return whether the server before this one, or a process of it, still has the data."""
         with (self.folder / "log").open("rb") as log:
             log.seek(log_size)
-            return STILL_IN_USE in log.read()
+            lines = log.read()
+        return STILL_IN_USE in lines or STILL_RUNS in lines
 
     def stop(self) -> None:
         """End the server, and wait until its data are on the disk."""
         if self._child:
-            # SIGINT is PostgreSQL's fast shutdown: open connections are ended, nothing is lost.
-            children.terminate(self._child, by=signal.SIGINT)
+            children.terminate(self._child, by=FAST_SHUTDOWN)
             children.wait_or_kill([self._child], seconds=STOP_SECONDS)
 
     @property

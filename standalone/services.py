@@ -109,6 +109,7 @@ class Supervisor:
     say: Callable[[str], None]
     services: list[Service] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
+    was_killed: bool = False  # the one before
     _written: list[Any] = field(default_factory=list)
 
     def remember(self) -> None:
@@ -117,6 +118,7 @@ class Supervisor:
             content = json.loads(self.file.read_text())
             self.ends = [End(**end) for end in content["ends"]]
             if not content["stopped"]:
+                self.was_killed = True
                 self.ends.append(End("supervisor", content["written_at"], None, 0.0))
         except (OSError, ValueError, LookupError, TypeError):
             return  # the first start, or a file that nobody can read

@@ -35,8 +35,8 @@ user.save()
 class Demo:
     """A running demo with a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, find_free_port()
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        self.folder, self.port = folder, port or find_free_port()
         self.output = folder.with_suffix(".log")
         environment = {
             name: value
@@ -149,8 +149,7 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
     subprocess.run(manage, cwd=BASE, env=os.environ | kept, check=True)
     first.process.kill()  # as by the kernel that has no memory left: nobody stops the others
     first.process.wait()
-    wait_for_end(first)
-    second = Demo(folder)
+    second = Demo(folder, first.port)  # at once, while these still end
     try:
         told = log_in(second, "a password of my own", page="operations/")
         assert re.search(r"supervisor</th>\s*<td>ended, and nobody saw how", told)

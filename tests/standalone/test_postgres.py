@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from standalone.postgres import STILL_IN_USE, Postgres
+from standalone.postgres import STILL_IN_USE, STILL_RUNS, Postgres
 from standalone.services import Service, Supervisor
 from tests.conftest import pause_longer
 
@@ -74,6 +74,23 @@ def test_it_waits_for_the_last_processes_of_one_that_was_killed(tmp_path: Path) 
             next(pauses)
     finally:
         os.kill(checkpointer, signal.SIGCONT)
+    starting.join()
+    assert second.poll() is None
+    second.stop()
+
+
+@pytest.mark.timeout(120)
+def test_it_waits_for_one_that_still_ends(tmp_path: Path) -> None:
+    """As when the supervisor was killed: nobody waits until its server has ended."""
+    first = Postgres(tmp_path / "postgres", quick=True)
+    first.start()
+    second = Postgres(tmp_path / "postgres", quick=True)
+    starting = threading.Thread(target=second.start)
+    starting.start()
+    pauses = pause_longer()
+    while STILL_RUNS not in (tmp_path / "postgres/log").read_bytes():
+        next(pauses)
+    first.stop()
     starting.join()
     assert second.poll() is None
     second.stop()

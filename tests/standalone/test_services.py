@@ -193,10 +193,12 @@ def test_a_supervisor_remembers_what_ended_before_it(tmp_path: Path, clock: Cloc
     second = Supervisor(supervisor.file, print)
     second.remember()
     assert [end.service for end in second.ends] == ["worker"] * 3 + ["supervisor"]
+    assert second.was_killed
     second.write(stopped=True)
     third = Supervisor(supervisor.file, print)
     third.remember()
     assert [end.service for end in third.ends] == ["worker"] * 3 + ["supervisor"]
+    assert not third.was_killed
     third.ends *= 2 * MOST_ENDS
     third.write(stopped=False)
     assert len(read(third)["ends"]) == MOST_ENDS  # type: ignore[arg-type]
