@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 from django.db.models.functions import Now
 
 from experiments.execution.holder import make_token
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 BEAT_SECONDS = 5.0
 KEPT = timedelta(days=7)
 MOST_KEPT = 20  # ended or lost, of one service on one host
-DATABASE_AWAY = (OperationalError, InterfaceError)
+DATABASE_FAILS = (DatabaseError, InterfaceError)
 
 
 class Sign:
@@ -48,14 +48,14 @@ class Sign:
 
     def end(self) -> None:
         """Say that this process ends in order; if the database is away, say nothing."""
-        with suppress(*DATABASE_AWAY):
+        with suppress(*DATABASE_FAILS):
             ServiceSign.objects.filter(token=self.token).update(seen_at=Now(), ended_at=Now())
 
     def _write(self) -> None:
         """Write the row, and forget old ones: a service that ends again and again leaves few."""
-        ServiceSign.objects.create(
-            **self.what, token=self.token, pid=os.getpid(), started_at=Now(), seen_at=Now()
-        )
+        # It may be there already, if the answer to the first attempt was lost.
+        columns = {**self.what, "pid": os.getpid(), "started_at": Now(), "seen_at": Now()}
+        ServiceSign.objects.update_or_create(token=self.token, defaults=columns)
         self._is_written = True
         ServiceSign.objects.filter(seen_at__lt=Now() - KEPT).delete()
         same = ServiceSign.objects.filter(**self.what)
@@ -102,7 +102,7 @@ def _beat_until(wait: Callable[[float], bool], sign: Sign) -> None:
         try:
             sign.beat()
             is_away = False
-        except DATABASE_AWAY as error:
+        except DATABASE_FAILS as error:
             if not is_away:  # said once an absence
                 logger.warning("No sign of life could be written: %s", error)
             is_away = True

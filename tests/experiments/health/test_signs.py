@@ -63,6 +63,14 @@ def test_it_beats_every_few_seconds_only_and_writes_its_row_anew_if_it_is_gone(
     assert ServiceSign.objects.get().token == sign.token
 
 
+def test_a_row_whose_answer_was_lost_is_taken_over() -> None:
+    sign = Sign("clock")
+    sign.beat()
+    sign._is_written, sign._next_beat = False, 0.0  # as after a connection that broke
+    sign.beat()
+    assert ServiceSign.objects.count() == 1
+
+
 def test_one_that_dies_again_and_again_leaves_few_rows() -> None:
     old = timezone.now() - timedelta(hours=1)
     columns = {"service": "worker", "queue": "default", "pid": 1, "started_at": old}
