@@ -23,6 +23,7 @@ class Resources:
     qos: str = ""
     directives: tuple[str, ...] = ()
     node: str = ""  # the one to run on, by the scheduler's name for it
+    avoided_nodes: str = ""  # not to be run on, separated by commas, where there are others
     gres: str = "gpu"  # the name of the generic resource, with a type if need be: "gpu:h100"
     # Without a scheduler, which would know:
     gpus_on_node: int = 0

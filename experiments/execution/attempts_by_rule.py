@@ -6,12 +6,13 @@ anybody, or a planned analysis, could see what the job has left. So it stamps no
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from django.utils import timezone
 
 from experiments.execution.lifecycle import plan_next_attempt
-from experiments.execution.moves import record_event
+from experiments.execution.moves import move, record_event
 from experiments.execution.repairs import find_node, list_missing_runs, plan_second_job
 from experiments.models import Event, Job, Run
 from experiments.models.states import NOT_STARTED
@@ -56,7 +57,8 @@ def plan_by_rule(ended: Job) -> None:
         record_event(job.experiment, NOT_TRIED, job=job, why=why)
     elif all(_is_untouched(run) for run in runs):
         record_event(job.experiment, TRIED_BY_RULE, job=job, why=cause)
-        plan_next_attempt(job, why=f"by rule, attempt {job.attempt} ended by {cause}")
+        why = f"by rule, attempt {job.attempt} ended by {cause}"
+        plan_next_attempt(job, why=why, avoided_nodes=_list_nodes_to_avoid(job))
     elif missing:
         second = plan_second_job(job, missing, node=find_node(job), why=f" by rule, after {cause}")
         record_event(job.experiment, TRIED_BY_RULE, job=second, why=cause)
@@ -73,6 +75,21 @@ def _is_by_rule(reason: str) -> bool:
 def _is_untouched(run: Run) -> bool:
     """Return whether only what ended the job has ended the run."""
     return run.state == Run.State.FAILED and (run.reason == NOT_STARTED or _is_by_rule(run.reason))
+
+
+def _list_nodes_to_avoid(job: Job) -> str:
+    """Return the nodes on which attempts found no GPU. Idle as they are, they get each next job."""
+    nodes = [node for node in job.avoided_nodes.split(",") if node]
+    named = re.match(r"([\w.-]{1,100}): ", job.message) if job.reason == "no GPU" else None
+    if named and named[1] not in nodes:
+        nodes.append(named[1])
+    return ",".join(nodes[-MOST_BY_RULE:])
+
+
+def allow_avoided_nodes(job: Job, refusal: str) -> None:
+    """Plan a job once more that the scheduler refused because there are no other nodes."""
+    why = f"no other nodes than {job.avoided_nodes}: {refusal}"
+    move(job, Job.State.PLANNED, why=why, avoided_nodes="")
 
 
 def _count_by_rule(job: Job) -> int:

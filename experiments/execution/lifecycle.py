@@ -215,16 +215,17 @@ def retry(job: Job, by: User) -> None:
     stage = read_stage(job.experiment)
     seen = not stage.alive and stage.states[Run.State.SUCCEEDED] > 0 and not _never_started(job)
     with transaction.atomic():
-        if not plan_next_attempt(job, why=f"attempt {job.attempt} failed: {job.reason}", by=by):
+        why = f"attempt {job.attempt} failed: {job.reason}"
+        if not plan_next_attempt(job, why=why, by=by, avoided_nodes=""):
             raise NotDone(CANNOT_RETRY)
         if seen:
             record_event(job.experiment, TRIED_AGAIN, job=job, by=by)
 
 
-def plan_next_attempt(job: Job, *, why: str, by: User | None = None) -> bool:
+def plan_next_attempt(job: Job, *, why: str, by: User | None = None, avoided_nodes: str) -> bool:
     """Plan a failed job and its failed runs anew; return False if another was faster."""
     with transaction.atomic():
-        anew = {**JOB_ANEW, "attempt": job.attempt + 1}
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1, "avoided_nodes": avoided_nodes}
         if not move(job, Job.State.PLANNED, why=why, by=by, **anew):
             return False
         for run in job.runs.filter(state=Run.State.FAILED):

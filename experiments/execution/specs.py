@@ -75,6 +75,7 @@ def _resources(job: Job, runs: int) -> Resources:
         gpus_per_node=scale.gpus_per_node,
         time_limit_seconds=math.ceil(seconds / 60) * 60,
         node=job.node,
+        avoided_nodes=job.avoided_nodes,
     )
     return add_partition(resources, partition) if partition else resources
 

@@ -14,6 +14,7 @@ from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
 from experiments.clusters.pauses import end_pauses, hold
+from experiments.execution.attempts_by_rule import allow_avoided_nodes
 from experiments.execution.guard import (
     contain_failure,
     is_about_the_visit,
@@ -233,6 +234,9 @@ def _store_outcomes(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
 def _react(row: Row, problem: TryAgain | Refused) -> TryAgain | None:
     """Do what the site's refusal of one row means; return what the visit is to know of it."""
     if isinstance(problem, NotNow):
+        if isinstance(row, Job) and row.avoided_nodes and problem.kind == "nodes":
+            allow_avoided_nodes(row, make_storable(str(problem)))
+            return None
         if isinstance(row, Operation) and problem.scope == "request":
             refuse(row, str(problem))  # nothing else asks for the same
             return None

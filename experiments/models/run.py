@@ -42,6 +42,11 @@ class Job(Submission):
     node = models.CharField(
         max_length=255, blank=True, help_text="The node that it must run on; empty: any."
     )
+    avoided_nodes = models.CharField(
+        max_length=500,
+        blank=True,
+        help_text="Nodes on which its earlier attempts found no GPU, separated by commas.",
+    )
     snapshot = models.ForeignKey(
         Snapshot,
         null=True,

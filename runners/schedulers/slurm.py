@@ -143,6 +143,8 @@ class Slurm(Scheduler):
             options.append(f"--mem={resources.memory_mb}M")
         if resources.node:
             options.append(f"--nodelist={resources.node}")
+        elif resources.avoided_nodes:
+            options.append(f"--exclude={resources.avoided_nodes}")
         for name in ("partition", "account", "qos"):
             if value := getattr(resources, name):
                 options.append(f"--{name}={value}")

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 
 PARAMETERS = {"steps": 5, "burn_in": 1, "matrix_size": 16, "decomposition_size": 8}
 CONF = "/etc/slurm/slurm.conf"
+NVIDIA_SMI = "/usr/local/bin/nvidia-smi"
 
 
 @contextmanager
@@ -86,14 +87,40 @@ def test_what_the_site_ended_is_named_and_tried_again_by_rule(
     assert counted == [first, first, second], "once in each attempt"
 
 
-def experiment_that_waits_once(cluster: Cluster, folder: str) -> Experiment:
-    """An experiment whose programs count their starts; the first start of all waits for its end."""
+def test_a_node_without_its_gpus_is_avoided_by_the_next_attempt(
+    lab: Lab, registered: Cluster
+) -> None:
+    folder = f"{registered.work_directory}/no-gpu"
+    tool = (
+        f"[ -e {folder}/bad ] || echo $SLURMD_NODENAME >{folder}/bad\n"
+        f'[ $SLURMD_NODENAME = "$(cat {folder}/bad)" ] && echo No devices were found && exit 6\n'
+        "echo GPU 00000000:00:06.0\n"
+    )
+    put = f"install -m 755 /dev/stdin {NVIDIA_SMI} <<'EOF'\n#!/bin/sh\n{tool}EOF"
+    made = experiment_that_waits_once(registered, folder, waits=False)
+    lab.execute(["sh", "-c", put])
+    try:
+        finish(made)
+    finally:
+        lab.execute(["rm", NVIDIA_SMI])
+    job = made.jobs.get()
+    bad = lab.execute(["cat", f"{folder}/bad"]).stdout.strip()
+    assert (job.state, job.attempt, job.avoided_nodes) == ("done", 2, bad)
+    assert bad not in set(made.runs.values_list("node", flat=True))
+    told = made.events.get(what=attempts_by_rule.TRIED_BY_RULE).why
+    assert told == f"no GPU ({bad}: nvidia-smi says: No devices were found)"
+    counted = lab.execute(["cat", f"{folder}/count"]).stdout.split()
+    assert counted == [run.environment.name for run in made.runs.order_by("position")]
+
+
+def experiment_that_waits_once(cluster: Cluster, folder: str, *, waits: bool = True) -> Experiment:
+    """An experiment whose programs count their starts; the first of all `waits` for its end."""
     environments = []
     with execution.connect(cluster) as runner:
         for name in ("a", "b"):
             script = (
                 f"#!/bin/sh\necho {name} >>'{folder}/count'\n"
-                f"[ \"$(wc -l <'{folder}/count')\" = 1 ] && exec sleep 600\nexit 3\n"
+                f"[ \"$(wc -l <'{folder}/count')\" = {waits:d} ] && exec sleep 600\nexit 3\n"
             )
             path = f"{folder}/{name}"
             runner.transport.send(folder, {name: script.encode()})

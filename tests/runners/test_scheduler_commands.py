@@ -246,6 +246,7 @@ def test_a_trial_tells_what_sbatch_says() -> None:
     ("changes", "option"),
     [
         ({"node": "gpu01"}, "--nodelist=gpu01"),
+        ({"avoided_nodes": "gpu01,gpu02"}, "--exclude=gpu01,gpu02"),
         ({"nodes": 3}, "--nodes=3"),
         ({"memory_mb": 0}, "--mem=0M"),
         ({"account": "a"}, "--account=a"),

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.comparisons import TRIED_AGAIN
-from experiments.execution import collect, collect_together
+from experiments.execution import collect, collect_together, lifecycle
 from experiments.execution.attempts_by_rule import (
     MOST_BY_RULE,
     NOT_TRIED,
@@ -22,8 +22,9 @@ from experiments.execution.attempts_by_rule import (
 )
 from experiments.execution.moves import record_event
 from experiments.execution.requeued_jobs import REQUEUED
-from experiments.models import Experiment, Job, Run
+from experiments.models import Experiment, Job, Pause, Run
 from runners.ends import ENDS
+from runners.errors import NotNow
 from runners.job_failures import name_failure
 from runners.records import Record
 from runners.runner import Runner
@@ -97,6 +98,49 @@ def test_what_has_begun_beside_another_outcome_is_not_run_again(
     assert [state for state, _ in states_of(job)] == [state for state, _ in outcomes]
     assert not Job.objects.filter(repairs=job).exists()
     assert "another run of it has an outcome" in job.events.get(what=NOT_TRIED).why
+
+
+def test_the_next_attempt_avoids_nodes_without_gpus() -> None:
+    job = failed_job(("failed", "not started"), reason="no GPU")
+    Job.objects.update(message="node1: nvidia-smi says: No devices were found. Its files are")
+    plan_by_rule(job)
+    job.refresh_from_db()
+    assert (job.attempt, job.avoided_nodes) == (2, "node1")
+    again = {"state": "failed", "reason": "no GPU", "message": "node-2.x: nvidia-smi says: nothing"}
+    Job.objects.update(**again)
+    Run.objects.update(state="failed", reason="not started")
+    plan_by_rule(Job.objects.get())
+    job.refresh_from_db()
+    assert (job.attempt, job.avoided_nodes) == (3, "node1,node-2.x")
+    Job.objects.update(**again)
+    Run.objects.update(state="failed", reason="not started")
+    lifecycle.retry(Job.objects.get(), job.experiment.owner)
+    job.refresh_from_db()
+    assert (job.attempt, job.avoided_nodes) == (4, ""), "a person knows better"
+
+
+def test_a_job_that_no_other_node_can_take_is_sent_without_avoiding_any(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = experiment()
+    Job.objects.update(avoided_nodes="node1")
+    words = (
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available"
+    )
+    submit = Runner.submit_all
+
+    def refuse(self: Runner, jobs: Any) -> Any:
+        if any(job.resources.avoided_nodes for job in jobs):
+            return [NotNow(words, kind="nodes", scope="request") for _ in jobs]
+        return submit(self, jobs)
+
+    monkeypatch.setattr(Runner, "submit_all", refuse)
+    finish(made)
+    job = made.jobs.get()
+    assert (job.state, job.avoided_nodes) == ("done", "")
+    assert not Pause.objects.exists()
+    told = job.events.get(what="submitting → planned").why
+    assert told == f"no other nodes than node1: {words}"
 
 
 @pytest.mark.parametrize("prevented_by", ["limit", "experiment", "person"])
