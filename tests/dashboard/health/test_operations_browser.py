@@ -35,7 +35,7 @@ def test_what_ends_shows_without_a_click(
     for service, queue in (("worker", "default"), ("worker", "bulk"), ("clock", "")):
         ServiceSign.objects.create(service=service, queue=queue, token=make_token(), **place)
     page.locator("header details.menu summary").click()
-    page.get_by_role("link", name="Operations").click()
+    page.locator("header").get_by_role("link", name="Operations").click()
     expect(page.get_by_text("All that Tare needs is running.")).to_be_visible()
     ServiceSign.objects.filter(service="clock").update(ended_at=now)
     note = page.locator(".note.error")
