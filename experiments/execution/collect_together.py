@@ -45,7 +45,8 @@ def split_first_portion(
 def collect_together(rows: Sequence[Job | Operation], runner: Runner) -> list[Job | Operation]:
     """End the jobs of a portion by what they left; return the rows to be collected alone.
 
-    A worker that ends meanwhile has each of them collected alone by the next one.
+    A worker that ends meanwhile has each of them collected alone by the next one. Those that wait
+    for late files stay as they are.
     """
     jobs = [row for row in rows if isinstance(row, Job)]
     if len(jobs) < 2:
@@ -56,9 +57,9 @@ def collect_together(rows: Sequence[Job | Operation], runner: Runner) -> list[Jo
         endings = _find_endings(jobs, records, runner)
 
         def keep(portion: Sequence[Job]) -> None:
-            keep_endings([endings[job.pk] for job in portion])
+            keep_endings([ending for job in portion if (ending := endings[job.pk])])
 
-        handle_together([job for job in jobs if job.pk in endings], keep, end_as_damaged)
+        handle_together([job for job in jobs if endings.get(job.pk)], keep, end_as_damaged)
     return [job for job in jobs if job.pk not in endings]
 
 
@@ -97,8 +98,11 @@ def _fetch(
 
 def _find_endings(
     jobs: Sequence[Job], records: Mapping[int, Record], runner: Runner
-) -> dict[int, Ending]:
-    """Return how jobs ended, by key: those of which files and scheduler say it without a doubt."""
+) -> dict[int, Ending | None]:
+    """Return how jobs ended, by key: those of which files and scheduler say it without a doubt.
+
+    None for those whose files are waited for, before the rule tries them again.
+    """
     read = [job for job in jobs if job.pk in records and not is_taken_back(job)]
     failed = [job for job in read if records[job.pk].exit_code != 0]
     try:
@@ -106,13 +110,14 @@ def _find_endings(
     except Refused:
         read = [job for job in read if job not in failed]
     requeued = find_requeued(failed)
-    endings = {}
+    endings: dict[int, Ending | None] = {}
     for job in read:
         record, reason, message = records[job.pk], "", ""
         if record.exit_code != 0:
             last_word = last_words.get(job.scheduler_id)
             reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
             message = f"{message}. {describe_location(job)}"
-        if reason != "lost" and not must_wait(job, record, reason):
-            endings[job.pk] = make_ending(job, record, reason, message)
+        if reason != "lost":
+            waits = must_wait(job, record, reason)
+            endings[job.pk] = None if waits else make_ending(job, record, reason, message)
     return endings

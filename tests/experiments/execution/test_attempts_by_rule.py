@@ -279,3 +279,30 @@ def test_a_portion_that_was_preempted_is_tried_again_together(
     assert set(made.jobs.values_list("state", "attempt")) == {("done", 2)}
     assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
     assert made.events.filter(what=TRIED_BY_RULE, why__contains="PREEMPTED").count() == 3
+
+
+def test_a_portion_that_waits_for_late_files_costs_no_command_a_job(
+    experiment: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a power cut: hundreds of jobs wait together, and everybody else's are read too."""
+
+    def as_after_a_node_failure(record: Record, ending: Any, **options: Any) -> tuple[str, str]:
+        return name_failure(record, NODE_FAIL, **options)
+
+    monkeypatch.setattr(collect_together, "name_failure", as_after_a_node_failure)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{KILL_JOB}\n")
+    program.chmod(0o755)
+    made = experiment(repeats=3)
+    for run in made.runs.all():
+        run.spec["environment"]["python"] = str(program)
+        run.save(update_fields=["spec"])
+    collecting = made.jobs.filter(state=Job.State.COLLECTING)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules["experiments.execution.tick"], "_collect", lambda *a, **k: None)
+        tick_until(made.cluster, lambda: collecting.count() == 3)
+    Job.objects.update(gone_at=timezone.now())
+    alone: list[str] = []
+    monkeypatch.setattr(Runner, "collect", lambda self, directory, **k: alone.append(directory))
+    assert execution.tick(made.cluster.pk) == "done"
+    assert (collecting.count(), alone) == (3, [])
