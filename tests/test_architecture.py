@@ -106,7 +106,7 @@ ROOMS = {
         "comparisons": "design models planning program_files snapshots software statistics",
         "execution": "access clusters comparisons design encryption images liveness models notify "
         "planning snapshots software",
-        "health": "execution models",
+        "health": "execution models notify",
         "imports": "access comparisons execution models statistics",
         "admin": "access execution models software",
         "demo": "access clusters execution models software",

@@ -17,7 +17,7 @@ from datetime import timedelta
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 from django.db.models.functions import Now
 
-from experiments.execution.holder import make_token
+from experiments.execution.holder import name_process
 from experiments.models import ServiceSign
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Sign:
     """The row by which this process shows that it lives."""
 
     def __init__(self, service: str, queue: str = "") -> None:
-        self.token = make_token()
+        self.token = name_process()
         self.what = {"service": service, "queue": queue, "host": socket.gethostname()}
         self._next_beat = 0.0
         self._is_written = False

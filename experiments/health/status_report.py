@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from experiments.health.cluster_visits import ClusterVisits, list_cluster_visits, list_leased
 from experiments.health.database import Database, read_database
-from experiments.health.processes import MOST_SIGNS, Process, list_missing, list_processes
+from experiments.health.processes import MOST_SIGNS, WORKER, Process, list_missing, list_processes
 from experiments.health.service_problems import Problem, tell_how_to_start
 from experiments.health.storage import Disk, Storage
 from experiments.health.stuck import Stuck, list_stuck
@@ -50,8 +50,8 @@ class Report:
 def read_services() -> tuple[Database, Valkey, list[Process]]:
     """Ask PostgreSQL, Valkey and all signs of life. Raises OperationalError without PostgreSQL."""
     database = read_database()
-    valkey = read_valkey()
     signs = list(ServiceSign.objects.all()[:MOST_SIGNS])
+    valkey = read_valkey([sign.token for sign in signs if sign.service == WORKER])
     leased = list_leased(database.now)
     processes = list_processes(signs, database.now, leased=leased, workers=valkey.workers)
     return database, valkey, processes

@@ -18,7 +18,8 @@ from rq.serializers import JSONSerializer
 from experiments.execution.task_worker import TaskJob, TaskWorker
 from experiments.health import valkey as state
 from experiments.health.status_report import find_valkey_problems
-from experiments.health.valkey import Valkey, read_valkey
+from experiments.health.valkey import OWN, Valkey, read_valkey
+from experiments.notify import name_own_queue
 from standalone.valkey import Valkey as Server
 
 TICK = "experiments.execution.tasks.tick"
@@ -33,7 +34,7 @@ def test_tells_of_queues_and_their_oldest_task(own_valkey: Server) -> None:
     queue = make_queue(own_valkey)
     for pk in (1, 2, 3):
         queue.enqueue(TICK, pk)
-    default, bulk = sorted(read_valkey().queues, key=lambda row: row.name != "default")
+    default, bulk, _ = read_valkey().queues
     assert (default.name, default.waiting, default.failed) == ("default", 3, 0)
     assert default.oldest_at is not None
     assert timedelta(0) <= timezone.now() - default.oldest_at < timedelta(minutes=1)
@@ -49,6 +50,25 @@ def test_tells_of_workers_and_what_they_do(own_valkey: Server) -> None:
     worker.increment_successful_job_count()
     record = read_valkey().workers[socket.gethostname(), os.getpid()]
     assert (record.task, record.key, record.done, record.failed) == ("tick", 42, 1, 0)
+
+
+def test_adds_up_the_slots_of_a_process(own_valkey: Server) -> None:
+    queue = make_queue(own_valkey)
+    slots = [TaskWorker(queue) for _ in range(3)]
+    for slot in slots:
+        slot.register_birth()
+        slot.increment_successful_job_count()
+    for slot, task in zip(slots, ("tick", "copy_file"), strict=False):
+        slot.set_current_job_id(queue.enqueue(f"experiments.execution.tasks.{task}", 7).id)
+    record = read_valkey().workers[socket.gethostname(), os.getpid()]
+    assert (record.slots, record.busy, record.done, record.task) == (3, 2, 3, "copy_file")
+
+
+def test_adds_up_the_queues_of_single_processes(own_valkey: Server) -> None:
+    for token in ("a", "b"):
+        make_queue(own_valkey, name_own_queue(token)).enqueue(TICK, 1)
+    (own,) = [queue for queue in read_valkey(["a", "b", "c"]).queues if queue.name == OWN]
+    assert (own.waiting, own.under_way, own.failed) == (2, 0, 0)
 
 
 def test_tells_of_the_server(own_valkey: Server) -> None:
@@ -96,7 +116,7 @@ def test_nonsense_in_it_is_left_out(own_valkey: Server) -> None:
     found = read_valkey()
     assert found.problem == ""
     assert [queue.waiting for queue in found.queues if queue.name == "default"] == [0]
-    assert [queue.oldest_at for queue in found.queues] == [None, None]
+    assert [queue.oldest_at for queue in found.queues] == [None, None, None]
     assert list(found.workers) == [("h", 7)]
     assert found.workers["h", 7].task == ""
     connection.set("rq:workers", "no set")
@@ -111,4 +131,4 @@ def test_its_memory_may_be_nearly_full() -> None:
 
 
 def test_each_queue_of_the_site_is_told(own_valkey: Server) -> None:
-    assert [queue.name for queue in read_valkey().queues] == list(site.RQ_QUEUES)
+    assert [queue.name for queue in read_valkey().queues] == [*site.RQ_QUEUES, OWN]
