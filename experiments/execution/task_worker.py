@@ -145,7 +145,13 @@ class TaskWorker(SimpleWorker):
         )
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Tell Valkey, and the health check of this container, when the next sign is due."""
+        """Tell Valkey, and the health check of this container, when the next sign is due.
+
+        Also say who this is, if Valkey was empty in between.
+        """
+        if pipeline is None and not self.connection.hexists(self.key, "birth"):
+            self.connection.delete(self.key)  # what RQ has written since, without knowing
+            self.register_birth()  # type: ignore[no-untyped-call]
         super().heartbeat(timeout, pipeline)
         mark_alive(timeout or self.worker_ttl + 60)
 

@@ -64,6 +64,18 @@ def test_adds_up_the_slots_of_a_process(own_valkey: Server) -> None:
     assert (record.slots, record.busy, record.done, record.task) == (3, 2, 3, "copy_file")
 
 
+def test_a_worker_says_again_who_it_is_when_valkey_was_empty(own_valkey: Server) -> None:
+    worker = TaskWorker(make_queue(own_valkey))
+    worker.register_birth()
+    worker.heartbeat()
+    own_valkey.stop()
+    own_valkey.start()
+    worker.set_state("idle")  # writes without asking whether anything is there
+    assert read_valkey().workers == {}
+    worker.heartbeat()
+    assert list(read_valkey().workers) == [(socket.gethostname(), os.getpid())]
+
+
 def test_adds_up_the_queues_of_single_processes(own_valkey: Server) -> None:
     for token in ("a", "b"):
         make_queue(own_valkey, name_own_queue(token)).enqueue(TICK, 1)
