@@ -97,13 +97,13 @@ def test_tensorflow_trains_alike_on_bare_metal_and_in_containers(experiment: Mak
     assert all(0 <= accuracy <= 1 for accuracy in accuracies)
     assert max(accuracies) - min(accuracies) < 0.01
     run = made.runs.get(environment__name="Apptainer SIF")
-    assert run.snapshot
-    inside, outside = run.snapshot.content["inside"], run.snapshot.content["outside"]
+    content = run.snapshot_content
+    inside, outside = content["inside"], content["outside"]
     assert inside["packages"]["tensorflow-cpu"]
     assert inside["variables"]["CUDA_VISIBLE_DEVICES"], "Slurm's choice of GPU reaches the program"
     assert "JobId=" in outside["scheduler"]
-    assert "apptainer" in run.snapshot.content["runtime"]
-    assert run.snapshot.content["image"].startswith("sha256:")
+    assert "apptainer" in content["runtime"]
+    assert content["image"].startswith("sha256:")
 
 
 def test_sbatchs_refusal_is_shown_in_its_own_words(registered: Cluster, experiment: Make) -> None:
