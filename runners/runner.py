@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePosixPath
 
 from runners.directories import Fetched, fetch_record, fetch_records
 from runners.errors import NotNow, TryAgain
@@ -20,22 +21,32 @@ COMMAND_BYTES = 64 * 1024
 NEWS_LIMIT = MIB  # of one journal, at a time
 ALL_NEWS_LIMIT = 32 * MIB  # of all journals of one command
 
-# Prints, for each journal that has grown, which one it is, how many bytes are new, and those bytes.
-JOURNALS = f"""room={ALL_NEWS_LIMIT}
-while [ $# -gt 0 ]; do
-    if [ -f "$1/journal.ndjson" ]; then
-        size=$(2>/dev/null wc -c <"$1/journal.ndjson") || size=0
-        new=$((size - $2))
+# Reads lines "OFFSET NAME" of journals in folders below $1, and prints for each that is longer its
+# line's number, how many bytes are new, and those bytes. One process asks for all sizes: of
+# thousands of journals few have grown.
+JOURNALS = f"""cd "$1" 2>/dev/null || exit 0
+known=$(cat)
+sizes=$(printf '%s\\n' "$known" | sed 's/^[0-9]* //; s|$|/journal.ndjson|' | tr '\\n' '\\0' |
+    LC_ALL=C xargs -0 stat -L -c '%F:%s %n' -- 2>/dev/null | sed -n 's/^regular[a-z ]*file://p')
+{{ printf '%s\\n' "$known"; echo; printf '%s\\n' "$sizes"; }} | awk '
+    !listed && $0 == "" {{ listed = 1; next }}
+    {{ bytes = $1; sub(/^[0-9]+ /, "") }}
+    !listed {{ offset[$0] = bytes; number[$0] = NR; next }}
+    {{ sub(/[/]journal[.]ndjson$/, "") }}
+    bytes > offset[$0] {{ printf "%d %d %d %s\\n", number[$0], offset[$0], bytes - offset[$0], $0 }}
+' | {{
+    room={ALL_NEWS_LIMIT}
+    while read -r number offset new name; do
+        case $name in */*|.*|'') continue ;; esac
         if [ "$new" -gt {NEWS_LIMIT} ]; then new={NEWS_LIMIT}; fi
         if [ "$new" -gt "$room" ]; then new=$room; fi
         if [ "$new" -gt 0 ]; then
-            echo "$# $new"
-            tail -c "+$(($2 + 1))" "$1/journal.ndjson" | head -c "$new"
+            echo "$number $new"
+            tail -c "+$((offset + 1))" "./$name/journal.ndjson" | head -c "$new"
             room=$((room - new))
         fi
-    fi
-    shift 2
-done
+    done
+}}
 """
 
 
@@ -122,27 +133,36 @@ class Runner:
     def read_journals(self, offsets: Mapping[str, int]) -> dict[str, bytes]:
         """Return what was appended to journals after these offsets in bytes, by job directory.
 
-        At most NEWS_LIMIT of each; the rest comes with the next call. Others are left out.
+        At most NEWS_LIMIT of each; the rest comes with the next call. Others are left out. This
+        takes one command for each folder in which there are such directories.
         """
+        by_folder: dict[str, list[str]] = {}
+        for directory in offsets:
+            by_folder.setdefault(str(PurePosixPath(directory).parent), []).append(directory)
         new_content: dict[str, bytes] = {}
-        for portion in split_into_portions(offsets, (str(offset) for offset in offsets.values())):
-            new_content |= self._read_journals(portion)
+        for folder, directories in by_folder.items():
+            asked = {directory: offsets[directory] for directory in directories}
+            new_content |= self._read_journals(folder, asked)
         return new_content
 
-    def _read_journals(self, offsets: Sequence[tuple[str, ...]]) -> dict[str, bytes]:
-        pairs = [text for pair in offsets for text in pair]
-        argv = ["sh", "-c", JOURNALS, "journals", *pairs]
-        done = self.transport.run(argv, timeout=_compute_timeout(offsets))
+    def _read_journals(self, folder: str, offsets: Mapping[str, int]) -> dict[str, bytes]:
+        directories = [name for name in offsets if "\n" not in name]
+        lines = [f"{offsets[name]} {PurePosixPath(name).name}\n" for name in directories]
+        done = self.transport.run(
+            ["sh", "-c", JOURNALS, "journals", folder],
+            stdin="".join(lines).encode(errors="surrogateescape"),
+            timeout=_compute_timeout(directories),
+        )
         if done.returncode != 0:
             message = clean_text(done.stderr).strip()
             raise TryAgain(f"The journals cannot be read: {message}", kind="busy")
         grown, answer = {}, io.BytesIO(done.stdout)
         while line := answer.readline():
-            left, size = (int(number) for number in line.split())
+            number, size = (int(text) for text in line.split())
             content = answer.read(size)
             if len(content) < size:
                 raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
-            grown[offsets[len(offsets) - left // 2][0]] = content
+            grown[directories[number - 1]] = content
         return grown
 
     def read_tail(self, path: str) -> str:

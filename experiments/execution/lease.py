@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import BinaryIO
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=15)  # longer than some lost beats, and than a database takes to restart
 BEAT_SECONDS = 3.0
+RENEWED_SECONDS = 1.0
 RELEASE_AGAIN_SECONDS = 0.5
 DATABASE_AWAY = (OperationalError, InterfaceError)
 
@@ -36,21 +38,29 @@ class LeaseLost(Exception):
     """Another worker has taken the cluster over: stop at once."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lease:
     """A cluster that this process holds, with what it takes to keep and to check the hold."""
 
     cluster: Cluster
     token: str
+    renewed_at: float = float("-inf")
+    at_end: dict[str, object] = field(default_factory=dict)
+    """Columns of the cluster that change when the hold ends."""
 
     def renew(self, **columns: object) -> None:
         """Make sure that the lease is still held, and extend it. Raises LeaseLost.
 
-        `columns` of the cluster change with it.
+        `columns` of the cluster change with it. Right after another renewal this does nothing:
+        nobody can have taken a lease over that was good for seconds.
         """
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)  # which goes on while the machine sleeps
+        if now - self.renewed_at < RENEWED_SECONDS:
+            return
         held = Cluster.objects.filter(pk=self.cluster.pk, lease_token=self.token)
         if not held.update(lease_until=timezone.now() + LEASE, **columns):
             raise LeaseLost
+        self.renewed_at = now
 
     def guard(self, transport: Transport) -> Transport:
         """Return the transport of the visit, which stops with the lease."""
@@ -88,28 +98,33 @@ class Guarded(Transport):
 
 
 @contextmanager
-def hold_lease(cluster: Cluster) -> Iterator[Lease | None]:
-    """Hold the cluster for the length of the block, or yield None: somebody else does."""
+def hold_lease(
+    cluster: Cluster, columns: Mapping[str, object] = MappingProxyType({})
+) -> Iterator[Lease | None]:
+    """Hold the cluster for the length of the block, or yield None: somebody else does.
+
+    `columns` of the cluster change as the hold begins.
+    """
     token = make_token()
-    if not _take(cluster.pk, token):
+    if not _take(cluster, token, columns):
         yield None
         return
+    held = Lease(cluster, token)
     try:
         with _heartbeat(cluster.pk, token):
-            yield Lease(cluster, token)
+            yield held
     finally:
-        _release(cluster.pk, token)
+        _release(held)
 
 
-def _take(cluster_pk: int, token: str) -> bool:
+def _take(cluster: Cluster, token: str, columns: Mapping[str, object]) -> bool:
     """Write the token where no lease is held, or that of the dead. Compare-and-swap."""
     now = timezone.now()
-    rows = Cluster.objects.filter(pk=cluster_pk)
     free = Q(lease_until=None) | Q(lease_until__lt=now)
-    holder = rows.values_list("lease_token", flat=True).first()
-    if holder and is_dead(holder):
-        free |= Q(lease_token=holder)
-    return bool(rows.filter(free).update(lease_token=token, lease_until=now + LEASE))
+    if cluster.lease_token and is_dead(cluster.lease_token):  # as it was when the row was read
+        free |= Q(lease_token=cluster.lease_token)
+    taken = {"lease_token": token, "lease_until": now + LEASE, **columns}
+    return bool(Cluster.objects.filter(free, pk=cluster.pk).update(**taken))
 
 
 @contextmanager
@@ -141,10 +156,11 @@ def extend(cluster_pk: int, token: str) -> None:
     held.update(lease_until=timezone.now() + LEASE)
 
 
-def _release(cluster_pk: int, token: str) -> None:
+def _release(held: Lease) -> None:
     """Give the lease back; while the database is away, again and again until it has expired."""
-    held = Cluster.objects.filter(pk=cluster_pk, lease_token=token)
-    _until_the_database_answers(lambda: held.update(lease_token="", lease_until=None))
+    rows = Cluster.objects.filter(pk=held.cluster.pk, lease_token=held.token)
+    released = {"lease_token": "", "lease_until": None, **held.at_end}
+    _until_the_database_answers(lambda: rows.update(**released))
 
 
 def _until_the_database_answers(work: Callable[[], object]) -> None:

@@ -13,6 +13,12 @@ from runners.jobs import JobSpec, Resources
 # Large columns of an image. A visit reads them only to send an operation.
 IMAGE_FACTS = tuple(f"staged_image__image__{name}" for name in ("facts", "packages", "recipe"))
 
+FOLLOWED = (
+    *("uid", "state", "attempt", "scheduler_id", "scheduler_state", "directory"),
+    *("journal_offset", "cancel_requested_at", "started_at", "cluster"),
+)
+"""Columns of live rows that a visit reads each time."""
+
 
 def list_jobs(held: Lease, *states: str) -> QuerySet[Job]:
     """Return the held cluster's jobs in these states, in the order of their keys."""
@@ -37,6 +43,21 @@ def list_operations(held: Lease, *states: str) -> QuerySet[Operation]:
 def list_rows(held: Lease, *states: str) -> list[Job | Operation]:
     """Return operations and jobs; operations first, because experiments wait for them."""
     return [*list_operations(held, *states), *list_jobs(held, *states)]
+
+
+def list_followed(held: Lease) -> list[Job | Operation]:
+    """Return the held cluster's rows that the scheduler is asked about, with what is asked of it.
+
+    As `list_rows`, but without rows beside them: there may be thousands of jobs.
+    """
+    waiting = {"cluster": held.cluster, "state__in": (Job.State.QUEUED, Job.State.RUNNING)}
+    rows = [
+        *Operation.objects.filter(**waiting).only(*FOLLOWED).order_by("pk"),
+        *Job.objects.filter(**waiting).only(*FOLLOWED, "experiment").order_by("pk"),
+    ]
+    for row in rows:
+        row.cluster = held.cluster
+    return rows
 
 
 def make_handle(row: Job | Operation) -> JobSpec:

@@ -14,13 +14,14 @@ from datetime import timedelta
 from functools import partial
 from textwrap import shorten
 
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.collect_together import collect_together, split_first_portion
 from experiments.execution.connections import connect
+from experiments.execution.following import follow
 from experiments.execution.guard import (
     contain_failure,
     handle_together,
@@ -28,7 +29,6 @@ from experiments.execution.guard import (
     note_failure,
 )
 from experiments.execution.holder import name_process
-from experiments.execution.journals import follow_runs, follow_steps
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
 from experiments.execution.moves import Move, move_each, record_event
@@ -40,13 +40,12 @@ from experiments.execution.read_attempts import (
     sort_untried_first,
 )
 from experiments.execution.requeued_jobs import note_requeued
-from experiments.execution.rows import list_jobs, list_rows, make_handle
+from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_times import time_visit
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import Refused, TryAgain
-from runners.journals import parse_journal
 from runners.runner import Runner
 from runners.schedulers import Status
 from runners.untrusted import clean_text
@@ -72,13 +71,11 @@ def tick(cluster_pk: int) -> str:
     if cluster.due_at and now < cluster.due_at:
         _ask_for_another_visit(cluster)
         return "early"
-    with hold_lease(cluster) as held, time_visit(cluster, held):
+    visit = {"last_tick_at": now, "wanted_at": None, "visitor": name_process()}
+    with hold_lease(cluster, visit) as held, time_visit(cluster, held):
         if held is None:
             _ask_for_another_visit(cluster)
             return "busy"
-        Cluster.objects.filter(pk=cluster.pk).update(
-            last_tick_at=now, wanted_at=None, visitor=name_process()
-        )
         try:
             with connect(cluster) as runner:
                 _visit(held, runner)
@@ -124,13 +121,14 @@ def _visit(held: Lease, runner: Runner) -> None:
 
 def _poll(held: Lease, runner: Runner) -> None:
     """Ask the scheduler once for all live jobs, then read what their journals have gained."""
-    rows = list_rows(held, Job.State.QUEUED, Job.State.RUNNING)
+    rows = list_followed(held)
     if not rows:
         return
     _cancel([row for row in rows if row.cancel_requested_at], runner)
     statuses = runner.poll([row.scheduler_id for row in rows])
     _cancel(note_requeued(rows, statuses, runner), runner)
-    _follow(rows, runner)
+    # What waits has no journal yet.
+    follow([row for row in rows if not _is_queued(statuses.get(row.scheduler_id))], runner)
     for kind in (Operation, Job):
         of_kind = [row for row in rows if isinstance(row, kind)]
         live = [row for row in of_kind if row.scheduler_id in statuses]
@@ -140,6 +138,10 @@ def _poll(held: Lease, runner: Runner) -> None:
             held.renew()
             portion = gone[start : start + MOST_ABSENT]
             handle_together(portion, partial(_handle_absences, runner))
+
+
+def _is_queued(status: Status | None) -> bool:
+    return status is not None and status.state == "queued"
 
 
 def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
@@ -201,36 +203,6 @@ def _adopt(row: Job | Operation, owner: str) -> None:
     if isinstance(row, Job):
         change = f"{owner} instead of {row.scheduler_id}"
         record_event(row.experiment, "adopted", job=row, why=change)
-
-
-def _follow(rows: list[Job | Operation], runner: Runner) -> None:
-    """Read the new part of each live row's journal in one call, and update its runs or steps."""
-    by_directory = {row.directory: row for row in rows}
-    news = runner.read_journals({row.directory: row.journal_offset for row in rows})
-    for directory, content in news.items():
-        row = by_directory[directory]
-        # A part that cannot be read is skipped: the files decide in the end.
-        with contain_failure(row, row.cluster, partial(_skip, row, len(content))):
-            _follow_row(row, content, runner)
-
-
-def _follow_row(row: Job | Operation, content: bytes, runner: Runner) -> None:
-    lines, consumed = parse_journal(content)
-    if not lines:
-        return
-    tail = runner.read_tail(f"{row.directory}/output.txt") if isinstance(row, Operation) else ""
-    with transaction.atomic():
-        if isinstance(row, Job):
-            follow_runs(row, lines)
-        else:
-            follow_steps(row, lines, tail)
-        _skip(row, consumed)
-
-
-def _skip(row: Job | Operation, size: int, problem: str = "") -> None:
-    """Have the next visit read the journal from `size` bytes further on."""
-    offset = row.journal_offset + size
-    type(row)._default_manager.filter(pk=row.pk).update(journal_offset=offset)
 
 
 def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from experiments.execution.lease import Lease
@@ -15,9 +14,10 @@ from experiments.models import Cluster
 
 @contextmanager
 def time_visit(cluster: Cluster, held: Lease | None) -> Iterator[None]:
-    """Store how long the block took, and how long after the last visit it began; in seconds.
+    """Have the lease store how long the block took, and how long after the last visit it began.
 
-    Without a lease there is no visit, and nothing is stored. `cluster` is the row as it was before.
+    Both in seconds. Without a lease there is no visit, and nothing is stored. `cluster` is the row
+    as it was before.
     """
     if held is None:
         yield
@@ -30,7 +30,7 @@ def time_visit(cluster: Cluster, held: Lease | None) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(DatabaseError, InterfaceError):  # it may be what ended the visit
-            Cluster.objects.filter(pk=cluster.pk).update(
-                last_tick_seconds=time.monotonic() - began, last_interval_seconds=interval
-            )
+        held.at_end |= {
+            "last_tick_seconds": time.monotonic() - began,
+            "last_interval_seconds": interval,
+        }

@@ -46,7 +46,7 @@ ANY = (
     Command("listing each", ("sh", "-c", LIST_EACH, "list", "<number>", "...", "<path>")),
     Command("fetching files", ("sh", "-c", PACK, "pack", "<path>")),
     Command("copying a file", ("sh", "-c", COPY, "copy", "<path>", "<path>", "<number>")),
-    Command("reading journals", ("sh", "-c", JOURNALS, "journals", "...", "<path>", "<number>")),
+    Command("reading journals", ("sh", "-c", JOURNALS, "journals", "<path>")),
     Command("which have started", ("sh", "-c", STARTED, "started", "...", "<path>")),
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )

@@ -63,6 +63,24 @@ def test_what_is_no_file_is_no_journal(ssh: SSH, tmp_path: Path) -> None:
     assert Runner(ssh, Direct()).read_journals({str(tmp_path / name): 0 for name in "ab"}) == {}
 
 
+def test_folders_of_two_kinds_and_one_that_is_gone(ssh: SSH, tmp_path: Path) -> None:
+    names = ["jobs/a-1", "chores/b-1", "jobs/with space"]
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "journal.ndjson").write_text(f"{name}\n")
+    offsets = {str(tmp_path / name): 1 for name in [*names, "gone/c-1"]}
+    news = Runner(ssh, Direct()).read_journals(offsets)
+    assert news == {str(tmp_path / name): f"{name}\n"[1:].encode() for name in names}
+
+
+def test_no_name_leads_out_of_the_folder(ssh: SSH, tmp_path: Path) -> None:
+    (tmp_path / "jobs/a").mkdir(parents=True)
+    for place in ("", "jobs"):
+        (tmp_path / place / "journal.ndjson").write_text("secret\n")
+    runner = Runner(ssh, Direct())
+    assert runner._read_journals(str(tmp_path / "jobs"), {"x/..": 0, "x/.": 0}) == {}
+
+
 def test_no_command_names_more_than_it_can() -> None:
     ids = [str(10**9 + number) for number in range(20_000)]
     for kind, scheduler in SCHEDULERS.items():

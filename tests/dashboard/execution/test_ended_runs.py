@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from experiments.execution.journals import follow_runs
+from experiments.execution.following import News, follow_jobs
 from experiments.models import Experiment, Job, Run
 from tests.factories import (
     ContainerFactory,
@@ -39,14 +39,12 @@ def job() -> Job:
 
 def follow(job: Job, exit_code: int) -> tuple[Run, Run]:
     first, second = job.runs.order_by("position")
-    follow_runs(
-        job,
-        [
-            {"event": "run began", "run": first.uid, "time": 100.0, "node": "node1"},
-            {"event": "run ended", "run": first.uid, "time": 107.0, "exit_code": exit_code},
-            {"event": "run began", "run": second.uid, "time": 108.0, "node": "node1"},
-        ],
-    )
+    lines = [
+        {"event": "run began", "run": first.uid, "time": 100.0, "node": "node1"},
+        {"event": "run ended", "run": first.uid, "time": 107.0, "exit_code": exit_code},
+        {"event": "run began", "run": second.uid, "time": 108.0, "node": "node1"},
+    ]
+    follow_jobs({job: News(lines, 300)})
     first.refresh_from_db()
     second.refresh_from_db()
     return first, second
@@ -64,7 +62,8 @@ def test_it_is_noted_with_its_exit_code_and_moves_no_state(job: Job) -> None:
 def test_what_a_journal_says_late_changes_no_run_that_is_final(job: Job) -> None:
     first, _ = follow(job, exit_code=0)
     Run.objects.filter(pk=first.pk).update(state=Run.State.FAILED, exit_code=9)
-    follow_runs(job, [{"event": "run ended", "run": first.uid, "time": 200.0, "exit_code": 0}])
+    late = {"event": "run ended", "run": first.uid, "time": 200.0, "exit_code": 0}
+    follow_jobs({job: News([late], 400)})
     first.refresh_from_db()
     assert (first.exit_code, first.awaits_job) == (9, False)
 

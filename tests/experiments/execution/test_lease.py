@@ -33,6 +33,12 @@ Make = Callable[..., Experiment]
 TOKEN = f"import runpy; print(runpy.run_path({holder.__file__!r})['make_token'](), flush=True); "
 
 
+@pytest.fixture(autouse=True)
+def _every_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each renewal ask the database: here leases are lost that were good for seconds."""
+    monkeypatch.setattr(leases, "RENEWED_SECONDS", 0)
+
+
 @pytest.fixture
 def neighbour() -> Iterator[subprocess.Popen[str]]:
     """Another process of this machine, which prints its token and lives on."""

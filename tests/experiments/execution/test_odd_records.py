@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
-from experiments.execution import keeping, lifecycle, submitting
+from experiments.execution import following, keeping, lifecycle, submitting
 from experiments.execution.run_ends import RunEnd
 from experiments.models import Cluster, Experiment, Job, Operation, Run
 from runners.errors import Refused, TryAgain
@@ -205,12 +205,13 @@ class TestGuard:
     """What fails in one row ends or parks that row, and its cluster's page says so."""
 
     def break_for(self, culprit: Experiment, name: str) -> Any:
-        """Patch NAME of `tick` or `submitting` to fail for the jobs of one experiment."""
-        module = tick if hasattr(tick, name) else submitting
+        """Patch NAME of one of the modules of a visit to fail for the jobs of one experiment."""
+        module = next(module for module in (tick, submitting, following) if hasattr(module, name))
         work = getattr(module, name)
 
         def fail(row: Any, *rest: Any) -> Any:
-            if getattr(row, "experiment_id", None) == culprit.pk:
+            rows = row if isinstance(row, dict) else [row]
+            if any(getattr(row, "experiment_id", None) == culprit.pk for row in rows):
                 raise KeyError("what nobody expected \0 \udce9")
             return work(row, *rest)
 
@@ -220,7 +221,7 @@ class TestGuard:
         ("name", "state"),
         [
             ("make_spec", "failed"),
-            ("_follow_row", "done"),
+            ("follow_jobs", "done"),
             ("_describe_status", "done"),
             ("collect", "failed"),
         ],
