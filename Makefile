@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick explore mutants lint types locks bench
+.PHONY: setup setup-dev demo test test-quick explore mutants lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -60,6 +60,11 @@ locks: .tools/bin/uv
 
 bench: setup-dev
 	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
+
+# Brings docker-compose.yml up on a Docker engine of its own, from stand-ins for base images: half an
+# hour, as root. FROM=COMMIT is the version that is upgraded: docs/compose.md.
+compose-proof: setup-dev
+	@$(RUN) -m tests.compose $(if $(FROM),--from $(FROM))
 
 # --target needs neither a virtual environment nor leave to change the system's Python (PEP 668).
 # The interpreter itself, not a version manager's shim of it: pyenv's rehashes after every pip, under

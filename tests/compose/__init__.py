@@ -1,0 +1,1 @@
+"""Bring docker-compose.yml up with a real Docker engine: `make compose-proof`, docs/compose.md."""
