@@ -76,6 +76,11 @@ class Process:
         return self.state == "running"
 
     @property
+    def state_text(self) -> str:
+        """Return the state as pages say it."""
+        return {"late": "silent", "lost": "died"}.get(self.state, self.state)
+
+    @property
     def doing(self) -> str:
         """Return what it does now beside its visits, in words."""
         task = self.record.task if self.record else ""

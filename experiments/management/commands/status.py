@@ -89,7 +89,7 @@ class Command(BaseCommand):
             _tell_storage(report, storage),
             _tell_stuck(report),
         ):
-            self.stdout.write("\n".join(lines) + "\n")
+            self.stdout.write("\n".join(lines) + "\n\n")
         problems = [*report.problems, *find_storage_problems(storage)]
         if not problems:
             self.stdout.write("All that Tare needs is running.")
@@ -142,7 +142,7 @@ def _tell_services(report: Report) -> list[str]:
         sign = process.sign
         return (
             str(sign),
-            process.state,
+            process.state_text,
             f"{sign.host}, process {sign.pid}",
             age(sign.started_at),
             f"{age(sign.seen_at)} ago",
@@ -222,6 +222,6 @@ def _tell_storage(report: Report, storage: Storage) -> list[str]:
 def _tell_stuck(report: Report) -> list[str]:
     lines = []
     for stuck in report.stuck:
-        lines += [f"{stuck.count} {stuck.title[0].lower()}{stuck.title[1:]}. {stuck.advice}"]
+        lines += [f"{stuck.title}: {stuck.count}. {stuck.advice}"]
         lines += [f"  {row.text}" for row in stuck.rows]
     return ["STUCK", *(lines or ["nothing"])]

@@ -46,7 +46,7 @@ def test_tells_all_and_that_all_is_well(all_run: None, capsys: pytest.CaptureFix
     assert "All that Tare needs is running." in text
     for line in ("PostgreSQL", "worker default", "worker bulk", "clock", "near", "image store"):
         assert f"\n{line} " in text or line == "image store"
-    assert "1 jobs that left the queue more than 10 min ago" in text
+    assert "Jobs that left the queue more than 10 min ago and are not collected: 1. " in text
 
 
 def test_ends_with_code_1_where_something_essential_is_missing(
