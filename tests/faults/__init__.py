@@ -1,0 +1,1 @@
+"""Faults on purpose, with real parts, and one check of what Tare promises after each of them."""

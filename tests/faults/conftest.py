@@ -1,0 +1,45 @@
+"""A site for the tests of faults, and a cluster without network or scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factories import AdminFactory, ClusterFactory
+from tests.faults.site import Load, Site, launch, run_site
+
+
+@pytest.fixture(scope="session")
+def running_site(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any
+) -> Iterator[Site]:
+    with django_db_blocker.unblock(), run_site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+@pytest.fixture
+def site(running_site: Site) -> Iterator[Site]:
+    """The servers, without processes that visit clusters; those of a test end with it."""
+    for log in running_site.folder.glob("*.log"):
+        log.unlink()
+    yield running_site
+    running_site.end_processes()
+
+
+@pytest.fixture
+def make_load(site: Site, tmp_path: Path) -> Callable[..., Load]:
+    """Launch an experiment on this machine, without a scheduler."""
+
+    def make(**options: Any) -> Load:
+        cluster = ClusterFactory(
+            owner=AdminFactory(),
+            work_directory=str(tmp_path / "work"),
+            poll_seconds=0,
+            max_live_jobs=100,
+        )
+        return launch(cluster, tmp_path, str(tmp_path), **options)
+
+    return make

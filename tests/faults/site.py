@@ -1,0 +1,215 @@
+"""A site with servers and processes of its own, all of which can be killed."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from experiments.execution import lifecycle
+from experiments.models import Cluster, Experiment, Job, User
+from runners.workloads import WORKLOADS
+from standalone.postgres import Postgres
+from standalone.valkey import Valkey
+from tests.conftest import pause_longer
+from tests.factories import AdminFactory, EnvironmentFactory, ExperimentFactory, WorkloadFactory
+from tests.faults import children
+from tests.faults.invariants import Account, make_account
+
+# One line for each execution, by O_APPEND: the run's directory, which names the attempt, the
+# scheduler's id, the process, and when.
+PROGRAM = """#!/bin/sh
+echo "$TARE_RUN $(cat "$TARE_RUN/../../started") $$ $(date +%s.%N)" >>"{counter}"
+until [ -e "{gate}" ]; do sleep 0.05; done
+sleep {seconds}
+"""
+
+
+@dataclass
+class Load:
+    """An experiment whose executions are counted on the cluster's disk."""
+
+    experiment: Experiment
+    work: Path  # the cluster's work directory, as this process sees it
+    counter: Path
+    gate: Path  # programs wait for this file
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.experiment.cluster
+
+    def is_over(self) -> bool:
+        """Return whether every job has ended."""
+        return not self.experiment.jobs.exclude(state__in=Job.FINAL).exists()
+
+    def make_account(self) -> Account:
+        return make_account(self.experiment, self.work, self.counter)
+
+
+@dataclass
+class Site:
+    """PostgreSQL and Valkey, whose data survive a killed server or are meant to be lost."""
+
+    folder: Path
+    postgres: Postgres
+    valkey: Valkey
+    family: list[BaseProcess] = field(default_factory=list)
+
+    @property
+    def database(self) -> dict[str, object]:
+        """Return the settings of its database that differ between sites."""
+        url = urlsplit(self.postgres.url)
+        return {
+            "NAME": url.path.lstrip("/"),
+            "USER": url.username,
+            "PASSWORD": url.password,
+            "HOST": url.hostname,
+            "PORT": str(url.port),
+        }
+
+    def start(self, work: Callable[..., None], *args: object) -> BaseProcess:
+        """Start a process of the site that does `work(*args)`."""
+        process = children.start(self.folder, self.database, self.valkey.url, work, *args)
+        self.family.append(process)
+        return process
+
+    def end_processes(self) -> None:
+        """Kill all processes that are left, and wait for their ends."""
+        for process in self.family:
+            process.kill()
+            process.join()
+        self.family.clear()
+
+    def read_log(self) -> str:
+        """Return the ends of what the processes have printed."""
+        return "\n".join(
+            f"== {path.name}\n{path.read_text()[-3000:]}" for path in self.folder.glob("*.log")
+        )
+
+    def wait_until(self, done: Callable[[], object], seconds: float = 60) -> None:
+        """Wait until `done()`. AssertionError, with what the processes printed, if it does not."""
+        pauses, deadline = pause_longer(), time.monotonic() + seconds
+        while not done():
+            assert time.monotonic() < deadline, self.read_log()
+            next(pauses)
+
+    def finish(self, load: Load, seconds: float = 60) -> Account:
+        """Open the gate, wait until every job has ended, and return the account.
+
+        AssertionError if anything of what Tare promises was not kept.
+        """
+        load.gate.touch()
+        self.wait_until(load.is_over, seconds)
+        account = load.make_account()
+        assert account.is_kept, f"{account}\n{self.read_log()}"
+        return account
+
+
+@contextmanager
+def run_site(folder: Path) -> Iterator[Site]:
+    """Run a site in `folder`, and have this process use its database meanwhile."""
+    # Without fsync: a killed process leaves its writes to the kernel. But with every commit in
+    # the log before it is answered, as in operation.
+    postgres = Postgres(folder / "postgres")
+    postgres.options = ("-c", "fsync=off", "-c", "full_page_writes=off")
+    valkey = Valkey(folder / "valkey")
+    postgres.start()
+    valkey.start()
+    site = Site(folder, postgres, valkey)
+    here, queues = (
+        dict(connection.settings_dict),
+        {name: queue["URL"] for name, queue in settings.RQ_QUEUES.items()},
+    )
+    connection.close()
+    children.point_to(site.database, valkey.url)
+    try:
+        call_command("migrate", verbosity=0)
+        yield site
+    finally:
+        site.end_processes()
+        connection.close()
+        connection.settings_dict.update(here)
+        for name, url in queues.items():
+            settings.RQ_QUEUES[name]["URL"] = url
+        valkey.stop()
+        postgres.stop()
+
+
+def launch(
+    cluster: Cluster, folder: Path, seen_as: str, *, jobs: int = 2, seconds: float = 0
+) -> Load:
+    """Launch an experiment of so many jobs with two runs each, and return it.
+
+    `folder` is a folder on the cluster's disk as this process sees it, which jobs know by the path
+    `seen_as`. Each program ends so many seconds after the gate was opened.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    counter, gate, program = (folder / name for name in ("counter", "gate", "program"))
+    counter.touch()
+    counter.chmod(0o666)
+    program.write_text(
+        PROGRAM.format(counter=f"{seen_as}/counter", gate=f"{seen_as}/gate", seconds=seconds)
+    )
+    program.chmod(0o755)
+    owner = cluster.owner
+    rows = [
+        EnvironmentFactory(name=name, cluster=cluster, owner=owner, python="/usr/bin/python3")
+        for name in ("one", "two")
+    ]
+    parameters = WORKLOADS["command"].clean(
+        {"argv": [f"{seen_as}/program"], "read": "nothing", "primary": "wall_time"}
+    )
+    experiment: Experiment = ExperimentFactory(
+        cluster=cluster,
+        partition=cluster.partitions.order_by("pk").first(),
+        owner=owner,
+        baseline=rows[0],
+        environments=rows,
+        workloads=[WorkloadFactory(kind="command", parameters=parameters, owner=owner)],
+        scales=["1x0"],
+        repeats=jobs,
+    )
+    lifecycle.launch(experiment, owner)
+    return Load(experiment, folder / "work", counter, gate)
+
+
+def read_pages(load: Load) -> dict[str, str]:
+    """Return what the pages say to an administrator, without mark-up: their notes alone."""
+    reader = User.objects.filter(username="reader").first() or AdminFactory(username="reader")
+    client = Client()
+    client.force_login(reader, backend="django.contrib.auth.backends.ModelBackend")
+    addresses = {
+        "cluster": reverse("cluster", args=[load.cluster.pk]),
+        "experiment": reverse("experiment", args=[load.experiment.pk]),
+        "operations": reverse("operations"),
+    }
+    return {
+        name: extract_notes(client.get(address).content.decode())
+        for name, address in addresses.items()
+    }
+
+
+def extract_notes(page: str) -> str:
+    """Return the text of a page's notes, a line each."""
+    notes = re.findall(r'<div class="note[^>]*>(.*?)</div>', page, re.DOTALL)
+    texts = [html.unescape(re.sub(r"<[^>]*>", "", note)) for note in notes]
+    return "\n".join(" ".join(text.split()) for text in texts)
+
+
+def kill(process_id: int) -> None:
+    os.kill(process_id, signal.SIGKILL)
