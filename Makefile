@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick explore mutants lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-quick faults explore mutants lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -25,6 +25,11 @@ test: setup-dev lint types
 # Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
 test-quick: setup-dev lint types
 	@$(RUN) -m pytest -n 3 -m "not lab and not browser and not slow"
+
+# Faults on purpose, with what is promised checked after each: docs/reliability.md. One after the other;
+# ONLY="point or valkey" takes those of these names.
+faults: setup-dev
+	@$(RUN) -m pytest -n 0 -p no:randomly -m "faults or not soak" $(if $(ONLY),-k "$(ONLY)") tests/faults
 
 # Properties that hold for every input, tried with new inputs, ten times as many as `make test` tries;
 # and sweeps over whole products, of which `make test` tries each part once.

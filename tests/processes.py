@@ -29,6 +29,7 @@ LABS = {
 }
 # What the tests of each of these files share takes as long to make as all of them.
 TOGETHER = (
+    "tests/faults/test_workers.py",
     "tests/experiments/statistics/test_calibration.py",
     "tests/runners/test_training_networks.py",
 )
@@ -36,6 +37,7 @@ TOGETHER = (
 # dozen, send thousands of requests or simulate thousands of experiments. Three seconds and more.
 SLOW = {
     "tests/test_setup.py",
+    "tests/faults/test_workers.py",
     "tests/dashboard/test_large_lists.py",
     "tests/dashboard/test_lists.py",
     "tests/dashboard/test_odd_input.py",

@@ -34,6 +34,7 @@ MODULE = "tests.faults.children"
 def point_to(database: dict[str, object], valkey: str) -> None:
     """Have this process use a site's PostgreSQL and Valkey."""
     connection.settings_dict.update(database)
+    settings.REDIS_URL = valkey
     for queue in settings.RQ_QUEUES.values():
         queue["URL"] = valkey
 

@@ -11,6 +11,18 @@ import pytest
 from tests.factories import AdminFactory, ClusterFactory
 from tests.faults.site import Load, Site, launch, run_site
 
+ASKED_FOR = ("faults", "soak")
+"""Marks of tests that run only where `-m` names them."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    expression = config.getoption("-m")
+    left_out = [mark for mark in ASKED_FOR if mark not in expression]
+    deselected = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in deselected]
+
 
 @pytest.fixture(scope="session")
 def running_site(
@@ -27,6 +39,7 @@ def site(running_site: Site) -> Iterator[Site]:
         log.unlink()
     yield running_site
     running_site.end_processes()
+    running_site.start_servers()
 
 
 @pytest.fixture

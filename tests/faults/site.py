@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import os
 import re
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bs4 import BeautifulSoup
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -21,12 +20,12 @@ from django.test import Client
 from django.urls import reverse
 
 from experiments.execution import lifecycle
-from experiments.models import Cluster, Experiment, Job, User
+from experiments.models import Cluster, Experiment, Job
 from runners.workloads import WORKLOADS
 from standalone.postgres import Postgres
 from standalone.valkey import Valkey
 from tests.conftest import pause_longer
-from tests.factories import AdminFactory, EnvironmentFactory, ExperimentFactory, WorkloadFactory
+from tests.factories import EnvironmentFactory, ExperimentFactory, WorkloadFactory
 from tests.faults import children
 from tests.faults.invariants import Account, make_account
 
@@ -94,6 +93,21 @@ class Site:
             process.join()
         self.family.clear()
 
+    def start_servers(self) -> None:
+        """Start the servers that do not run."""
+        for server in (self.postgres, self.valkey):
+            if server.poll() is not None:
+                server.start()
+                connection.close()
+
+    def kill_valkey(self) -> None:
+        """Kill the server; all that it held is lost."""
+        _kill(self.valkey.child)
+
+    def kill_postgres(self) -> None:
+        """Kill the server's first process; the others end with it."""
+        _kill(self.postgres.child)
+
     def read_log(self) -> str:
         """Return the ends of what the processes have printed."""
         return "\n".join(
@@ -130,10 +144,7 @@ def run_site(folder: Path) -> Iterator[Site]:
     postgres.start()
     valkey.start()
     site = Site(folder, postgres, valkey)
-    here, queues = (
-        dict(connection.settings_dict),
-        {name: queue["URL"] for name, queue in settings.RQ_QUEUES.items()},
-    )
+    before, valkey_before = dict(connection.settings_dict), settings.REDIS_URL
     connection.close()
     children.point_to(site.database, valkey.url)
     try:
@@ -142,9 +153,7 @@ def run_site(folder: Path) -> Iterator[Site]:
     finally:
         site.end_processes()
         connection.close()
-        connection.settings_dict.update(here)
-        for name, url in queues.items():
-            settings.RQ_QUEUES[name]["URL"] = url
+        children.point_to(before, valkey_before)
         valkey.stop()
         postgres.stop()
 
@@ -188,28 +197,27 @@ def launch(
     return Load(experiment, folder / "work", counter, gate)
 
 
-def read_pages(load: Load) -> dict[str, str]:
-    """Return what the pages say to an administrator, without mark-up: their notes alone."""
-    reader = User.objects.filter(username="reader").first() or AdminFactory(username="reader")
-    client = Client()
-    client.force_login(reader, backend="django.contrib.auth.backends.ModelBackend")
-    addresses = {
-        "cluster": reverse("cluster", args=[load.cluster.pk]),
-        "experiment": reverse("experiment", args=[load.experiment.pk]),
-        "operations": reverse("operations"),
-    }
-    return {
-        name: extract_notes(client.get(address).content.decode())
-        for name, address in addresses.items()
-    }
+class Reader:
+    """An administrator who reads the pages about an experiment."""
+
+    def __init__(self, load: Load) -> None:
+        self.addresses = {
+            "cluster": reverse("cluster", args=[load.cluster.pk]),
+            "experiment": reverse("experiment", args=[load.experiment.pk]),
+            "operations": reverse("operations"),
+        }
+        self.client = Client(raise_request_exception=False)
+        self.client.force_login(load.experiment.owner, "django.contrib.auth.backends.ModelBackend")
+
+    def read(self, page: str) -> str:
+        """Return the text of a page's notes, or of the whole of one that says less."""
+        soup = BeautifulSoup(self.client.get(self.addresses[page]).content, "html.parser")
+        parts = soup.select(".note, .alive") or soup.select("main") or [soup]
+        texts = (" ".join(part.get_text(" ").split()) for part in parts)
+        return "\n".join(re.sub(r" (?=[.,;:])", "", text) for text in texts)
 
 
-def extract_notes(page: str) -> str:
-    """Return the text of a page's notes, a line each."""
-    notes = re.findall(r'<div class="note[^>]*>(.*?)</div>', page, re.DOTALL)
-    texts = [html.unescape(re.sub(r"<[^>]*>", "", note)) for note in notes]
-    return "\n".join(" ".join(text.split()) for text in texts)
-
-
-def kill(process_id: int) -> None:
-    os.kill(process_id, signal.SIGKILL)
+def _kill(server: subprocess.Popen[bytes] | None) -> None:
+    assert server
+    server.kill()
+    server.wait()
