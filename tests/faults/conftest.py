@@ -44,15 +44,15 @@ def site(running_site: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def make_load(site: Site, tmp_path: Path) -> Callable[..., Load]:
-    """Launch an experiment on this machine, without a scheduler."""
+    """Launch an experiment of two jobs of a run each on this machine, without a scheduler."""
 
-    def make(**options: Any) -> Load:
+    def make(blocks: int = 1) -> Load:
         cluster = ClusterFactory(
             owner=AdminFactory(),
             work_directory=str(tmp_path / "work"),
             poll_seconds=0,
             max_live_jobs=100,
         )
-        return launch(cluster, tmp_path, str(tmp_path), **options)
+        return launch(cluster, tmp_path, str(tmp_path), blocks=blocks, paired=False)
 
     return make

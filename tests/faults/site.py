@@ -159,12 +159,19 @@ def run_site(folder: Path) -> Iterator[Site]:
 
 
 def launch(
-    cluster: Cluster, folder: Path, seen_as: str, *, jobs: int = 2, seconds: float = 0
+    cluster: Cluster,
+    folder: Path,
+    seen_as: str,
+    *,
+    blocks: int,
+    paired: bool = True,
+    seconds: float = 0,
 ) -> Load:
-    """Launch an experiment of so many jobs with two runs each, and return it.
+    """Launch an experiment of so many blocks of two runs each, and return it.
 
-    `folder` is a folder on the cluster's disk as this process sees it, which jobs know by the path
-    `seen_as`. Each program ends so many seconds after the gate was opened.
+    A block is one job if it is paired, else a job for each run. `folder` is a folder on the
+    cluster's disk as this process sees it, which jobs know by the path `seen_as`. Each program ends
+    so many seconds after the gate was opened.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)
@@ -191,7 +198,8 @@ def launch(
         environments=rows,
         workloads=[WorkloadFactory(kind="command", parameters=parameters, owner=owner)],
         scales=["1x0"],
-        repeats=jobs,
+        repeats=blocks,
+        design="paired" if paired else "independent",
     )
     lifecycle.launch(experiment, owner)
     return Load(experiment, folder / "work", counter, gate)

@@ -26,26 +26,26 @@ def test_a_worker_that_is_killed(site: Site, make_load: Make, point: str) -> Non
     assert first.exitcode == KILLED, f"{point} was not reached\n{site.read_log()}"
     site.start(children.visit, load.cluster.pk)
     account = site.finish(load)
-    assert account.executions == account.runs == 4
+    assert account.executions == account.runs == 2
 
 
 def test_two_visits_at_once(site: Site, make_load: Make) -> None:
-    load = make_load(jobs=4)
+    load = make_load(blocks=2)
     for _ in range(2):
         site.start(children.visit, load.cluster.pk)
     account = site.finish(load)
-    assert account.executions == account.runs == 8
+    assert account.executions == account.runs == 4
 
 
 def test_three_workers_and_two_clocks_of_which_some_are_killed(site: Site, make_load: Make) -> None:
-    load = make_load(jobs=4)
+    load = make_load(blocks=2)
     workers = [site.start(children.run_worker) for _ in range(3)]
     clocks = [site.start(children.run_clock) for _ in range(2)]
     site.wait_until(load.experiment.runs.filter(state="running").exists)
     for process in (workers[0], clocks[0]):
         process.kill()
     account = site.finish(load)
-    assert account.executions == account.runs == 8
+    assert account.executions == account.runs == 4
 
 
 def test_valkey_is_killed(site: Site, make_load: Make) -> None:
@@ -58,7 +58,7 @@ def test_valkey_is_killed(site: Site, make_load: Make) -> None:
     assert SAID["Valkey is killed"] in reader.read("operations")
     site.start_servers()
     account = site.finish(load)
-    assert account.executions == account.runs == 4
+    assert account.executions == account.runs == 2
 
 
 def test_postgresql_is_killed(site: Site, make_load: Make) -> None:
@@ -71,4 +71,4 @@ def test_postgresql_is_killed(site: Site, make_load: Make) -> None:
     assert SAID["PostgreSQL is killed"] in reader.read("experiment")
     site.start_servers()
     account = site.finish(load)
-    assert account.executions == account.runs == 4
+    assert account.executions == account.runs == 2
