@@ -57,7 +57,7 @@ class Cluster(Transport):
             offset, name = line.split()
             if news := self.journals.get(name, b"")[int(offset) :]:
                 answer.append(b"%d %d\n%s" % (number, len(news), news))
-        return b"".join(answer)
+        return b"".join([*answer, b"archive\n", bytes(10240)])
 
     def close(self) -> None:
         pass

@@ -23,6 +23,7 @@ OTHER_FILE_LIMIT = 8 * MIB  # of a file of the program's own
 OTHER_LIMIT = 32 * MIB  # of all of these
 OTHER_COUNT = 5_000
 LIST_EACH_LIMIT = 128 * 1024  # of the names and sizes of one of several jobs
+LIST_TOGETHER_LIMIT = 16 * MIB  # of those of all of them, with the jobs' directories
 FETCH_EACH_LIMIT = 4 * MIB  # of the files of one of several jobs
 FETCH_TOGETHER_LIMIT = 64 * MIB  # of the files of all of them
 END_LIMIT = 4 * MIB  # of the end of a file that is too large to be read whole
@@ -58,14 +59,11 @@ cd "$1" || exit
     find . -type f -printf '%s %P\\0'
 }} 2>/dev/null | head -c "$2"
 """
-# Of several directories, each after a heading with its number; none of them with many files.
-LIST_EACH = """limit=$1 number=0
+# Of several directories by one process, each entry after the directory's name. If there is more
+# than the limit, the listing ends in the middle.
+LIST_EACH = """limit=$1
 shift
-for directory; do
-    number=$((number + 1))
-    printf '\\0/%s\\0' "$number"
-    (cd "$directory" && find . -type f -printf '%s %P\\0') 2>/dev/null | head -c "$limit"
-done
+find "$@" -type f -printf '%H\\0%s %P\\0' 2>/dev/null | head -c "$limit"
 """
 # A file that was removed meanwhile, or that may not be read, is left out.
 PACK = f"""[ -d "$1" ] || exit {MISSING}
@@ -141,23 +139,28 @@ def fetch_records(
 
 
 def _list_each(transport: Transport, directories: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the sizes of all files below each directory that has some, but not many."""
-    argv = ["sh", "-c", LIST_EACH, "list", str(LIST_EACH_LIMIT), *directories]
+    """Return the sizes of all files below each directory that has some, but not many.
+
+    Where they have too many together, those after the limit are left out, and the one it falls in.
+    """
+    argv = ["sh", "-c", LIST_EACH, "list", str(LIST_TOGETHER_LIMIT), *directories]
     done = require_success(transport.run(argv, timeout=FETCH_TOGETHER_SECONDS), "listing files")
     listed: dict[str, dict[str, int]] = {}
-    sizes: dict[str, int] = {}
-    length = 0
-    for entry in done.stdout.split(b"\0"):
-        if entry.startswith(b"/"):
-            sizes, length = listed.setdefault(directories[int(entry[1:]) - 1], {}), 0
-            continue
-        length += len(entry) + 1
+    lengths: dict[str, int] = {}
+    entries = done.stdout.split(b"\0")
+    for place, entry in zip(entries[::2], entries[1::2], strict=False):
+        directory = place.decode(errors="surrogateescape")
         size, _, name = entry.partition(b" ")
         if size.isdigit():
-            sizes[name.decode(errors="surrogateescape")] = int(size)
-        if length >= LIST_EACH_LIMIT:  # the last name may be cut, and others are missing
-            sizes.clear()
-    return {directory: sizes for directory, sizes in listed.items() if sizes}
+            listed.setdefault(directory, {})[name.decode(errors="surrogateescape")] = int(size)
+            lengths[directory] = lengths.get(directory, 0) + len(entry)
+    if len(done.stdout) >= LIST_TOGETHER_LIMIT and listed:
+        del listed[next(reversed(listed))]  # others of its files may be missing
+    return {
+        directory: sizes
+        for directory, sizes in listed.items()
+        if lengths[directory] <= LIST_EACH_LIMIT
+    }
 
 
 def choose_files(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from runners.directories import Fetched, fetch_record, fetch_records
+from runners.directories import Fetched, fetch_record, fetch_records, unpack
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
 from runners.schedulers import JobEnding, Scheduler, Status
@@ -20,24 +20,31 @@ from runners.untrusted import clean_text
 COMMAND_BYTES = 64 * 1024
 NEWS_LIMIT = MIB  # of one journal, at a time
 ALL_NEWS_LIMIT = 32 * MIB  # of all journals of one command
+SHORT = 64 * 1024  # bytes of a journal that is read whole
 
-# Reads lines "OFFSET NAME" of journals in folders below $1, and prints for each that is longer its
-# line's number, how many bytes are new, and those bytes. One process asks for all sizes: of
-# thousands of journals few have grown.
+# Reads lines "OFFSET NAME" of journals in folders below $1. One process asks for all sizes: of
+# thousands of journals few have grown. Short ones come as one archive, whole, after a line
+# "archive"; before it, of each other, its line's number, how many bytes are new, and those bytes.
 JOURNALS = f"""cd "$1" 2>/dev/null || exit 0
+unset TAR_OPTIONS
 known=$(cat)
 sizes=$(printf '%s\\n' "$known" | sed 's/^[0-9]* //; s|$|/journal.ndjson|' | tr '\\n' '\\0' |
     LC_ALL=C xargs -0 stat -L -c '%F:%s %n' -- 2>/dev/null | sed -n 's/^regular[a-z ]*file://p')
-{{ printf '%s\\n' "$known"; echo; printf '%s\\n' "$sizes"; }} | awk '
+grown=$({{ printf '%s\\n' "$known"; echo; printf '%s\\n' "$sizes"; }} | awk '
     !listed && $0 == "" {{ listed = 1; next }}
     {{ bytes = $1; sub(/^[0-9]+ /, "") }}
     !listed {{ offset[$0] = bytes; number[$0] = NR; next }}
     {{ sub(/[/]journal[.]ndjson$/, "") }}
-    bytes > offset[$0] {{ printf "%d %d %d %s\\n", number[$0], offset[$0], bytes - offset[$0], $0 }}
-' | {{
-    room={ALL_NEWS_LIMIT}
+    $0 == "" || /[/]/ || /^[.]/ || !($0 in offset) || bytes <= offset[$0] {{ next }}
+    bytes <= {SHORT} && total + bytes <= {ALL_NEWS_LIMIT // 2} {{
+        total += bytes; print "short", $0; next
+    }}
+    {{ printf "%d %d %d %s\\n", number[$0], offset[$0], bytes - offset[$0], $0 }}
+')
+printf '%s\\n' "$grown" | grep -v '^short' | {{
+    room={ALL_NEWS_LIMIT // 2}
     while read -r number offset new name; do
-        case $name in */*|.*|'') continue ;; esac
+        [ -n "$name" ] || continue
         if [ "$new" -gt {NEWS_LIMIT} ]; then new={NEWS_LIMIT}; fi
         if [ "$new" -gt "$room" ]; then new=$room; fi
         if [ "$new" -gt 0 ]; then
@@ -47,6 +54,11 @@ sizes=$(printf '%s\\n' "$known" | sed 's/^[0-9]* //; s|$|/journal.ndjson|' | tr 
         fi
     done
 }}
+echo archive
+printf '%s\\n' "$grown" | sed -n 's|^short \\(.*\\)$|./\\1/journal.ndjson|p' | tr '\\n' '\\0' |
+    tar -cf - --null --no-recursion --dereference --hard-dereference --ignore-failed-read \\
+        --verbatim-files-from -T - 2>/dev/null
+exit 0
 """
 
 
@@ -101,6 +113,25 @@ class Runner:
             if self.scheduler.is_id(known):  # else it was not the job's script that wrote this
                 return known
         return self.scheduler.parse_find(self.transport.run(self.scheduler.build_find_command(job)))
+
+    def find_all(self, jobs: Sequence[JobSpec]) -> dict[str, str]:
+        """Return by directory the ids of those of these jobs of which there is a trace, as `find`.
+
+        They are asked for together, where the scheduler can be asked so.
+        """
+        known = self.find_started(jobs)
+        others = {job.name: job for job in jobs if job.directory not in known}
+        for portion in split_into_portions(others):
+            names = [name for (name,) in portion]
+            command = self.scheduler.build_find_all_command(names)
+            if command is None:
+                alone = {others[name].directory: self.find(others[name]) for name in names}
+                known |= {directory: job_id for directory, job_id in alone.items() if job_id}
+            else:
+                done = self.transport.run(command, timeout=_compute_timeout(portion))
+                ids = self.scheduler.parse_find_all(done)
+                known |= {others[name].directory: ids[name] for name in names if name in ids}
+        return known
 
     def find_started(self, jobs: Sequence[JobSpec]) -> dict[str, str]:
         """Return the ids of the jobs that started in these jobs' directories, by directory.
@@ -157,12 +188,21 @@ class Runner:
             message = clean_text(done.stderr).strip()
             raise TryAgain(f"The journals cannot be read: {message}", kind="busy")
         grown, answer = {}, io.BytesIO(done.stdout)
-        while line := answer.readline():
+        while (line := answer.readline()) != b"archive\n":
+            if not line:
+                if not done.stdout:  # there is no such folder
+                    return {}
+                raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
             number, size = (int(text) for text in line.split())
             content = answer.read(size)
             if len(content) < size:
                 raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
             grown[directories[number - 1]] = content
+        archive = answer.read()
+        for path, content in unpack(io.BytesIO(archive)).items() if archive else ():
+            directory = f"{folder}/{PurePosixPath(path).parent}"
+            if news := content[offsets.get(directory, len(content)) :]:
+                grown[directory] = news
         return grown
 
     def read_tail(self, path: str) -> str:

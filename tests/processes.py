@@ -39,6 +39,7 @@ SLOW = {
     "tests/test_setup.py",
     "tests/faults/test_workers.py",
     "tests/dashboard/test_large_lists.py",
+    "tests/experiments/execution/test_thousands_over_ssh.py",
     "tests/dashboard/test_lists.py",
     "tests/dashboard/test_odd_input.py",
     "tests/dashboard/access/test_access.py",

@@ -117,7 +117,7 @@ def _find_endings(
             last_word = last_words.get(job.scheduler_id)
             reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
             message = f"{message}. {describe_location(job)}"
-        if reason != "lost":
+        if reason != "lost" or job.cancel_requested_at:  # then it has ended all the same
             waits = must_wait(job, record, reason)
             endings[job.pk] = None if waits else make_ending(job, record, reason, message)
     return endings

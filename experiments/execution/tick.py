@@ -59,7 +59,7 @@ LEAST_SECONDS = 1.0  # between two looks at the live jobs in one visit
 # row, and to send no further portion.
 COLLECTING_SECONDS = 240
 SENDING_SECONDS = 360
-MOST_ABSENT = 20  # rows that are looked for together
+MOST_ABSENT = 200  # rows that are looked for together
 
 
 def tick(cluster_pk: int) -> str:
@@ -182,11 +182,11 @@ def _handle_absences(runner: Runner, rows: Sequence[Job | Operation]) -> None:
     Absence alone proves nothing: the files decide how a job ended.
     """
     handles = [make_handle(row) for row in rows]
-    owners = runner.find_started(handles)
+    owners = runner.find_all(handles)
     now = timezone.now()
     gone: dict[str, list[Move[Job | Operation]]] = {}
     for row, handle in zip(rows, handles, strict=True):
-        owner = owners.get(handle.directory) or runner.find(handle)
+        owner = owners.get(handle.directory)
         if owner and owner != row.scheduler_id:
             _adopt(row, owner)
         else:

@@ -1,7 +1,7 @@
 """All commands that Tare sends to a login node, as patterns for the forced command.
 
 An argument stands for itself. `<path>` is below the work directory, `<work>` may be that directory
-itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`,
+itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`, `<names>`,
 `<digest>`, `<key>` and `<text>` are what they say; `...` repeats what follows it, any number of
 times. `tests/runners/test_gate.py` fails for a script that is not here.
 """
@@ -68,6 +68,11 @@ SLURM = (
     Command(
         "looking for a job",
         ("squeue", "--noheader", "--states=all", "--name=<name>", "--format=%i|%T|%r"),
+        "slurm",
+    ),
+    Command(
+        "looking for jobs",
+        ("squeue", "--noheader", "--states=all", "--name=<names>", "--format=%i|%j"),
         "slurm",
     ),
     Command("status", ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%r"), "slurm"),

@@ -106,6 +106,14 @@ class Scheduler(ABC):
     def parse_find(self, done: Completed) -> str | None:
         """Return the id of that job, or None if the scheduler does not know it."""
 
+    def build_find_all_command(self, names: Sequence[str]) -> list[str] | None:
+        """Return the command that looks for jobs by their names; None: each is looked for alone."""
+        return None
+
+    def parse_find_all(self, done: Completed) -> dict[str, str]:
+        """Return the ids of those jobs that the scheduler knows, by name."""
+        raise NotImplementedError
+
     @abstractmethod
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
         """Return the command that asks for the status of all these jobs; at least one id."""

@@ -174,9 +174,23 @@ class Slurm(Scheduler):
     def parse_find(self, done: Completed) -> str | None:
         ids = [row[0] for row in _parse_rows(done, 3)]
         for job_id in ids:
-            if not self.is_id(job_id):
-                raise TryAgain(f"This is no answer of Slurm's: {job_id[:200]}", kind="busy")
+            self._require_id(job_id)
         return min(ids, key=int, default=None)
+
+    def build_find_all_command(self, names: Sequence[str]) -> list[str] | None:
+        named = ",".join(names)
+        return ["squeue", "--noheader", "--states=all", f"--name={named}", "--format=%i|%j"]
+
+    def parse_find_all(self, done: Completed) -> dict[str, str]:
+        ids: dict[str, str] = {}
+        for job_id, name in _parse_rows(done, 2):
+            self._require_id(job_id)
+            ids[name] = min(job_id, ids.get(name, job_id), key=int)
+        return ids
+
+    def _require_id(self, text: str) -> None:
+        if not self.is_id(text):
+            raise TryAgain(f"This is no answer of Slurm's: {text[:200]}", kind="busy")
 
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
         # One id alone is an error once squeue has forgotten it; two are not, even the same twice.

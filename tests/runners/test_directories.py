@@ -259,6 +259,15 @@ class TestSeveralJobs:
         directories = dict.fromkeys([*odd, str(tmp_path / "empty-1"), small], ())
         assert fetch_records(transport, directories) == {small: {"exit_code": b"0\n"}}
 
+    def test_one_with_more_files_than_can_be_listed_hides_no_earlier_one(
+        self, transport, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("runners.directories.LIST_TOGETHER_LIMIT", 4000)
+        first, second = (self.make_job(tmp_path / name, {"exit_code": b"0\n"}) for name in "ab")
+        many = self.make_job(tmp_path / "c", {f"file-{number}": b"" for number in range(200)})
+        records = fetch_records(transport, {first: (), many: (), second: ()})
+        assert records == {first: {"exit_code": b"0\n"}}
+
     def test_what_its_workload_reads_comes_too(self, transport, tmp_path):
         files = {"runs/0-a/times.csv": b"1", "runs/0-a/.hidden": b"2"}
         first = self.make_job(tmp_path / "a-1", files)
