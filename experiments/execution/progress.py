@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from experiments.clusters.pauses import list_paused_keys
 from experiments.models import Experiment, Job, Run
@@ -156,16 +156,20 @@ def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str
 
 
 def _describe_own_queue(experiment: Experiment, planned: int) -> str:
-    """Return a sentence on how many jobs go first, and why none of them is sent yet."""
+    """Return a sentence on whose jobs are sent before them, and why none of them is sent yet."""
     cluster = experiment.cluster
-    earlier = cluster.jobs.filter(
-        state=Job.State.PLANNED, experiment__launched_at__lt=experiment.launched_at
-    ).count()
+    others = cluster.jobs.filter(state=Job.State.PLANNED).exclude(experiment=experiment)
+    of_owner = Q(experiment__owner=experiment.owner_id)
+    earlier = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at).count()
+    of_others = others.exclude(of_owner).count()
     live = sum(
         rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.operations)
     )
-    behind = f", behind {_jobs(earlier)} of other experiments" if earlier else ""
-    queue = f"{_jobs(planned)} in Tare’s own queue{behind}"
+    queue = f"{_jobs(planned)} in Tare’s own queue"
+    if earlier:
+        queue += f", behind {_jobs(earlier)} of the same owner"
+    if of_others:
+        queue += f", in turns with {_jobs(of_others)} of other people"
     if not cluster.enabled:
         return f"{queue}: {cluster} is switched off, and nothing is sent to it."
     if cluster.last_error:

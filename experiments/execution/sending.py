@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from experiments.clusters.pauses import exclude_held, is_held
@@ -103,7 +105,7 @@ def _park(row: Job | Operation, problem: str) -> None:
 def send_planned(
     held: Lease, runner: Runner, look_after: Callable[[], object], deadline: float
 ) -> bool:
-    """Send planned rows in the plan's order, up to the cluster's limit of live jobs.
+    """Send planned rows, their owners in turns, up to the cluster's limit of live jobs.
 
     Then try one row of each pause that is due: if the site takes it, the pause ends. Between
     portions `look_after` looks after the live jobs. Return whether more could be sent when
@@ -168,12 +170,24 @@ def _rows_to_send(
     if under:
         planned = planned.filter(pk__in=under.jobs.values("pk"))
         operations = [row for row in operations if is_held(row, [under])]
-    in_order = planned.exclude(uid__in=visit.sent_back).order_by(
-        "experiment__launched_at", "block", "pk"
-    )
+    in_order = take_turns(planned.exclude(uid__in=visit.sent_back))
     new = [row for row in operations if row.uid not in visit.sent_back and _is_due_operation(row)]
     rows: list[Job | Operation] = [*new, *in_order[: min(free, PORTION)]]
     return rows[:free]
+
+
+def take_turns(planned: QuerySet[Job]) -> QuerySet[Job]:
+    """Return planned jobs in the order in which to send them: the owners of experiments in turns.
+
+    So a person with thousands of jobs keeps nobody waiting. Of each owner the experiment that was
+    launched first comes first, in its plan's order.
+    """
+    turn = Window(
+        RowNumber(),
+        partition_by=[F("experiment__owner")],
+        order_by=[F("experiment__launched_at"), F("block"), F("pk")],
+    )
+    return planned.annotate(turn=turn).order_by("turn", "experiment__launched_at", "pk")
 
 
 def _send_until_refused(visit: Sending, rows: Sequence[Job | Operation]) -> None:

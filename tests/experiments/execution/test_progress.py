@@ -116,16 +116,23 @@ def test_waiting_is_explained_by_the_schedulers_reason_and_the_limit(waiting: Ex
     assert slurm == "1 job in Slurm’s queue: jobs of higher priority go first (Priority)."
 
 
-def test_the_place_in_tares_queue_is_behind_what_was_launched_before(waiting: Experiment) -> None:
-    earlier = LaunchedFactory(
-        cluster=waiting.cluster, launched_at=waiting.launched_at - timedelta(hours=1)
-    )
-    later = LaunchedFactory(cluster=waiting.cluster, launched_at=timezone.now())
+def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
+    waiting: Experiment,
+) -> None:
+    hour = timedelta(hours=1)
+    own = {"cluster": waiting.cluster, "owner": waiting.owner}
+    earlier = LaunchedFactory(**own, launched_at=waiting.launched_at - hour)
+    later = LaunchedFactory(**own, launched_at=timezone.now())
+    another = LaunchedFactory(cluster=waiting.cluster, launched_at=waiting.launched_at - hour)
     for repeat in (1, 2, 3):
         JobFactory(experiment=earlier, repeat=repeat, state="planned")
     JobFactory(experiment=later, state="planned")
+    JobFactory(experiment=another, state="planned")
     (words,) = explain_waiting(waiting, {"planned": 2})
-    assert words.startswith("2 jobs in Tare’s own queue, behind 3 jobs of other experiments")
+    assert words.startswith(
+        "2 jobs in Tare’s own queue, behind 3 jobs of the same owner, in turns with 1 job of other"
+        " people"
+    )
     assert words.endswith(f"to be sent at the next visit to {waiting.cluster}.")
 
 
