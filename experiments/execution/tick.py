@@ -45,6 +45,7 @@ from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_times import time_visit
 from experiments.models import Cluster, Credential, Job, Operation
+from experiments.models.cluster import LONGEST_BACK_OFF
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from runners.schedulers import Status
@@ -53,7 +54,6 @@ from runners.untrusted import clean_text
 logger = logging.getLogger(__name__)
 
 MOST_AGAIN = 5  # jobs in one visit
-LONGEST_BACK_OFF = timedelta(minutes=5)
 LEAST_SECONDS = 1.0  # between two looks at the live jobs in one visit
 # Of a visit, for which its worker has 600: after as many it begins to read the files of no further
 # row, and to send no further portion.

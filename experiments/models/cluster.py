@@ -49,6 +49,8 @@ def runtime_choices() -> list[tuple[str, str]]:
 
 
 FAILURE_SHOWN = timedelta(days=1)
+LONGEST_BACK_OFF = timedelta(minutes=5)
+"""After failed visits the next one is as soon as that, however many have failed."""
 IDLE_SECONDS = 60
 """How often a cluster without work is visited, so that its page knows whether it is reachable."""
 
@@ -322,9 +324,14 @@ class Cluster(SharedInside):
     @property
     def due_at(self) -> datetime | None:
         """Return when it may be visited next, after its pause or back-off; None: at once."""
-        floor = timedelta(seconds=self.poll_seconds)
-        times = (self.last_tick_at and self.last_tick_at + floor, self.retry_at)
-        return max(filter(None, times), default=None)
+        now, floor = timezone.now(), timedelta(seconds=self.poll_seconds)
+        times = []
+        # Where the clock was turned back, what was written before lies far ahead: it holds nothing.
+        if self.last_tick_at and self.last_tick_at <= now + floor:
+            times.append(self.last_tick_at + floor)
+        if self.retry_at and self.retry_at <= now + LONGEST_BACK_OFF:
+            times.append(self.retry_at)
+        return max(times, default=None)
 
     @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:

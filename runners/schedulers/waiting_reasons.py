@@ -43,7 +43,10 @@ REASONS: tuple[Waiting, ...] = (
     Waiting(r"Assoc\w*|AccountingPolicy", "a limit of its account is reached"),
     Waiting(r"Max\w*Per\w*|MaxSubmit\w*", "a limit on jobs per account or user is reached"),
     # --- Nodes and partitions
-    Waiting(r"ReqNodeNotAvail\b.*", "a node that it needs is down, drained or reserved"),
+    Waiting(
+        r"ReqNodeNotAvail\b.*|Nodes required for job are DOWN\b.*",
+        "a node that it needs is down, drained or reserved",
+    ),
     Waiting(r"NodeDown", "a node that it needs is down"),
     Waiting(r"PartitionDown|PartitionInactive", "its partition takes no jobs at present"),
     Waiting(r"PartitionNodeLimit", "it asks for more nodes than its partition gives", REQUEST_LESS),

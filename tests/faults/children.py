@@ -22,6 +22,7 @@ django.setup()
 from django.conf import settings  # noqa: E402 - after the set-up
 from django.core.management import call_command  # noqa: E402
 from django.db import OperationalError, connection  # noqa: E402
+from django.utils import timezone  # noqa: E402
 
 from experiments import execution  # noqa: E402
 from experiments.execution import attempts_by_rule, tasks  # noqa: E402, F401 - loaded once for all
@@ -96,3 +97,10 @@ def run_worker() -> None:
 def run_clock() -> None:
     """Do what `manage.py clock` does."""
     call_command("clock")
+
+
+def visit_by_another_clock(cluster_pk: int, hours: float) -> None:
+    """Visit a cluster again and again, by a clock that is so many hours ahead."""
+    now = timezone.now
+    timezone.now = lambda: now() + timedelta(hours=hours)
+    visit(cluster_pk)

@@ -41,7 +41,7 @@ def _moves(model: type, before: str, to: str) -> Match:
 
 def _stores(model: type, *states: str) -> Match:
     """Match the statement that stores new states, inside the transaction that writes events."""
-    return lambda rows, names: bool(
+    return lambda rows, names, **options: bool(
         rows and isinstance(rows[0], model) and "state" in names and rows[0].state in states
     )
 
@@ -52,7 +52,7 @@ def _runs(text: str) -> Match:
 
 
 SENDS, SUBMITS, READS_JOURNALS = "incoming=$1", "number=0 began=", "room="
-MOVE, STORE = "experiments.execution.moves:_move_locked", "experiments.execution.moves:_update_each"
+MOVE, STORE = "experiments.execution.moves:_move_locked", "experiments.execution.moves:update_each"
 KEEPING = "experiments.execution.keeping"
 TOGETHER = "experiments.execution.collect_together"
 
@@ -87,7 +87,7 @@ POINTS = {
         TRANSPORTS, "after", _runs(READS_JOURNALS)
     ),
     "after it was stored that a run has begun": Point(
-        ("experiments.execution.tick:follow_runs",), "after"
+        ("experiments.execution.following:follow_jobs",), "after"
     ),
     "in the transaction that stores that jobs have left the queue": Point(
         (STORE,), "after", _stores(Job, "collecting"), is_late=True
@@ -126,13 +126,18 @@ def kill_at(name: str, work: Path) -> None:
         _wrap(function, point, work)
 
 
-def _wrap(path: str, point: Point, work: Path) -> None:
+def find_function(path: str) -> tuple[Any, str, Callable[..., Any]]:
+    """Return the module or class that holds a function, the function's name, and itself."""
     module_name, _, attribute = path.partition(":")
     holder: Any = import_module(module_name)
     *classes, name = attribute.split(".")
     for part in classes:
         holder = getattr(holder, part)
-    function = getattr(holder, name)
+    return holder, name, getattr(holder, name)
+
+
+def _wrap(path: str, point: Point, work: Path) -> None:
+    holder, name, function = find_function(path)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -212,6 +212,7 @@ class Reader:
         self.addresses = {
             "cluster": reverse("cluster", args=[load.cluster.pk]),
             "experiment": reverse("experiment", args=[load.experiment.pk]),
+            "events": reverse("experiment", args=[load.experiment.pk]) + "?tab=events",
             "operations": reverse("operations"),
         }
         self.client = Client(raise_request_exception=False)

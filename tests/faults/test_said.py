@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.points import POINTS
+from tests.faults.points import POINTS, find_function
 from tests.faults.said import SAID
 from tests.source_tree import BASE
 
@@ -18,3 +18,10 @@ def test_each_sentence_stands_in_the_document(fault: str) -> None:
 
 def test_the_document_counts_the_points() -> None:
     assert f"any of {len(POINTS)} points" in DOCUMENT
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_the_functions_of_each_point_exist(point: str) -> None:
+    """So that whoever renames one is told at once, by name."""
+    for path in POINTS[point].functions:
+        find_function(path)

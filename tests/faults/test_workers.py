@@ -72,3 +72,15 @@ def test_postgresql_is_killed(site: Site, make_load: Make) -> None:
     site.start_servers()
     account = site.finish(load)
     assert account.executions == account.runs == 2
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_the_clock_is_turned(site: Site, make_load: Make, hours: float) -> None:
+    """What was written by the old time keeps nobody waiting."""
+    load = make_load()
+    first = site.start(children.visit_by_another_clock, load.cluster.pk, hours)
+    site.wait_until(load.experiment.runs.filter(state="running").exists)
+    first.kill()
+    site.start(children.visit, load.cluster.pk)
+    account = site.finish(load)
+    assert account.executions == account.runs == 2

@@ -25,6 +25,12 @@ from runners.schedulers.waiting_reasons import explain_reason
             "a node that it needs is down, drained or reserved "
             "(ReqNodeNotAvail, UnavailableNodes:gpu-[01-04])",
         ),
+        (
+            "PENDING Nodes required for job are DOWN, DRAINED or reserved for jobs in higher "
+            "priority partitions",
+            "a node that it needs is down, drained or reserved (Nodes required for job are DOWN, "
+            "DRAINED or reserved for jobs in higher priority partitions)",
+        ),
         ("PENDING SomethingNew", "PENDING: SomethingNew"),
         ("waiting GPU 0 is locked by another job", "waiting: GPU 0 is locked by another job"),
         ("CONFIGURING", "CONFIGURING"),

@@ -28,7 +28,7 @@ from experiments.models import (
     ServiceSign,
     StagedImage,
 )
-from experiments.models.cluster import IDLE_SECONDS
+from experiments.models.cluster import IDLE_SECONDS, LONGEST_BACK_OFF
 from experiments.models.images import SILENCE
 from experiments.notify import (
     enqueue_copy,
@@ -78,7 +78,10 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
         for model in (Job, Operation)
     )
     # Whoever backs off is not asked for until that is over.
-    may_be_visited = Q(retry_at=None) | Q(retry_at__lte=timezone.now())
+    moment = timezone.now()
+    # One that lies further ahead was written before the clock was turned back.
+    ahead = Q(retry_at__gt=moment + LONGEST_BACK_OFF)
+    may_be_visited = Q(retry_at=None) | Q(retry_at__lte=moment) | ahead
     clusters = Cluster.objects.annotate(busy=jobs | operations).filter(may_be_visited, enabled=True)
     for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
         pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
