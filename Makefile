@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick faults explore mutants lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-quick faults soak explore mutants lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -30,6 +30,10 @@ test-quick: setup-dev lint types
 # ONLY="point or valkey" takes those of these names.
 faults: setup-dev
 	@$(RUN) -m pytest -n 0 -p no:randomly -m "faults or not soak" $(if $(ONLY),-k "$(ONLY)") tests/faults
+
+# Many one-second jobs on the lab and a random fault every 10 s; prints a table. JOBS=200 SEED=7 choose.
+soak: setup-dev
+	@JOBS=$(or $(JOBS),2000) SEED=$(SEED) $(RUN) -m pytest -q -n 0 -m soak tests/faults
 
 # Properties that hold for every input, tried with new inputs, ten times as many as `make test` tries;
 # and sweeps over whole products, of which `make test` tries each part once.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.client import ensure_lab, stop_lab
 from tests.factories import AdminFactory, ClusterFactory
+from tests.faults.cluster import Breakable
 from tests.faults.site import Load, Site, launch, run_site
 
 ASKED_FOR = ("faults", "soak")
@@ -56,3 +59,11 @@ def make_load(site: Site, tmp_path: Path) -> Callable[..., Load]:
         return launch(cluster, tmp_path, str(tmp_path), blocks=blocks, paired=False)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def brought_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
+    directory = tmp_path_factory.mktemp("lab")
+    yield Breakable(ensure_lab(directory))
+    stop_lab(directory)
+    shutil.rmtree(directory)

@@ -1,0 +1,186 @@
+"""The lab as something that breaks: its daemons, nodes, jobs, connections and disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.models import Cluster
+from lab.client import Lab
+from lab.instance import Instance
+from tests.conftest import pause_longer
+from tests.factories import (
+    AdminFactory,
+    ClusterFactory,
+    CredentialFactory,
+    PartitionFactory,
+)
+from tests.faults.site import Load, launch
+
+NODES = ("node1", "node2")
+SBATCH, SUBMITTED, GOES_ON = "/usr/local/bin/sbatch", "/tmp/submitted", "/tmp/goes-on"
+SESSIONS = ["pgrep", "-f", "^sshd(-session)?: researcher"]
+
+
+@dataclass
+class Breakable:
+    """A running lab, and the ways to break it. Each is undone by another method."""
+
+    lab: Lab
+
+    @property
+    def root(self) -> Path:
+        """Return the root of the cluster's files as this process sees it, mounts included."""
+        return Path(f"/proc/{Instance(self.lab.directory).find_init()}/root")
+
+    def do(self, *argv: str, user: str = "root", may_fail: bool = False) -> str:
+        """Run a command on the cluster and return what it prints."""
+        done = self.lab.execute(argv, user=user)
+        assert may_fail or done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def find(self, *argv: str) -> list[str]:
+        """Return process ids that a command like pgrep prints."""
+        return self.do(*argv, may_fail=True).split()
+
+    def signal(self, name: str, processes: Sequence[str]) -> None:
+        if processes:
+            self.do("kill", "-s", name, *processes, may_fail=True)
+
+    # --- connections
+
+    def freeze_sshd(self) -> None:
+        self.signal("STOP", self.find("pgrep", "sshd"))
+
+    def thaw_sshd(self) -> None:
+        self.signal("CONT", self.find("pgrep", "sshd"))
+
+    def cut_connections(self) -> None:
+        """Kill the processes of sshd that serve the researcher; it takes new connections."""
+        self.signal("KILL", self.find(*SESSIONS))
+
+    @contextmanager
+    def hold_answers_of_sbatch(self) -> Iterator[Callable[[], bool]]:
+        """Have sbatch submit and then keep its answer for itself; yield whether it has submitted.
+
+        In the end the next sbatch is the real one again, and what waits goes on.
+        """
+        self.do("rm", "-f", SUBMITTED, GOES_ON)
+        place = self.root / SBATCH.lstrip("/")
+        place.write_text(
+            f'#!/bin/sh\n/usr/bin/sbatch "$@"\ncode=$?\ntouch {SUBMITTED}\n'
+            f"until [ -e {GOES_ON} ]; do sleep 0.05; done\nexit $code\n"
+        )
+        place.chmod(0o755)
+        try:
+            yield (self.root / SUBMITTED.lstrip("/")).exists
+        finally:
+            place.unlink()
+            self.do("touch", GOES_ON)
+
+    # --- Slurm
+
+    def kill_slurmctld(self) -> None:
+        self.signal("KILL", self.find("pgrep", "-x", "slurmctld"))
+
+    def start_slurmctld(self, *options: str) -> None:
+        self.do("/usr/sbin/slurmctld", *options, user="slurm")
+        self.wait_for(lambda: "is UP" in self.do("timeout", "2", "scontrol", "ping", may_fail=True))
+
+    def kill_slurmd(self, node: str) -> None:
+        self.signal("KILL", self.find("pgrep", "-f", f"^/usr/sbin/slurmd -N {node}"))
+
+    def start_slurmd(self, node: str) -> None:
+        self.do("/usr/sbin/slurmd", "-N", node)
+
+    def drain(self, *nodes: str) -> None:
+        self.do("scontrol", "update", f"nodename={','.join(nodes)}", "state=drain", "reason=fault")
+
+    def resume(self, *nodes: str) -> None:
+        for node in nodes:
+            if not self.find("pgrep", "-f", f"^/usr/sbin/slurmd -N {node}"):
+                self.start_slurmd(node)
+        for node in nodes:
+            self.do("scontrol", "update", f"nodename={node}", "state=resume", may_fail=True)
+
+    def cut_power(self, node: str) -> None:
+        """Kill all processes of a node, as a power cut does: slurmd, its steps, and the jobs."""
+        self.kill_slurmd(node)
+        listing = self.do("squeue", "--noheader", "--states=running", "-w", node, "--format=%A")
+        steps = [
+            process
+            for job in listing.split()
+            for process in self.find("pgrep", "-f", rf"slurmstepd: \[{job}\.")
+        ]
+        find = f"grep -lzx SLURMD_NODENAME={node} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3"
+        self.signal("KILL", [*steps, *self.find("sh", "-c", find)])
+
+    def cancel_one(self, *, states: str = "running") -> str:
+        """Cancel a job behind Tare's back; return its id, or nothing where there is none."""
+        ids = self.do("squeue", "--noheader", f"--states={states}", "--format=%A").split()
+        if ids:
+            self.do("scancel", ids[0], may_fail=True)
+        return ids[0] if ids else ""
+
+    def forget_jobs(self) -> None:
+        """Have slurmctld start without its state, and accounting without a job."""
+        self.kill_slurmctld()
+        for table in ("job", "step"):
+            self.do("mariadb", "slurm_acct", "-e", f"DELETE FROM lab_{table}_table")
+        self.start_slurmctld("-c")
+
+    def wait_for(self, done: Callable[[], object], seconds: float = 60) -> None:
+        deadline, pauses = time.monotonic() + seconds, pause_longer()
+        while not done():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            next(pauses)
+
+    def list_job_names(self) -> list[str]:
+        """Return the names of all jobs that Tare has ever submitted here."""
+        listing = self.do("sacct", "-a", "-X", "-n", "-P", "-o", "JobName")
+        return [name for name in listing.split() if name.startswith("tare-")]
+
+    def is_well(self) -> bool:
+        """Return whether both nodes take jobs."""
+        states = self.do("sinfo", "--noheader", "--Node", "--partition=gpu", "--format=%T")
+        return set(states.split()) <= {"idle", "mixed", "allocated", "completing"}
+
+    def repair(self) -> None:
+        """Undo whatever was done."""
+        self.thaw_sshd()
+        if not self.find("pgrep", "-x", "slurmctld"):
+            self.start_slurmctld()
+        self.resume(*NODES)
+        self.wait_for(self.is_well)
+
+    def register(self, name: str) -> Cluster:
+        """Return the lab as a cluster of the site, with a work directory of its own."""
+        facts = self.lab
+        credential = CredentialFactory(
+            user_name=facts.user, private_key=facts.private_key.read_text()
+        )
+        cluster: Cluster = ClusterFactory(
+            owner=AdminFactory(),
+            transport="ssh",
+            scheduler="slurm",
+            host=facts.host,
+            port=facts.port,
+            host_key=facts.host_key,
+            credential=credential,
+            work_directory=f"{facts.work_directory}/{name}/work",
+            poll_seconds=1,
+            max_live_jobs=100,
+        )
+        PartitionFactory(
+            cluster=cluster, name="gpu", cpus_per_node=8, cpus_per_run=1, memory_mb=200
+        )
+        return cluster
+
+    def launch(self, name: str, **options: int | float) -> Load:
+        """Launch a load that works in a folder of this name."""
+        seen_as = f"{self.lab.work_directory}/{name}"
+        folder = self.root / seen_as.lstrip("/")
+        return launch(self.register(name), folder, seen_as, **options)  # type: ignore[arg-type]

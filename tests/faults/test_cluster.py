@@ -1,0 +1,186 @@
+"""The cluster breaks: its login node, its scheduler, its nodes, its disk, its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.utils import timezone
+
+from experiments.models import Cluster, Job
+from tests.faults import children
+from tests.faults.cluster import Breakable
+from tests.faults.points import POINTS
+from tests.faults.said import SAID
+from tests.faults.site import Load, Reader, Site
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(600)]
+
+Make = Callable[..., Load]
+
+
+@pytest.fixture
+def cluster(brought_up: Breakable) -> Iterator[Breakable]:
+    yield brought_up
+    brought_up.repair()
+    brought_up.do("scancel", f"--user={brought_up.lab.user}", may_fail=True)
+
+
+@pytest.fixture
+def load(site: Site, cluster: Breakable, request: pytest.FixtureRequest) -> Load:
+    """Four jobs of two runs each, none of which has been sent; workers and clock run."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return cluster.launch(name[:80], blocks=4)
+
+
+@pytest.fixture
+def running(site: Site, load: Load) -> Load:
+    """The same, with both programs of the first jobs waiting for the gate."""
+    serve(site)
+    site.wait_until(lambda: load.experiment.runs.filter(state="running").count() >= 2)
+    return load
+
+
+def serve(site: Site) -> None:
+    for work in (children.run_worker, children.run_clock):
+        site.start(work)
+
+
+def all_executed_once(site: Site, load: Load, seconds: float = 120) -> None:
+    """Every run succeeds at its first attempt."""
+    account = site.finish(load, seconds)
+    assert account.executions == account.runs == 8
+    assert set(load.experiment.runs.values_list("state", flat=True)) == {"succeeded"}
+
+
+def says(site: Site, load: Load, page: str, fault: str, seconds: float = 90) -> None:
+    """Wait until a page says what is written down about a fault."""
+    reader = Reader(load)
+    told = [""]
+
+    def is_said() -> bool:
+        told[0] = reader.read(page)
+        return SAID[fault] in told[0]
+
+    try:
+        site.wait_until(is_said, seconds)
+    except AssertionError:
+        raise AssertionError(f"{page} says: {told[0]}") from None
+    print(f"{fault}: the page {page} says: {told[0]}")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_that_is_killed(site: Site, load: Load, point: str) -> None:
+    if POINTS[point].is_late:
+        load.gate.touch()
+    first = site.start(children.visit, load.cluster.pk, point, load.work)
+    first.join(120)
+    assert first.exitcode == -9, f"{point} was not reached\n{site.read_log()}"
+    site.start(children.visit, load.cluster.pk)
+    all_executed_once(site, load)
+
+
+def test_sshd_is_frozen(site: Site, cluster: Breakable, running: Load) -> None:
+    cluster.freeze_sshd()
+    says(site, running, "cluster", "sshd is frozen")
+    cluster.thaw_sshd()
+    all_executed_once(site, running)
+
+
+def test_connections_are_cut(site: Site, cluster: Breakable, running: Load) -> None:
+    cluster.cut_connections()
+    all_executed_once(site, running)
+
+
+def test_the_connection_is_cut_before_sbatch_has_answered(
+    site: Site, cluster: Breakable, load: Load
+) -> None:
+    with cluster.hold_answers_of_sbatch() as has_submitted:
+        serve(site)
+        site.wait_until(has_submitted)
+        cluster.cut_connections()
+    all_executed_once(site, load)
+    names = cluster.list_job_names()
+    assert sorted(names) == sorted({*names}), "none was submitted twice"
+
+
+def test_slurmctld_is_killed(site: Site, cluster: Breakable, running: Load) -> None:
+    cluster.kill_slurmctld()
+    says(site, running, "cluster", "slurmctld is killed")
+    cluster.start_slurmctld()
+    all_executed_once(site, running)
+
+
+def test_slurmctld_is_killed_before_sbatch(site: Site, cluster: Breakable, load: Load) -> None:
+    cluster.kill_slurmctld()
+    serve(site)
+    says(site, load, "cluster", "slurmctld is killed")
+    cluster.start_slurmctld()
+    all_executed_once(site, load)
+
+
+def test_slurmd_is_killed(site: Site, cluster: Breakable, running: Load) -> None:
+    for node in ("node1", "node2"):
+        cluster.kill_slurmd(node)
+        cluster.start_slurmd(node)
+    all_executed_once(site, running)
+
+
+def test_all_nodes_are_drained(site: Site, cluster: Breakable, load: Load) -> None:
+    cluster.drain("node1", "node2")
+    serve(site)
+    says(site, load, "experiment", "all nodes are drained")
+    cluster.resume("node1", "node2")
+    all_executed_once(site, load)
+
+
+def test_the_power_of_a_node_is_cut(site: Site, cluster: Breakable, running: Load) -> None:
+    """Its jobs are tried again by rule: each attempt is executed once."""
+    cluster.cut_power("node1")
+    cluster.start_slurmd("node1")
+    cluster.resume("node1")
+    account = site.finish(running, 240)
+    assert set(running.experiment.runs.values_list("state", flat=True)) == {"succeeded"}
+    assert account.executions >= account.runs
+    assert running.experiment.jobs.filter(attempt=2).exists()
+    says(site, running, "events", "the power of a node is cut")
+
+
+def test_a_job_is_cancelled_outside(site: Site, cluster: Breakable, running: Load) -> None:
+    job_id = cluster.cancel_one()
+    site.finish(running, 180)
+    ended = running.experiment.jobs.get(scheduler_id=job_id)
+    assert (ended.state, ended.reason) == (Job.State.FAILED, "cancelled outside")
+    assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
+
+
+def test_slurm_has_forgotten_all_jobs(site: Site, cluster: Breakable, running: Load) -> None:
+    """Neither squeue nor sacct knows them; those that ran are ended by Slurm."""
+    cluster.forget_jobs()
+    account = site.finish(running, 300)
+    assert account.jobs == 4
+
+
+def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) -> None:
+    job = running.experiment.jobs.filter(state="running").first()
+    assert job
+    cluster.do("rm", "-rf", job.directory)
+    site.finish(running, 240)
+    job.refresh_from_db()
+    assert job.state == Job.State.FAILED
+    assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
+
+
+def test_the_disk_is_full(site: Site, cluster: Breakable, load: Load) -> None:
+    work = load.cluster.work_directory
+    cluster.do("mkdir", "-p", work)
+    cluster.do("mount", "-t", "tmpfs", "-o", "size=20m,mode=777", "tmpfs", work)
+    try:
+        cluster.do("sh", "-c", f"head -c 20M /dev/zero >{work}/fills 2>/dev/null", may_fail=True)
+        serve(site)
+        says(site, load, "cluster", "the disk is full")
+        cluster.do("rm", f"{work}/fills")
+        Cluster.objects.get(pk=load.cluster.pk).pauses.update(retry_at=timezone.now())
+        all_executed_once(site, load)
+    finally:
+        cluster.do("umount", "-l", work)
