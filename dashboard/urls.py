@@ -44,6 +44,7 @@ urlpatterns = [
     path("experiments/<int:pk>/launch/", draft_views.launch, name="experiment_launch"),
     path("experiments/<int:pk>/clone/", draft_views.clone, name="experiment_clone"),
     path("experiments/<int:pk>/cancel/", experiment_views.cancel, name="experiment_cancel"),
+    path("experiments/<int:pk>/pin/", experiment_views.pin, name="experiment_pin"),
     path("experiments/<int:pk>/stop/", experiment_views.stop, name="experiment_stop"),
     path("experiments/<int:pk>/software/", parity_views.software, name="experiment_software"),
     path(

@@ -92,6 +92,13 @@ class Record:
     failed_step: str = ""  # of an operation: which step ended it, and how
     result: bytes | None = None  # of an operation
     damage: tuple[str, ...] = ()  # lines of the journal that cannot be read: which, and why
+    uncompared: tuple[str, ...] = ()  # needed files that were not fetched whole, by name
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether the record is whole, and all that Tare reads has its check sum."""
+        flaws = self.missing or self.bad_checksums or self.uncompared or self.damage
+        return self.exit_code is not None and bool(self.checksums) and not flaws
 
 
 def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()) -> Record:
@@ -134,6 +141,9 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         failed_step=_describe_failed_step(files),
         result=files.get("result.json"),
         damage=tuple(damage),
+        uncompared=tuple(
+            name for name in checksums if name not in files and is_needed(name, extra_files)
+        ),
     )
 
 

@@ -78,6 +78,7 @@ ROOMS = {
         "scripts": "jobs launching payload runtimes schedulers workloads",
         "software": "jobs runtimes scripts",
         "recipes": "images jobs scripts software",
+        "removals": "jobs untrusted",
         "submissions": "errors jobs payload schedulers scripts transports",
         "runner": "directories errors jobs schedulers submissions transports untrusted",
         "journals": "shapes untrusted",

@@ -18,6 +18,7 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
+from experiments.execution.retention import summarize
 from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
 from experiments.models.checks import compute_fingerprint
 from experiments.notify import enqueue_tick, enqueue_visit
@@ -81,6 +82,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }
     context["refresh_seconds"] = _refresh_seconds(context)
+    if not request.htmx and not row.recorded:
+        context["retention"] = summarize(row)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)
 

@@ -19,10 +19,11 @@ from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
-from experiments.execution import lifecycle, repairs, unsent_jobs
+from experiments.execution import lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
 from experiments.execution.progress import explain_waiting, measure_progress
+from experiments.execution.removed_files import explain_removal
 from experiments.models import Experiment, Job, Run
 from experiments.notify import enqueue_tick
 from experiments.planning.interim import read_stage
@@ -160,6 +161,23 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 
 
 @require_POST
+def pin(request: Request, pk: int) -> HttpResponse:
+    """Keep the experiment's files on the cluster, or leave them to the cluster's rule again."""
+    row = get_editable(request, pk)
+    if "unpin" in request.POST:
+        pins.unpin(row, request.user)
+        messages.info(request, "Unpinned: the cluster’s rule removes its files when it is time.")
+    elif under_way := pins.pin(row, request.user):
+        enqueue_tick(row.cluster_id)
+        which = "One of its directories is" if under_way == 1 else f"{under_way} are"
+        words = f"Pinned. {which} being removed already: that is asked to end, and may be too late."
+        messages.warning(request, words)
+    else:
+        messages.success(request, "Pinned: its files stay on the cluster.")
+    return redirect(row)
+
+
+@require_POST
 def stop(request: Request, pk: int) -> HttpResponse:
     """Keep the verdict of the latest interim analysis, and end what is alive."""
     row = get_editable(request, pk)
@@ -200,9 +218,8 @@ def collect_again(request: Request, uid: str) -> HttpResponse:
             request, f"The files of block {job.number} are read once more. Events say what is new."
         )
     else:
-        messages.error(
-            request, "There is nothing to collect: all runs of this job have given their numbers."
-        )
+        why = "There is nothing to collect: all runs of this job have given their numbers."
+        messages.error(request, explain_removal(job) or why)
     return _back(request, job)
 
 

@@ -32,7 +32,9 @@ def cancel(request: Request, pk: int) -> HttpResponse:
     except staging.NotDone as refusal:
         messages.error(request, str(refusal))
     else:
-        messages.success(request, "Asked to end. What is half made is removed.")
+        is_removal = row.kind == Operation.Kind.CLEAN_UP
+        rest = "has removed already is gone" if is_removal else "is half made is removed"
+        messages.success(request, f"Asked to end. What {'it ' * is_removal}{rest}.")
     return redirect("operation", pk=pk)
 
 

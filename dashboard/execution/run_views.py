@@ -19,6 +19,8 @@ from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
+from experiments.execution.removed_files import explain_removal, find_removal
+from experiments.execution.retention import describe_future
 from experiments.images import store
 from experiments.models import Cluster, Experiment, Run, RunFile
 from experiments.planning.interim import read_stage
@@ -83,6 +85,10 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         context["may"] = may.get(row.job_id)
     if row.files_count:
         context |= _files(request, row)
+    if removal := find_removal(row.job):
+        context["removal"] = removal
+    elif row.is_final:
+        context["retention"] = describe_future(row.job)
     if request.htmx and "files" in request.GET:
         return render(request, "execution/runs/files.html", context)
     fragment = "" if not request.htmx else "#facts" if "facts" in request.GET else "#live"
@@ -138,7 +144,7 @@ def fetch_file(request: Request, uid: str, pk: int) -> HttpResponse:
         messages.success(request, f"{file} is being fetched. Its copy is kept for a day.")
     else:
         why = f"it cannot be fetched, or is on its way, or you wait for {MOST_WANTED} others."
-        messages.error(request, f"{file}: {why}")
+        messages.error(request, explain_removal(row.job) or f"{file}: {why}")
     return redirect(f"{row.get_absolute_url()}#files")
 
 

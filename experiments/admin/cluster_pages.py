@@ -231,6 +231,7 @@ class ClusterAdmin(Owned):
         ),
         ("How it runs jobs", {"fields": ("scheduler", "work_directory", "setup_lines")}),
         ("Limits", {"fields": ("max_live_jobs", "poll_seconds")}),
+        ("Job directories", {"fields": ("retention_days", "removes_uncopied")}),
         ("Last visit", {"fields": ("last_seen_at", "last_error_kind", "last_error")}),
     )
 

@@ -2,6 +2,7 @@
 
 import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations
+import experiments.execution.retention_operations  # its kinds of operations
 import experiments.execution.staging_operations  # noqa: F401  (its kinds of operations)
 from experiments.execution.connection_test_visits import test_connection, try_log_in
 from experiments.execution.connections import connect, find_visitor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils import timezone
 
 from experiments.execution.files_left import list_workload_files
 from experiments.execution.further_attempts import MAY_CHANGE
@@ -40,6 +41,8 @@ def collect_again(job: Job, runner: Runner) -> None:
     if not changed:
         _note(job, "nothing that was not known")
     plan_next(job, complete=complete)
+    verified_at = timezone.now() if job_record.is_verified else None
+    Job.objects.filter(pk=job.pk, attempt=job.attempt).update(verified_at=verified_at)
 
 
 def _note(job: Job, why: str) -> None:

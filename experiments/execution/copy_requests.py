@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from django.db import transaction
 from django.utils import timezone
 
+from experiments.execution.removed_files import find_removal
 from experiments.images import store
-from experiments.models import RunFile, User
+from experiments.models import Job, RunFile, User
 from experiments.notify import enqueue_copy
 
 MOST_WANTED = 20
@@ -21,11 +23,18 @@ def request_copy(row: RunFile, by: User) -> bool:
         return False
     if RunFile.objects.to_be_copied().filter(asked_by=by).count() >= MOST_WANTED:
         return False
-    row.requested_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
-    row.copied_at, row.problem = None, ""
-    row.save(
-        update_fields=["requested_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem"]
-    )
+    with transaction.atomic():
+        # The rule of the cluster may be choosing its directory for removal at this moment.
+        job = Job.objects.select_for_update(no_key=True).only("attempt").get(runs=row.run_id)
+        if find_removal(job):
+            return False
+        row.requested_at, row.asked_by, row.seen_at, row.done_bytes = timezone.now(), by, None, 0
+        row.copied_at, row.problem = None, ""
+        row.save(
+            update_fields=[
+                *("requested_at", "asked_by", "seen_at", "done_bytes", "copied_at", "problem")
+            ]
+        )
     store.copy_of(str(row.pk)).unlink(missing_ok=True)
     enqueue_copy(row)
     return True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, Q
 
 from experiments.access.permissions import why_not_use
-from experiments.models import Cluster, Job, Run, User
+from experiments.models import Cluster, Job, Removal, Run, User
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import Stage, read_stage
 
@@ -64,6 +64,7 @@ def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, Furthe
             failed=Count("runs", filter=failed),
             not_started=Count("runs", filter=failed & Q(runs__reason=NOT_STARTED)),
             lacking=Count("runs", filter=Q(runs__state__in=MAY_CHANGE)),
+            is_removed=Exists(Removal.objects.of_outer_job().not_failed()),
         )
     )
     attempts_by_job = {}
@@ -77,6 +78,6 @@ def find_attempts_of_jobs(jobs: Iterable[int], stage: Stage) -> dict[int, Furthe
         attempts_by_job[row.pk] = FurtherAttempts(
             can_retry=is_open and row.failed == row.held,
             missing=row.not_started if can_repair else 0,
-            can_collect=row.can_be_collected and row.lacking > 0,
+            can_collect=row.can_be_collected and row.lacking > 0 and not row.is_removed,
         )
     return attempts_by_job

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.attempts_by_rule import plan_by_rule
@@ -217,6 +218,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
             "message": ending.message,
             "exit_code": record.exit_code,
             "snapshot": snapshot if record.snapshot else None,
+            "verified_at": timezone.now() if record.is_verified else None,
             **times,
             **looks,
         }

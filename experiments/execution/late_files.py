@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from experiments.comparisons import COLLECTED_AFTER
 from experiments.execution.further_attempts import find_further_attempts
 from experiments.execution.moves import record_event
+from experiments.execution.removed_files import find_removal
 from experiments.models import Job, Run, User
 from experiments.planning.interim import read_stage
 
@@ -23,9 +25,12 @@ def request_collection(job: Job, by: User) -> bool:
     if not find_further_attempts(job).can_collect:
         return False
     ended = Job.objects.filter(pk=job.pk, attempt=job.attempt, state__in=Job.FINAL)
-    if not ended.update(collect_at=timezone.now(), collect_asked_by=by):
-        return False
-    record_event(job.experiment, "asked to collect again", job=job, by=by)
+    with transaction.atomic():
+        # The rule of the cluster may be choosing it for removal at this moment.
+        if not ended.select_for_update(no_key=True).exists() or find_removal(job):
+            return False
+        ended.update(collect_at=timezone.now(), collect_asked_by=by)
+        record_event(job.experiment, "asked to collect again", job=job, by=by)
     return True
 
 

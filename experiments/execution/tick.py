@@ -40,6 +40,7 @@ from experiments.execution.read_attempts import (
     sort_untried_first,
 )
 from experiments.execution.requeued_jobs import note_requeued
+from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
@@ -112,7 +113,7 @@ def _visit(held: Lease, runner: Runner) -> None:
             collect_in_time(held, runner)
 
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (_poll, collect_in_time, _collect_again, recover):
+        for step in (plan_removals, _poll, collect_in_time, _collect_again, recover):
             held.renew()
             step(held, runner)
         if send_planned(held, runner, look_after, began + SENDING_SECONDS):

@@ -11,6 +11,7 @@ from experiments.models.operation import Operation
 from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.pause import Pause
 from experiments.models.published_table import PublishedTable
+from experiments.models.removal import Removal
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
 from experiments.models.service_sign import ServiceSign
@@ -36,6 +37,7 @@ __all__ = [
     "Partition",
     "Pause",
     "PublishedTable",
+    "Removal",
     "Role",
     "Run",
     "RunFile",

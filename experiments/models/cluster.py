@@ -55,6 +55,7 @@ IDLE_SECONDS = 60
 """How often a cluster without work is visited, so that its page knows whether it is reachable."""
 
 MOST_POLL_SECONDS = 24 * 3600
+MOST_RETENTION_DAYS = 3650
 
 # Runtimes separate the parts of a bind by colons and commas, without any quoting.
 is_work_directory = RegexValidator(
@@ -218,6 +219,23 @@ class Cluster(SharedInside):
         # A time that no calendar holds would break every page with this cluster, and the clock.
         validators=[MinValueValidator(1), MaxValueValidator(MOST_POLL_SECONDS)],
         help_text="Tare asks the scheduler at most this often.",
+    )
+    retention_days = models.PositiveIntegerField(
+        "days that job directories stay",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_RETENTION_DAYS)],
+        help_text="Tare removes the directories of jobs so many days after their files were "
+        "collected and verified. Empty: it removes none.",
+    )
+    removes_uncopied = models.BooleanField(
+        "remove files that were never copied, too",
+        default=False,
+        help_text="Such as checkpoints: large files of runs lie on the cluster alone. Otherwise "
+        "the directories that hold such files stay.",
+    )
+    removal_checked_at = models.DateTimeField(
+        null=True, editable=False, help_text="When directories to be removed were last looked for."
     )
     enabled = models.BooleanField(default=True)
     recorded = models.BooleanField(default=False, editable=False)

@@ -113,6 +113,9 @@ class Experiment(Shared):
     stopped_at_look = models.PositiveSmallIntegerField(
         null=True, editable=False, help_text="The look whose verdict a person kept."
     )
+    pinned_at = models.DateTimeField(
+        null=True, editable=False, help_text="Since then its files on the cluster are to stay."
+    )
     imported_at = models.DateTimeField(null=True, editable=False)
     imported_from = models.CharField(max_length=300, blank=True, editable=False)
     import_hash = models.CharField(max_length=64, blank=True, editable=False)

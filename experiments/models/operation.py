@@ -35,6 +35,7 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         of_environment = models.Q(environment__in=environments)
         of_none = models.Q(image=None, staged_image=None, image_import=None)
         seen = (of_image & models.Q(environment=None)) | (of_environment & (of_image | of_none))
+        seen |= models.Q(kind=Operation.Kind.CLEAN_UP)
         return self.filter(models.Q(owner=user) | (models.Q(cluster__in=clusters) & seen))
 
 
@@ -51,6 +52,7 @@ class Operation(Submission):
         BUILD = "build", "build"
         MATCH = "match", "make the matching environment"
         INSPECT = "inspect", "inspect"
+        CLEAN_UP = "clean_up", "remove job directories of"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
     partition = models.ForeignKey(
@@ -87,7 +89,12 @@ class Operation(Submission):
                 fields=["staged_image"],
                 condition=~models.Q(state__in=JOB_FINAL),
                 name="one_operation_at_a_time",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["cluster"],
+                condition=models.Q(kind="clean_up") & ~models.Q(state__in=JOB_FINAL),
+                name="one_clean_up_a_cluster",
+            ),
         ]
         indexes = [
             models.Index(
@@ -102,7 +109,9 @@ class Operation(Submission):
 
     @property
     def subject(self) -> object:
-        """Return the image, environment or import that it works on."""
+        """Return the image, environment or import that it works on, or the cluster's own disk."""
+        if self.kind == self.Kind.CLEAN_UP:
+            return self.cluster
         return self.staged_image or self.environment or self.image_import or self.image
 
     def asked_partition(self) -> Partition | None:

@@ -32,6 +32,9 @@ class Job(Submission):
     collect_asked_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    verified_at = models.DateTimeField(
+        null=True, help_text="When its whole record was collected, and its check sums compared."
+    )
     repairs = models.ForeignKey(
         "self",
         null=True,
@@ -76,6 +79,11 @@ class Job(Submission):
                 fields=["cluster", "collect_at"],
                 condition=models.Q(collect_at__isnull=False),
                 name="job_to_collect_again",
+            ),
+            models.Index(
+                fields=["cluster", "verified_at"],
+                condition=models.Q(verified_at__isnull=False),
+                name="job_verified",
             ),
         ]
 

@@ -62,7 +62,13 @@ from tests.dashboard.access.test_admin import partition
 from tests.dashboard.access.test_roles import RULES, mine
 from tests.dashboard.conftest import People, Site
 from tests.experiments.imports.test_importing import imported
-from tests.factories import EnvironmentFactory, ImageFactory, PublishedTableFactory, WorkloadFactory
+from tests.factories import (
+    EnvironmentFactory,
+    ExperimentFactory,
+    ImageFactory,
+    PublishedTableFactory,
+    WorkloadFactory,
+)
 
 __all__ = ["mine"]  # a fixture
 
@@ -107,6 +113,7 @@ CHANGES: dict[str, tuple[str, Prepare]] = {
     "preset": ("workload", choose_preset),
     "experiment_import": ("workload", lambda case: partial(imported, case.person)),
     "experiment_delete, of an import": ("workload", forget_import),
+    "experiment_pin": ("experiment", posts("experiment_pin", ExperimentFactory)),
     "link_withdraw": ("publishedtable", withdraw),
     "password_change": ("user", own_password),
     "a user's password in the administration": ("user", set_password),
