@@ -40,7 +40,7 @@ refuse() {
 }
 leave_alone() {
     echo "$1: $2"
-    failed+=",\"$1\": \"$(printf '%s' "$2" | tr -c 'A-Za-z0-9 .,:;/_()-' '?' | head -c 300)\""
+    failed+=",\"$1\": \"$(printf '%s' "$2" | tr -c "A-Za-z0-9 .,:;/_()'-" '?' | head -c 300)\""
 }
 trap 'note_removed; save; exit 143' TERM USR2
 

@@ -40,6 +40,8 @@ INTERRUPTED = "It was ended before it was done. What was not removed is chosen a
 def plan_removals(held: Lease, runner: Runner) -> None:
     """Plan an operation if the rule of the cluster asks for one; end one that must not go on."""
     cluster = held.cluster
+    if cluster.retention_days is None and cluster.removal_checked_at is None:
+        return  # it has never had a rule
     alive = cluster.operations.filter(kind=Operation.Kind.CLEAN_UP).exclude(
         state__in=Operation.FINAL
     )
