@@ -82,7 +82,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }
     context["refresh_seconds"] = _refresh_seconds(context)
-    if not request.htmx and not row.recorded:
+    has_ever_had_a_rule = row.retention_days is not None or row.removal_checked_at is not None
+    if not request.htmx and has_ever_had_a_rule:
         context["retention"] = summarize(row)
     template = "clusters/detail.html" + ("#live" if request.htmx else "")
     return render(request, template, context)

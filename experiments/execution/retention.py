@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Sum, Value
+from django.db.models import CharField, Count, Exists, F, OuterRef, Q, QuerySet, Sum, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
@@ -120,14 +120,15 @@ def summarize(cluster: Cluster) -> Summary:
             held.append((why, count))
         old = old.exclude(hold(cluster))
     done = Removal.objects.filter(job__cluster=cluster).done()
+    totals = done.aggregate(count=Count("pk"), freed_bytes=Sum("freed_bytes"))
     failed = Removal.objects.filter(job__cluster=cluster, removed_at=None).exclude(problem="")
     return Summary(
         due=old.count(),
         held=held,
         unverified=list_known(cluster).filter(verified_at=None).count(),
         next_at=_find_next(cluster),
-        removed=done.count(),
-        freed_bytes=done.aggregate(total=Sum("freed_bytes"))["total"] or 0,
+        removed=totals["count"],
+        freed_bytes=totals["freed_bytes"] or 0,
         problems=list(failed.order_by("-chosen_at")[:PROBLEMS_SHOWN]),
         operation=cluster.operations.filter(kind=Operation.Kind.CLEAN_UP).first(),
     )

@@ -136,8 +136,10 @@ def test_a_clusters_page_says_its_rule_and_what_it_has_freed(old: Run, people: P
     assert f"Remove job directories of {old.job.cluster}" in read(
         admin, reverse("operation", args=[operation.pk])
     )
-    Cluster.objects.update(retention_days=None)
-    assert "all stay on the cluster’s disk" in read(admin, address)
+    Cluster.objects.update(retention_days=None, removal_checked_at=NOW)
+    page = read(admin, address)
+    assert "1, 12.0 kB freed" in page
+    assert "all stay on the cluster’s disk" in page
 
 
 def test_a_clusters_page_says_what_could_not_be_removed(old: Run, people: People) -> None:
