@@ -121,8 +121,10 @@ def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
         if any(job_id.rpartition("-")[0] == name for job_id in rows.get_job_ids()):
             return
         job_id = f"{name}-{secrets.token_hex(8)}"
-        rows.enqueue(task, pk, job_id=job_id, result_ttl=0, failure_ttl=3600)
-        if queue not in settings.RQ_QUEUES:
+        is_lasting = queue in settings.RQ_QUEUES
+        ttl = None if is_lasting else OWN_QUEUE_SECONDS
+        rows.enqueue(task, pk, job_id=job_id, result_ttl=0, failure_ttl=3600, ttl=ttl)
+        if not is_lasting:
             rows.connection.expire(rows.key, OWN_QUEUE_SECONDS)
     except RedisError:
         return

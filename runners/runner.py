@@ -29,7 +29,7 @@ JOURNALS = f"""cd "$1" 2>/dev/null || exit 0
 unset TAR_OPTIONS
 known=$(cat)
 sizes=$(printf '%s\\n' "$known" | sed 's/^[0-9]* //; s|$|/journal.ndjson|' | tr '\\n' '\\0' |
-    LC_ALL=C xargs -0 stat -L -c '%F:%s %n' -- 2>/dev/null | sed -n 's/^regular[a-z ]*file://p')
+    LC_ALL=C xargs -0 stat -c '%F:%s %n' -- 2>/dev/null | sed -n 's/^regular[a-z ]*file://p')
 grown=$({{ printf '%s\\n' "$known"; echo; printf '%s\\n' "$sizes"; }} | awk '
     !listed && $0 == "" {{ listed = 1; next }}
     {{ bytes = $1; sub(/^[0-9]+ /, "") }}
@@ -39,24 +39,27 @@ grown=$({{ printf '%s\\n' "$known"; echo; printf '%s\\n' "$sizes"; }} | awk '
     bytes <= {SHORT} && total + bytes <= {ALL_NEWS_LIMIT // 2} {{
         total += bytes; print "short", $0; next
     }}
-    {{ printf "%d %d %d %s\\n", number[$0], offset[$0], bytes - offset[$0], $0 }}
+    {{ printf "%d %.0f %.0f %s\\n", number[$0], offset[$0], bytes - offset[$0], $0 }}
 ')
 printf '%s\\n' "$grown" | grep -v '^short' | {{
     room={ALL_NEWS_LIMIT // 2}
     while read -r number offset new name; do
-        [ -n "$name" ] || continue
+        [ -n "$name" ] && [ -r "./$name/journal.ndjson" ] || continue
         if [ "$new" -gt {NEWS_LIMIT} ]; then new={NEWS_LIMIT}; fi
         if [ "$new" -gt "$room" ]; then new=$room; fi
         if [ "$new" -gt 0 ]; then
             echo "$number $new"
-            tail -c "+$((offset + 1))" "./$name/journal.ndjson" | head -c "$new"
+            {{
+                tail -c "+$((offset + 1))" "./$name/journal.ndjson" 2>/dev/null | head -c "$new"
+                head -c "$new" /dev/zero # in place of what cannot be read, or is gone meanwhile
+            }} | head -c "$new"
             room=$((room - new))
         fi
     done
 }}
 echo archive
 printf '%s\\n' "$grown" | sed -n 's|^short \\(.*\\)$|./\\1/journal.ndjson|p' | tr '\\n' '\\0' |
-    tar -cf - --null --no-recursion --dereference --hard-dereference --ignore-failed-read \\
+    tar -cf - --null --no-recursion --hard-dereference --ignore-failed-read \\
         --verbatim-files-from -T - 2>/dev/null
 exit 0
 """
@@ -146,9 +149,11 @@ class Runner:
             if done.returncode != 0:
                 message = clean_text(done.stderr).strip()
                 raise TryAgain(f"Nobody knows which jobs have started: {message}", kind="busy")
-            for line in clean_text(done.stdout).splitlines():
+            for line in clean_text(done.stdout).split("\n"):
                 match = re.fullmatch(r"(\d{1,6}) (.*)", line.strip())
-                if match and self.scheduler.is_id(match[2]):  # else no job script wrote it
+                if not match or not 1 <= int(match[1]) <= len(directories):
+                    continue
+                if self.scheduler.is_id(match[2]):  # else no job script wrote it
                     started[directories[int(match[1]) - 1]] = match[2]
         return started
 

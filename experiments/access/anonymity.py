@@ -135,8 +135,9 @@ def build_anonymity(
         paths |= _list_past_work_directories(experiment)
         snapshots = experiment.runs.filter(snapshot__isnull=False)
         size = snapshots.aggregate(count=Count("pk"), newest=Max("snapshot"))
+        of_jobs = experiment.jobs.aggregate(count=Count("snapshot"), newest=Max("snapshot"))
         accounts, directories, hosts = _names_in_snapshots(
-            experiment.pk, size["count"], size["newest"]
+            experiment.pk, *size.values(), *of_jobs.values()
         )
         names, paths = names | accounts, paths | directories
         machines = number_machines(experiment, sorted(hosts), known=machines)
@@ -179,12 +180,10 @@ def _list_accounts(experiment: Experiment) -> set[str]:
 
 
 @lru_cache(maxsize=64)
-def _names_in_snapshots(
-    pk: int, count: int, newest: int | None
-) -> tuple[set[str], set[str], set[str]]:
+def _names_in_snapshots(pk: int, *sizes: int | None) -> tuple[set[str], set[str], set[str]]:
     """Return accounts, directories and hosts from the snapshots of all runs of one experiment.
 
-    `count` and `newest` identify the ended runs, for the cache.
+    `sizes` tell how many there are and which is the newest, for the cache.
     """
     names, paths, hosts = (
         _values_in_snapshots(pk, keys) for keys in (NAME_KEYS, PATH_KEYS, NODE_KEYS)

@@ -31,6 +31,12 @@ COMMON_NAMES |= {"main", "medium", "name", "node", "normal", "parallel", "partit
 COMMON_NAMES |= {"shared", "short", "single", "small", "standard", "test", "this machine"}
 
 
+# Where messages about ends name nodes: "sacct: NODE_FAIL 1:0, node2. ...", "gpu7: nvidia-smi ...".
+NAMED_IN_ENDS = re.compile(
+    r"^\w+: [A-Z_]+[^,.]*, ([\w.,\[\]-]+?)\.(?: |$)|^([\w.-]{1,100}): nvidia-smi"
+)
+
+
 def number_machines(
     experiment: Experiment, hosts: Iterable[str], *, known: Mapping[str, str]
 ) -> dict[str, str]:
@@ -45,6 +51,12 @@ def number_machines(
     )
     nodes = [row["node"] for row in nodes_by_first_run.order_by("first")]
     nodes += experiment.jobs.exclude(node="").order_by("pk").values_list("node", flat=True)
+    ends = experiment.jobs.exclude(message="", avoided_nodes="").order_by("pk")
+    for avoided, message in ends.values_list("avoided_nodes", "message"):
+        nodes += [
+            *avoided.split(","),
+            *(node for found in NAMED_IN_ENDS.findall(message) for node in found),
+        ]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))
     _number(machines, "host", (cluster.host for cluster in hops))

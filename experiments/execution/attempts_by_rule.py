@@ -30,7 +30,7 @@ FILES_MAY_BE_LATE = timedelta(seconds=90)
 def must_wait(job: Job, record: Record, reason: str) -> bool:
     """Return whether a job that the rule would try again may still show files of its runs."""
     return (
-        record.exit_code is None
+        (record.exit_code is None or bool(record.missing))
         and _is_by_rule(reason)
         and job.cancel_requested_at is None
         and job.gone_at is not None
@@ -73,8 +73,15 @@ def _is_by_rule(reason: str) -> bool:
 
 
 def _is_untouched(run: Run) -> bool:
-    """Return whether only what ended the job has ended the run."""
-    return run.state == Run.State.FAILED and (run.reason == NOT_STARTED or _is_by_rule(run.reason))
+    """Return whether only what ended the job has ended the run.
+
+    One of which the journal says that it ended well is not run again, though its files are missing.
+    """
+    return (
+        run.state == Run.State.FAILED
+        and run.exit_code != 0
+        and (run.reason == NOT_STARTED or _is_by_rule(run.reason))
+    )
 
 
 def _list_nodes_to_avoid(job: Job) -> str:

@@ -9,11 +9,11 @@ from experiments.execution.files_left import list_workload_files
 from experiments.execution.further_attempts import MAY_CHANGE
 from experiments.execution.guard import contain_failure
 from experiments.execution.journals import read_times
-from experiments.execution.keeping import keep_run_ends
+from experiments.execution.keeping import describe_outside, keep_run_ends
 from experiments.execution.late_files import is_verdict_out, note_after_verdict, plan_next
 from experiments.execution.moves import move, record_event
 from experiments.execution.run_ends import describe_own_end, has_ended_by_itself
-from experiments.models import Job, Run
+from experiments.models import Job, Run, Snapshot
 from runners.errors import Refused
 from runners.records import Record, RunRecord, read_record
 from runners.runner import Runner
@@ -66,6 +66,8 @@ def _keep_late(job: Job, job_record: Record) -> int:
                 continue
             with contain_failure(run, job.cluster), transaction.atomic():
                 changed += _keep_late_run(job, run, run_record, job_record, is_out=is_out)
+        if job_record.snapshot and job.snapshot_id is None:
+            rows.update(snapshot=Snapshot.objects.keep(describe_outside(job, job_record)))
         if job.state == Job.State.FAILED and job_record.exit_code == 0:
             ended = {"reason": "", "message": "", "exit_code": 0, **read_times(job, job_record)}
             move(job, Job.State.DONE, why=WHY, **ended)

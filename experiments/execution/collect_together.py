@@ -54,7 +54,12 @@ def collect_together(rows: Sequence[Job | Operation], runner: Runner) -> list[Jo
     with count_attempt(*jobs):
         extra_files = list_files_of_workloads(jobs)
         records = _read_records(jobs, extra_files, runner)
-        endings = _find_endings(jobs, records, runner)
+        try:
+            endings = _find_endings(jobs, records, runner)
+        except Exception as error:
+            if is_about_the_visit(error):
+                raise
+            return list(rows)  # which of them is at fault is seen when each is collected alone
 
         def keep(portion: Sequence[Job]) -> None:
             keep_endings([ending for job in portion if (ending := endings[job.pk])])

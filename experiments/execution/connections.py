@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from runners.transports import SSH, Local, SSHAddress, Transport
 VISITOR_SECONDS = 15  # after as many without a visit another process may take a cluster over
 CONNECT_SECONDS = 10.0
 PROBE_SECONDS = 3.0  # where the last visit has failed: whoever hangs must not hang us for long
+MOST_VISITOR_SECONDS = 60  # of a process on another host nobody here can tell whether it has died
 SWEEP_SECONDS = 5.0
 
 # This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
@@ -27,6 +29,7 @@ SWEEP_SECONDS = 5.0
 _kept: dict[int, tuple[SSHAddress, SSH]] = {}
 
 
+_kept_lock = threading.Lock()
 _swept_at = 0.0
 
 
@@ -39,7 +42,7 @@ def find_visitor(cluster_pk: int) -> str:
     row = rows.exclude(visitor__in=("", name_process())).exclude(last_tick_at=None).first()
     if row is None or row.last_tick_at is None or is_dead(row.visitor):
         return ""
-    kept = timedelta(seconds=max(VISITOR_SECONDS, 3 * row.poll_seconds))
+    kept = timedelta(seconds=max(VISITOR_SECONDS, min(3 * row.poll_seconds, MOST_VISITOR_SECONDS)))
     # What lies further ahead was written before the clock was turned back.
     return row.visitor if abs(timezone.now() - row.last_tick_at) < kept else ""
 
@@ -52,7 +55,8 @@ def _close_what_others_visit() -> None:
     _swept_at = time.monotonic()
     others = Cluster.objects.filter(pk__in=list(_kept)).exclude(visitor=name_process())
     for pk in others.values_list("pk", flat=True):
-        _, transport = _kept.pop(pk, (None, None))
+        with _kept_lock:
+            _, transport = _kept.pop(pk, (None, None))
         if transport:
             transport.close()
 
@@ -90,8 +94,10 @@ def _transport_to(cluster: Cluster) -> Transport:
     if cluster.transport == "local":
         return Local()
     address = make_ssh_address(cluster)
-    known, transport = _kept.get(cluster.pk, (None, None))
-    if transport is None or known != address:
+    with _kept_lock:
+        known, transport = _kept.get(cluster.pk, (None, None))
+        if transport is not None and known == address:
+            return transport
         if transport:
             transport.close()
         transport = Link(address)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from experiments.execution.guard import contain_failure, handle_together
 from experiments.execution.journals import parse_moment
-from experiments.execution.moves import Move, move_each, update_each
+from experiments.execution.moves import Move, lock_in_order, move_each, update_each
 from experiments.models import Job, Operation, Run
 from runners.journals import parse_journal
 from runners.runner import Runner
@@ -38,7 +38,7 @@ def follow(rows: Sequence[Job | Operation], runner: Runner) -> None:
         skip = partial(_skip, row, row.journal_offset + len(content))
         with contain_failure(row, row.cluster, skip):
             lines, size = parse_journal(content)
-            if lines:
+            if size:
                 news[row] = News(lines, row.journal_offset + size)
     for row in [row for row in news if isinstance(row, Operation)]:
         with contain_failure(row, row.cluster, partial(_skip, row, news[row].offset)):
@@ -81,6 +81,7 @@ def follow_jobs(news: Mapping[Job, News]) -> None:
                 run.ended_at, run.exit_code = moment, line.get("exit_code")
                 ended[run.pk] = run
     with transaction.atomic():
+        lock_in_order(list(news))
         move_each(list(begun.values()), Run.State.PLANNED, Run.State.RUNNING)
         running = [run for run in ended.values() if run.state == Run.State.RUNNING]
         update_each(running, ["ended_at", "exit_code"], state=Run.State.RUNNING)

@@ -18,7 +18,7 @@ from experiments.execution.files_left import describe_files
 from experiments.execution.guard import contain_failure, is_about_the_visit
 from experiments.execution.journals import read_times
 from experiments.execution.late_files import compute_next_look
-from experiments.execution.moves import Move, move_each, record_event
+from experiments.execution.moves import Move, lock_in_order, move_each, record_event
 from experiments.execution.run_ends import (
     Ending,
     RunEnd,
@@ -28,6 +28,7 @@ from experiments.execution.run_ends import (
 from experiments.execution.series_copy import copy_series
 from experiments.models import Job, Measurement, Run, RunFile, Series, Snapshot, User
 from experiments.snapshots import replace_paths
+from runners.records import Record
 
 MOST_STEPS = 2**31 - 1  # the largest value of the column
 
@@ -44,6 +45,7 @@ def keep_endings(endings: Sequence[Ending]) -> None:
         _decide(ending, runs_by_job[ending.job.pk], ends)
     try:
         with transaction.atomic():
+            lock_in_order(jobs)
             for ending in endings:
                 if ending.damage:
                     experiment = ending.job.experiment
@@ -204,7 +206,9 @@ def _read_burn_in(facts: Mapping[str, Any]) -> int | None:
 
 def _end_jobs(endings: Sequence[Ending]) -> None:
     """Move the jobs to their final states, with what was true of their nodes."""
-    snapshots = Snapshot.objects.keep_all([_describe_outside(ending) for ending in endings])
+    snapshots = Snapshot.objects.keep_all(
+        [describe_outside(ending.job, ending.record) for ending in endings]
+    )
     moves: dict[str, list[Move[Job]]] = {}
     for ending, snapshot in zip(endings, snapshots, strict=True):
         job, record = ending.job, ending.record
@@ -228,9 +232,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
             plan_by_rule(job)
 
 
-def _describe_outside(ending: Ending) -> dict[str, Any]:
+def describe_outside(job: Job, record: Record) -> dict[str, Any]:
     """Return what the job script saw of its node, outside the containers."""
-    named: dict[str, Any] = replace_paths(
-        {"outside": dict(ending.record.snapshot)}, ending.job.directory
-    )
+    named: dict[str, Any] = replace_paths({"outside": dict(record.snapshot)}, job.directory)
     return named

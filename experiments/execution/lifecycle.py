@@ -41,8 +41,10 @@ JOB_ANEW: dict[str, Any] = {
     "verified_at": None,
 }
 RUN_ANEW: dict[str, Any] = {
-    **dict.fromkeys(("reason", "message"), ""),
+    **dict.fromkeys(("reason", "message", "node", "command", "output_tail"), ""),
     **dict.fromkeys(("exit_code", "began_at", "ended_at", "files_count", "files_bytes")),
+    "snapshot": None,
+    "phases": {},
 }
 
 

@@ -143,6 +143,12 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
     return rows
 
 
+def lock_in_order(rows: Sequence[Job]) -> None:
+    """Lock jobs in the order of their keys, as people's clicks do: no two wait for each other."""
+    locked = Job.objects.select_for_update().filter(pk__in=[row.pk for row in rows])
+    list(locked.order_by("pk").values_list("pk"))
+
+
 def update_each(rows: Sequence[Model], names: Sequence[str], *, state: str = "") -> None:
     """Store these columns of rows of one kind, in one statement that names each column once.
 

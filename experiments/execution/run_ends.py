@@ -72,7 +72,7 @@ def decide_run_end(ending: Ending, run: Run, runs: Sequence[Run]) -> RunEnd:
         return describe_own_end(run, run_record, record)
     if ending.reason and not ending.cancelled and _has_never_begun(run, record):
         message = _explain_unstarted(record, ending.message, runs)
-        columns = {"reason": NOT_STARTED, "message": message}
+        columns: dict[str, Any] = {"reason": NOT_STARTED, "message": message}
         to = Run.State.FAILED
     else:
         message = ending.message or ending.damage or "The job ended without a word about this run."
@@ -81,6 +81,8 @@ def decide_run_end(ending: Ending, run: Run, runs: Sequence[Run]) -> RunEnd:
             "message": message,
         }
         to = Run.State.CANCELLED if ending.cancelled else Run.State.FAILED
+        if ended := find_journal_line(record, "run ended", run.uid):
+            columns["exit_code"] = ended.get("exit_code")
     if run_record is None:
         return RunEnd(run, to, columns, message)
     columns |= {"command": run_record.command, "output_tail": run_record.output_tail}

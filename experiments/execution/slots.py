@@ -53,12 +53,8 @@ class Slot(TaskWorker):
             raise StopRequested
         super().heartbeat(timeout, pipeline)
 
-    def reorder_queues(self, reference_queue: Queue) -> None:
-        """Note that a task was taken: RQ calls this as soon as it has one."""
-        self.is_busy = True
-        super().reorder_queues(reference_queue)
-
     def execute_job(self, job: Job, queue: Queue) -> None:
+        self.is_busy = True
         try:
             super().execute_job(job, queue)
         finally:

@@ -10,11 +10,11 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from textwrap import shorten
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, transaction
 from django.utils import timezone
 
 from experiments.execution.collect import collect, end_as_damaged
@@ -48,6 +48,7 @@ from experiments.execution.visit_times import time_visit
 from experiments.models import Cluster, Credential, Job, Operation
 from experiments.models.cluster import LONGEST_BACK_OFF
 from runners.errors import Refused, TryAgain
+from runners.jobs import JobSpec
 from runners.runner import Runner
 from runners.schedulers import Status
 from runners.untrusted import clean_text
@@ -185,6 +186,23 @@ def _handle_absences(runner: Runner, rows: Sequence[Job | Operation]) -> None:
     handles = [make_handle(row) for row in rows]
     owners = runner.find_all(handles)
     now = timezone.now()
+    states = [row.state for row in rows]
+    try:
+        with transaction.atomic():
+            _leave_queue(rows, handles, owners, now)
+    except BaseException:
+        for row, state in zip(rows, states, strict=True):  # what was rolled back is not so
+            row.state = state
+        raise
+
+
+def _leave_queue(
+    rows: Sequence[Job | Operation],
+    handles: Sequence[JobSpec],
+    owners: Mapping[str, str],
+    now: datetime,
+) -> None:
+    """Adopt the twins of rows, and begin to collect the others."""
     gone: dict[str, list[Move[Job | Operation]]] = {}
     for row, handle in zip(rows, handles, strict=True):
         owner = owners.get(handle.directory)

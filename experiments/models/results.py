@@ -105,7 +105,8 @@ class SnapshotManager(models.Manager["Snapshot"]):
                 facts = list_facts(cleaned)
                 rows[digest] = Snapshot(content_hash=digest, content=cleaned, facts=facts)
             hashes.append(known[text])
-        self.bulk_create(rows.values(), ignore_conflicts=True)
+        in_order = [rows[digest] for digest in sorted(rows)]  # as other visits lock them
+        self.bulk_create(in_order, ignore_conflicts=True)
         stored_rows = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
         return [stored_rows[digest] for digest in hashes]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.runner import COMMAND_BYTES, NEWS_LIMIT, Runner, split_into_portions
+from runners.runner import COMMAND_BYTES, NEWS_LIMIT, SHORT, Runner, split_into_portions
 from runners.schedulers import SCHEDULERS
 from runners.schedulers.direct import Direct
-from runners.transports import SSH
+from runners.transports import SSH, Local
 
 MANY = 5_000
 
@@ -79,6 +82,33 @@ def test_no_name_leads_out_of_the_folder(ssh: SSH, tmp_path: Path) -> None:
         (tmp_path / place / "journal.ndjson").write_text("secret\n")
     runner = Runner(ssh, Direct())
     assert runner._read_journals(str(tmp_path / "jobs"), {"x/..": 0, "x/.": 0}) == {}
+
+
+def test_a_journal_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was announced and is not there is filled up: the answers after it are still read."""
+    sizes = {"a": SHORT + 10, "b": SHORT + 20, "c": 5}
+    for name, size in sizes.items():
+        (tmp_path / "jobs" / name).mkdir(parents=True)
+        (tmp_path / "jobs" / name / "journal.ndjson").write_bytes(b"x" * size)
+    (tmp_path / "bin").mkdir()
+    fails = tmp_path / "bin" / "tail"
+    fails.write_text('#!/bin/sh\ncase $* in *a/journal*) exit 1 ;; esac\nexec /usr/bin/tail "$@"\n')
+    fails.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fails.parent}:{os.environ['PATH']}")
+    offsets = {str(tmp_path / "jobs" / name): 0 for name in sizes}
+    news = Runner(Local(), Direct()).read_journals(offsets)
+    contents = {Path(name).name: content for name, content in news.items()}
+    assert contents == {"a": bytes(sizes["a"]), "b": b"x" * sizes["b"], "c": b"x" * 5}
+
+
+def test_an_odd_line_about_what_has_started_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = mock.Mock(directory=str(tmp_path))
+    (tmp_path / "started").write_text("12-34\v99 5-6\u20287 5-6")
+    assert Runner(Local(), Direct()).find_started([job]) == {}
 
 
 def test_no_command_names_more_than_it_can() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -18,6 +19,7 @@ from experiments.execution.attempts_by_rule import (
     MOST_BY_RULE,
     NOT_TRIED,
     TRIED_BY_RULE,
+    must_wait,
     plan_by_rule,
 )
 from experiments.execution.moves import record_event
@@ -26,7 +28,7 @@ from experiments.models import Experiment, Job, Pause, Run
 from runners.ends import ENDS
 from runners.errors import NotNow
 from runners.job_failures import name_failure
-from runners.records import Record
+from runners.records import Record, read_record
 from runners.runner import Runner
 from runners.schedulers import JobEnding, Status
 from tests.conftest import finish, tick_until
@@ -48,7 +50,14 @@ def failed_job(*outcomes: tuple[str, str], reason: str = "node failure") -> Job:
     )
     for position, (state, why) in enumerate(outcomes):
         environment = ContainerFactory(cluster=job.cluster, name=f"environment {position}")
-        RunFactory(job=job, environment=environment, position=position, state=state, reason=why)
+        RunFactory(
+            job=job,
+            environment=environment,
+            position=position,
+            state=state,
+            reason=why,
+            exit_code=0 if state == "succeeded" else None,
+        )
     return job
 
 
@@ -98,6 +107,25 @@ def test_what_has_begun_beside_another_outcome_is_not_run_again(
     assert [state for state, _ in states_of(job)] == [state for state, _ in outcomes]
     assert not Job.objects.filter(repairs=job).exists()
     assert "another run of it has an outcome" in job.events.get(what=NOT_TRIED).why
+
+
+def test_a_run_that_ended_well_is_not_run_again_though_its_files_are_missing() -> None:
+    job = failed_job(("failed", "preempted"), ("failed", "not started"), reason="preempted")
+    Run.objects.filter(job=job, position=0).update(exit_code=0)  # as the journal said
+    plan_by_rule(job)
+    assert states_of(job) == [("failed", 1), ("planned", 0)]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "missing", "waits"),
+    [(None, [], True), (143, ["runs/0-a/exit_code"], True), (143, [], False)],
+)
+def test_late_files_are_waited_for_before_the_rule_acts(
+    exit_code: int | None, missing: list[str], waits: bool
+) -> None:
+    job = JobFactory(state=Job.State.COLLECTING, scheduler_id="1", gone_at=timezone.now())
+    record = dataclasses.replace(read_record({}), exit_code=exit_code, missing=missing)
+    assert must_wait(job, record, "preempted") is waits
 
 
 def test_the_next_attempt_avoids_nodes_without_gpus() -> None:
