@@ -157,6 +157,13 @@ def test_the_soak(site: Site, brought_up: Breakable, capsys: pytest.CaptureFixtu
     with capsys.disabled():
         print_table(load, account, injected, took)
     assert account.is_kept
+    assert not count_lost_jobs(load), "nobody wanted them to end without being executed"
+
+
+def count_lost_jobs(load: Load) -> int:
+    """Return how many jobs ended though nobody ended them and nothing of them was executed."""
+    count: int = load.experiment.jobs.filter(state="failed", reason="lost").count()
+    return count
 
 
 def is_over(load: Load) -> bool:
@@ -181,6 +188,7 @@ def print_table(load: Load, account: Account, injected: Counter[str], took: floa
         ("attempts executed twice", len(account.executed_twice)),
         ("succeeded without an execution", len(account.not_executed)),
         ("results lost", len(account.lost)),
+        ("jobs that were never executed", count_lost_jobs(load)),
         ("forbidden events", len(account.forbidden)),
         ("jobs or runs not in a final state", len(account.unfinished)),
         ("faults", injected.total()),
