@@ -12,7 +12,7 @@ import pytest
 from lab.client import ensure_lab, stop_lab
 from tests.factories import AdminFactory, ClusterFactory
 from tests.faults.cluster import Breakable
-from tests.faults.site import Load, Site, launch, run_site
+from tests.faults.site import Load, Site, launch, run_site, use_site
 
 ASKED_FOR = ("faults", "soak")
 """Marks of tests that run only where `-m` names them."""
@@ -36,13 +36,14 @@ def running_site(
 
 
 @pytest.fixture
-def site(running_site: Site) -> Iterator[Site]:
+def site(running_site: Site, django_db_blocker: Any) -> Iterator[Site]:
     """The servers, without processes that visit clusters; those of a test end with it."""
     for log in running_site.folder.glob("*.log"):
         log.unlink()
-    yield running_site
-    running_site.end_processes()
-    running_site.start_servers()
+    with django_db_blocker.unblock(), use_site(running_site):
+        yield running_site
+        running_site.end_processes()
+        running_site.start_servers()
 
 
 @pytest.fixture

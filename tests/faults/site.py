@@ -135,7 +135,7 @@ class Site:
 
 @contextmanager
 def run_site(folder: Path) -> Iterator[Site]:
-    """Run a site in `folder`, and have this process use its database meanwhile."""
+    """Run the servers of a site in `folder`, with a migrated database."""
     # Without fsync: a killed process leaves its writes to the kernel. But with every commit in
     # the log before it is answered, as in operation.
     postgres = Postgres(folder / "postgres")
@@ -144,18 +144,27 @@ def run_site(folder: Path) -> Iterator[Site]:
     postgres.start()
     valkey.start()
     site = Site(folder, postgres, valkey)
-    before, valkey_before = dict(connection.settings_dict), settings.REDIS_URL
-    connection.close()
-    children.point_to(site.database, valkey.url)
     try:
-        call_command("migrate", verbosity=0)
+        with use_site(site):
+            call_command("migrate", verbosity=0)
         yield site
     finally:
         site.end_processes()
-        connection.close()
-        children.point_to(before, valkey_before)
         valkey.stop()
         postgres.stop()
+
+
+@contextmanager
+def use_site(site: Site) -> Iterator[None]:
+    """Have this process use the servers of a site in the block, and its own ones after it."""
+    before, valkey_before = dict(connection.settings_dict), settings.REDIS_URL
+    connection.close()
+    children.point_to(site.database, site.valkey.url)
+    try:
+        yield
+    finally:
+        connection.close()
+        children.point_to(before, valkey_before)
 
 
 def launch(
