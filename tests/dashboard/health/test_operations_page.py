@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import django_rq
 import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
@@ -34,6 +35,7 @@ def as_admin(people: People) -> Client:
 
 @pytest.fixture
 def all_run(db: None) -> None:
+    django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
     now = timezone.now()
     for service, queue in (("worker", "default"), ("worker", "bulk"), ("clock", "")):
         ServiceSign.objects.create(

@@ -44,10 +44,12 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def valkey() -> Redis:
+def valkey() -> Iterator[Redis]:
+    """An empty Valkey; other tests would see the tasks that are left."""
     server: Redis = django_rq.get_queue().connection
     server.flushdb()
-    return server
+    yield server
+    server.flushdb()
 
 
 @pytest.fixture
