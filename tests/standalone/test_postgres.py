@@ -27,6 +27,20 @@ def find_checkpointer(server: int) -> int:
     raise AssertionError("the server has no checkpointer")
 
 
+class Starting(threading.Thread):
+    """Starts a server, and lives on: the kernel ends a server with the thread that started it."""
+
+    def __init__(self, server: Postgres) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.has_started, self.may_end = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        self.server.start()
+        self.has_started.set()
+        self.may_end.wait(120)
+
+
 @pytest.mark.timeout(120)
 def test_a_supervisor_starts_one_that_was_killed_until_it_has_recovered(tmp_path: Path) -> None:
     """The first starts fail while a process of the old one still has the data in its hands."""
@@ -67,16 +81,18 @@ def test_it_waits_for_the_last_processes_of_one_that_was_killed(tmp_path: Path) 
         first._child.kill()
         first._child.wait()
         second = Postgres(tmp_path / "postgres", quick=True)
-        starting = threading.Thread(target=second.start)
+        starting = Starting(second)
         starting.start()
         pauses = pause_longer()
         while STILL_IN_USE not in (tmp_path / "postgres/log").read_bytes():
             next(pauses)
     finally:
         os.kill(checkpointer, signal.SIGCONT)
-    starting.join()
+    assert starting.has_started.wait(60)
     assert second.poll() is None
     second.stop()
+    starting.may_end.set()
+    starting.join()
 
 
 @pytest.mark.timeout(120)
@@ -85,12 +101,14 @@ def test_it_waits_for_one_that_still_ends(tmp_path: Path) -> None:
     first = Postgres(tmp_path / "postgres", quick=True)
     first.start()
     second = Postgres(tmp_path / "postgres", quick=True)
-    starting = threading.Thread(target=second.start)
+    starting = Starting(second)
     starting.start()
     pauses = pause_longer()
     while STILL_RUNS not in (tmp_path / "postgres/log").read_bytes():
         next(pauses)
     first.stop()
-    starting.join()
+    assert starting.has_started.wait(60)
     assert second.poll() is None
     second.stop()
+    starting.may_end.set()
+    starting.join()
