@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
-import secrets
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
-
-from standalone.postgres import Postgres
+from benchmarks.servers import run_servers
 
 GOAL_MS = 100
 PACKAGES, SYSTEM_PACKAGES = 350, 600
@@ -32,19 +27,8 @@ QUERIES = {
 
 
 def main() -> None:
-    postgres = Postgres(Path(tempfile.mkdtemp(prefix="tare-bench-")) / "postgres")
-    postgres.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": "redis://localhost:1",  # no page of this needs it
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
-    try:
+    with run_servers():
         measure()
-    finally:
-        postgres.stop()
 
 
 def measure() -> None:

@@ -8,42 +8,24 @@ from __future__ import annotations
 
 import cProfile
 import json
-import os
 import pstats
 import random
-import secrets
 import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
-
-from standalone.postgres import Postgres
+from benchmarks.servers import run_servers
 
 JOBS, RUNS, STEPS = 500, 2, 1000
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="tare-bench-"))
-    postgres = Postgres(folder / "postgres")
-    postgres.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": "redis://localhost:1",  # not used
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
-    try:
+    with run_servers() as folder:
         measure(folder)
-    finally:
-        postgres.stop()
-        shutil.rmtree(folder)
 
 
 def measure(folder: Path) -> None:

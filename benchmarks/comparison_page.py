@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import secrets
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +12,7 @@ from pathlib import Path
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
-
-from standalone.postgres import Postgres
+from benchmarks.servers import run_servers
 
 CONFIGURATIONS, RUNS = 36, 10
 COMPARE_GOAL, PAGE_GOAL = 0.100, 0.300
@@ -27,21 +22,10 @@ ENVIRONMENTS, WORKLOADS, SCALES, REPEATS = 5, 5, ("1x1", "1x4"), 20
 
 
 def main() -> None:
-    postgres = Postgres(Path(tempfile.mkdtemp(prefix="tare-bench-")) / "postgres")
-    postgres.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": "redis://localhost:1",  # no page of this needs it
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
-    try:
+    with run_servers():
         print(f"{'median of 15':44} {'ms':>8} {'goal':>6} {'ratio':>7}")
         compare_configurations()
         page()
-    finally:
-        postgres.stop()
 
 
 def compare_configurations() -> None:
@@ -123,6 +107,10 @@ def page() -> None:
     client = Client()
 
     def get(pk: int) -> Callable[[], None]:
+        from experiments.models import Experiment
+
+        client.force_login(Experiment.objects.get(pk=pk).owner)
+
         def fetch() -> None:
             response = client.get(f"/experiments/{pk}/comparison/")
             assert response.status_code == 200, response.status_code

@@ -4,48 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
-
+from benchmarks.servers import run_servers
 from lab.client import ensure_lab, stop_lab
 from standalone import children
-from standalone.postgres import Postgres
-from standalone.valkey import Valkey
 
 GOAL_SECONDS = 60
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="tare-bench-"))
-    postgres, valkey = Postgres(folder / "postgres"), Valkey(folder / "valkey")
-    postgres.start()
-    valkey.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": valkey.url,
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
     family = []
-    try:
-        ensure_lab(folder / "lab", images=("numpy",))
-        measure(folder, family)
-    finally:
-        for child in family:
-            children.terminate(child)
-        children.wait_or_kill(family, seconds=3)
-        stop_lab(folder / "lab")
-        valkey.stop()
-        postgres.stop()
+    with run_servers(with_valkey=True) as folder:
+        try:
+            ensure_lab(folder / "lab", images=("numpy",))
+            measure(folder, family)
+        finally:
+            for child in family:
+                children.terminate(child)
+            children.wait_or_kill(family, seconds=3)
+            stop_lab(folder / "lab")
 
 
 def measure(folder: Path, family: list) -> None:

@@ -7,11 +7,8 @@ visit nothing has changed; in another all jobs start at once, and their journals
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shlex
 import sys
-import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -22,10 +19,8 @@ from unittest import mock
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
-
+from benchmarks.servers import run_servers
 from runners.transports import Completed, Transport
-from standalone.postgres import Postgres
 
 JOBS = 5000
 
@@ -64,19 +59,8 @@ class Cluster(Transport):
 
 
 def main() -> None:
-    postgres = Postgres(Path(tempfile.mkdtemp(prefix="tare-bench-")) / "postgres")
-    postgres.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": "redis://localhost:1",  # not used
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
-    try:
+    with run_servers():
         measure()
-    finally:
-        postgres.stop()
 
 
 def measure() -> None:
@@ -106,7 +90,7 @@ def measure() -> None:
             block=number,
             state=Job.State.QUEUED,
             scheduler_id=str(number),
-            directory=f"/work/jobs/{number:032x}-1",
+            directory=f"/scratch/jobs/{number:032x}-1",
             script="#" * 12_000,
         )
         for number in range(2, JOBS + 2)

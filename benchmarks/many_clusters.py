@@ -8,13 +8,10 @@ longest and the median interval between visits to each healthy one, over its set
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +19,6 @@ from pathlib import Path
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
-from cryptography.fernet import Fernet
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -31,35 +27,21 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from standalone.postgres import Postgres
-from standalone.valkey import Valkey
+from benchmarks.servers import run_servers
 
 HEALTHY, HANGING, SETTING, SECONDS = 40, 10, 5, 90
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="tare-bench-"))
-    postgres, valkey = Postgres(folder / "postgres"), Valkey(folder / "valkey")
-    postgres.start()
-    valkey.start()
-    os.environ |= {
-        "DATABASE_URL": postgres.url,
-        "REDIS_URL": valkey.url,
-        "SECRET_KEY": secrets.token_urlsafe(32),
-        "CREDENTIAL_KEYS": Fernet.generate_key().decode(),
-        "DJANGO_SETTINGS_MODULE": "dashboard.settings",
-    }
     processes: list[subprocess.Popen[bytes]] = []
-    try:
-        measure(folder, processes)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
-        valkey.stop()
-        postgres.stop()
-        shutil.rmtree(folder)
+    with run_servers(with_valkey=True) as folder:
+        try:
+            measure(folder, processes)
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
 
 
 def make_keys() -> tuple[str, str]:

@@ -116,15 +116,15 @@ def enqueue(task: str, pk: int, *, queue: str = "default") -> None:
     Without Valkey, do nothing: the clock comes round anyway.
     """
     name = f"{task.rpartition('.')[2]}-{pk}"
-    rows = get_queue(queue)
+    tasks = get_queue(queue)
     try:
-        if any(job_id.rpartition("-")[0] == name for job_id in rows.get_job_ids()):
+        if any(job_id.rpartition("-")[0] == name for job_id in tasks.get_job_ids()):
             return
         job_id = f"{name}-{secrets.token_hex(8)}"
         is_lasting = queue in settings.RQ_QUEUES
         ttl = None if is_lasting else OWN_QUEUE_SECONDS
-        rows.enqueue(task, pk, job_id=job_id, result_ttl=0, failure_ttl=3600, ttl=ttl)
+        tasks.enqueue(task, pk, job_id=job_id, result_ttl=0, failure_ttl=3600, ttl=ttl)
         if not is_lasting:
-            rows.connection.expire(rows.key, OWN_QUEUE_SECONDS)
+            tasks.connection.expire(tasks.key, OWN_QUEUE_SECONDS)
     except RedisError:
         return

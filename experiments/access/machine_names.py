@@ -55,7 +55,7 @@ def number_machines(
     for avoided, message in ends.values_list("avoided_nodes", "message"):
         nodes += [
             *avoided.split(","),
-            *(node for found in NAMED_IN_ENDS.findall(message) for node in found),
+            *(node for names in NAMED_IN_ENDS.findall(message) for node in names),
         ]
     hops = experiment.cluster.list_hops()
     _number(machines, "node", (name for text in (*nodes, *hosts) for name in _nodes_in(text)))

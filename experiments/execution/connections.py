@@ -20,15 +20,13 @@ from runners.transports import SSH, Local, SSHAddress, Transport
 
 VISITOR_SECONDS = 15  # after as many without a visit another process may take a cluster over
 CONNECT_SECONDS = 10.0
-PROBE_SECONDS = 3.0  # where the last visit has failed: whoever hangs must not hang us for long
+PROBE_SECONDS = 3.0  # where the last visit has failed: a host that hangs must not hang us for long
 MOST_VISITOR_SECONDS = 60  # of a process on another host nobody here can tell whether it has died
 SWEEP_SECONDS = 5.0
 
 # This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
 # to log in anew every few seconds would cost both sides more than the question asked.
 _kept: dict[int, tuple[SSHAddress, SSH]] = {}
-
-
 _kept_lock = threading.Lock()
 _swept_at = 0.0
 

@@ -60,7 +60,7 @@ def explain_unread_files(run: Run, run_record: RunRecord, record: Record) -> lis
     return [
         f"{path} has {size / MIB:.0f} MiB, and Tare reads at most {OUR_FILE_LIMIT // MIB} MiB of "
         "a file: it stays on the cluster."
-        for path, size in _list_files(run, record)
+        for path, size in list_files(run, record)
         if not _was_fetched(path, run_record) and is_needed(f"{run.folder}/{path}", workload_files)
     ]
 
@@ -69,14 +69,14 @@ def describe_files(run: Run, run_record: RunRecord, record: Record) -> list[RunF
     """Return a row for each file that the run left and whose content no page shows."""
     rows = [
         _make_row(run, path, size, run_record, record)
-        for path, size in _list_files(run, record)
+        for path, size in list_files(run, record)
         if not HIDDEN.match(path) and not _is_known(path, size, run, run_record)
     ]
     rows.sort(key=lambda row: (row.state != RunFile.State.DIFFERS, -row.size_bytes, row.path))
     return rows[:MOST_ROWS]
 
 
-def _list_files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
+def list_files(run: Run, record: Record) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file in the run's directory."""
     folder = f"{run.folder}/"
     for name, size in record.sizes.items():

@@ -63,13 +63,13 @@ def follow_jobs(news: Mapping[Job, News]) -> None:
 
     What became of a run is decided by its files, which come home with its whole job.
     """
-    uids = {str(line.get("run")) for row in news.values() for line in row.lines}
+    uids = {str(line.get("run")) for gained in news.values() for line in gained.lines}
     runs = Run.objects.filter(job__in=[job.pk for job in news], uid__in=uids)
     by_name = {(run.job_id, run.uid): run for run in runs.only(*Run.MOVED).order_by("pk")}
     begun: dict[int, Move[Run]] = {}
     ended: dict[int, Run] = {}
-    for job, row in news.items():
-        for line in row.lines:
+    for job, gained in news.items():
+        for line in gained.lines:
             run = by_name.get((job.pk, str(line.get("run"))))
             if run is None:
                 continue
@@ -85,8 +85,8 @@ def follow_jobs(news: Mapping[Job, News]) -> None:
         move_each(list(begun.values()), Run.State.PLANNED, Run.State.RUNNING)
         running = [run for run in ended.values() if run.state == Run.State.RUNNING]
         update_each(running, ["ended_at", "exit_code"], state=Run.State.RUNNING)
-        for job, row in news.items():
-            job.journal_offset = row.offset
+        for job, gained in news.items():
+            job.journal_offset = gained.offset
         update_each(list(news), ["journal_offset"])
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from experiments.comparisons.step_summaries import add_step_summary
 from experiments.execution.attempts_by_rule import plan_by_rule
-from experiments.execution.files_left import describe_files
+from experiments.execution.files_left import describe_files, list_files
 from experiments.execution.guard import contain_failure, is_about_the_visit
 from experiments.execution.journals import read_times
 from experiments.execution.late_files import compute_next_look
@@ -142,8 +142,7 @@ def _describe_size(end: RunEnd) -> dict[str, int]:
     """Return the columns that count a run's files."""
     if end.run_record is None or end.record is None:
         return {}
-    folder = f"{end.run.folder}/"
-    sizes = [size for name, size in end.record.sizes.items() if name.startswith(folder)]
+    sizes = [size for _, size in list_files(end.run, end.record)]
     return {"files_count": len(sizes), "files_bytes": sum(sizes)}
 
 
@@ -216,7 +215,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         to: str = failed if ending.reason else Job.State.DONE
         times = read_times(job, record)
         complete = record.exit_code is not None and not record.missing
-        looks = {} if ending.cancelled else compute_next_look(job, times["ended_at"], complete)
+        next_look = {} if ending.cancelled else compute_next_look(job, times["ended_at"], complete)
         columns = {
             "reason": ending.reason,
             "message": ending.message,
@@ -224,7 +223,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
             "snapshot": snapshot if record.snapshot else None,
             "verified_at": timezone.now() if record.is_verified else None,
             **times,
-            **looks,
+            **next_look,
         }
         moves.setdefault(to, []).append(Move(job, ending.message, columns))
     for to, group in moves.items():

@@ -32,16 +32,16 @@ def visit(now: datetime, **columns: Any) -> ClusterVisits:
     row = ClusterFactory(
         **{"last_tick_at": now - timedelta(seconds=1), "poll_seconds": 5} | columns
     )
-    (found,) = [each for each in list_cluster_visits(now) if each.cluster.pk == row.pk]
-    return found
+    (shown,) = [each for each in list_cluster_visits(now) if each.cluster.pk == row.pk]
+    return shown
 
 
 def test_one_that_is_visited_in_time(now: datetime) -> None:
-    found = visit(now, last_tick_seconds=0.3, last_interval_seconds=61.0)
-    assert (found.state, found.mark) == ("on time", "yes")
-    assert (found.took_seconds, found.interval_seconds) == (0.3, 61.0)
-    assert found.setting_seconds == 60, "it is idle"
-    assert found.due_at == now + timedelta(seconds=59)
+    shown = visit(now, last_tick_seconds=0.3, last_interval_seconds=61.0)
+    assert (shown.state, shown.mark) == ("on time", "yes")
+    assert (shown.took_seconds, shown.interval_seconds) == (0.3, 61.0)
+    assert shown.setting_seconds == 60, "it is idle"
+    assert shown.due_at == now + timedelta(seconds=59)
 
 
 def test_one_with_jobs_is_due_as_often_as_it_is_set(now: datetime) -> None:
@@ -50,36 +50,36 @@ def test_one_with_jobs_is_due_as_often_as_it_is_set(now: datetime) -> None:
     JobFactory(experiment=experiment, state=Job.State.RUNNING)
     JobFactory(experiment=experiment, state=Job.State.PLANNED)
     JobFactory(experiment=experiment, state=Job.State.DONE)
-    found = list_cluster_visits(now)[0]
-    assert (found.live, found.waiting, found.setting_seconds) == (1, 1, 5)
+    shown = list_cluster_visits(now)[0]
+    assert (shown.live, shown.waiting, shown.setting_seconds) == (1, 1, 5)
 
 
 def test_one_that_nobody_visits_is_late(now: datetime) -> None:
-    found = visit(now, last_tick_at=now - timedelta(hours=1))
-    assert (found.state, found.late_seconds) == ("late", 3600 - 60)
+    shown = visit(now, last_tick_at=now - timedelta(hours=1))
+    assert (shown.state, shown.late_seconds) == ("late", 3600 - 60)
 
 
 def test_one_that_backs_off_says_why_and_is_not_late(now: datetime) -> None:
-    found = visit(
+    shown = visit(
         now,
         last_tick_at=now - timedelta(minutes=2),
         failures=7,
         last_error_kind="not reachable",
         retry_at=now + timedelta(minutes=3),
     )
-    assert (found.state, found.due_at) == ("not reachable", now + timedelta(minutes=3))
+    assert (shown.state, shown.due_at) == ("not reachable", now + timedelta(minutes=3))
 
 
 def test_says_who_visits_it(now: datetime, sign: MakeSign) -> None:
     worker = sign()
     ClusterFactory(lease_token=make_token(), lease_until=now + LEASE)
-    (found,) = list_cluster_visits(now, [worker])
-    assert found.holder == f"worker default on {worker.host} (process {worker.pid})"
-    (found,) = list_cluster_visits(now, [])
-    assert found.holder == "a process that shows no sign of life"
+    (shown,) = list_cluster_visits(now, [worker])
+    assert shown.holder == f"worker default on {worker.host} (process {worker.pid})"
+    (shown,) = list_cluster_visits(now, [])
+    assert shown.holder == "a process that shows no sign of life"
     Cluster.objects.update(lease_until=now - LEASE)
-    (found,) = list_cluster_visits(now, [worker])
-    assert found.holder == ""
+    (shown,) = list_cluster_visits(now, [worker])
+    assert shown.holder == ""
 
 
 def test_jobs_where_nobody_goes_are_the_worst(now: datetime) -> None:
@@ -92,9 +92,9 @@ def test_jobs_where_nobody_goes_are_the_worst(now: datetime) -> None:
     Pause.objects.create(cluster=paused, kind="disk full", message="", since=now, retry_at=now)
     ClusterFactory(name="f", recorded=True, enabled=False)  # from logs: nobody ever goes there
     unused = ClusterFactory(name="g", enabled=False)
-    found = list_cluster_visits(now)
-    assert [row.cluster for row in found] == [off, later, late, paused, fine, unused]
-    assert [row.state for row in found] == [
+    shown = list_cluster_visits(now)
+    assert [row.cluster for row in shown] == [off, later, late, paused, fine, unused]
+    assert [row.state for row in shown] == [
         *("off, with jobs", "late", "late", "paused", "on time", "off")
     ]
 
@@ -114,9 +114,9 @@ def test_odd_numbers_and_times_break_nothing(seconds: float, took: float | None,
         last_tick_at=now - timedelta(seconds=ago),
     )
 
-    found = cluster_visits._make(row, now, [], 1, 1, 0)
-    assert found.state
-    assert found.late_seconds >= 0
+    shown = cluster_visits._make(row, now, [], 1, 1, 0)
+    assert shown.state
+    assert shown.late_seconds >= 0
 
 
 def test_an_interval_that_is_no_number_is_said(now: datetime) -> None:

@@ -21,22 +21,22 @@ pytestmark = pytest.mark.django_db
 def test_tells_of_the_database_its_largest_tables_and_what_a_run_takes() -> None:
     for _ in range(2):
         RunFactory(values={"step_time": 1.0})
-    found = read_storage()
-    assert found.database_bytes > 10**6
-    assert len(found.tables) == MOST_TABLES
-    sizes = [table.size_bytes for table in found.tables]
+    measured = read_storage()
+    assert measured.database_bytes > 10**6
+    assert len(measured.tables) == MOST_TABLES
+    sizes = [table.size_bytes for table in measured.tables]
     assert sizes == sorted(sizes, reverse=True)
-    assert found.runs == 2
-    assert found.run_bytes
+    assert measured.runs == 2
+    assert measured.run_bytes
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_total_relation_size(%s)", [Run._meta.db_table])
         (of_runs,) = cursor.fetchone()
-    assert found.run_bytes > of_runs / 2, "the other tables that come with runs count too"
+    assert measured.run_bytes > of_runs / 2, "the other tables that come with runs count too"
 
 
 def test_a_site_without_runs_has_no_size_of_a_run() -> None:
-    found = read_storage()
-    assert (found.runs, found.run_bytes) == (0, None)
+    measured = read_storage()
+    assert (measured.runs, measured.run_bytes) == (0, None)
 
 
 def test_tells_of_the_store_and_its_disk(settings: Settings) -> None:
@@ -44,13 +44,13 @@ def test_tells_of_the_store_and_its_disk(settings: Settings) -> None:
     store.get_path("a" * 64).write_bytes(b"x" * 1000)
     store.make_incoming_path("part").write_bytes(b"x" * 10)
     store.copy_of("7").write_bytes(b"x" * 100)
-    found = read_storage()
-    assert found.store
-    assert (found.store.images, found.store.images_bytes) == (1, 1000)
-    assert found.store.incoming_bytes == 10
-    assert (found.store.copies, found.store.copies_bytes) == (1, 100)
-    assert found.store_disk
-    assert 0 < found.store_disk.free_bytes <= found.store_disk.total_bytes
+    measured = read_storage()
+    assert measured.store
+    assert (measured.store.images, measured.store.images_bytes) == (1, 1000)
+    assert measured.store.incoming_bytes == 10
+    assert (measured.store.copies, measured.store.copies_bytes) == (1, 100)
+    assert measured.store_disk
+    assert 0 < measured.store_disk.free_bytes <= measured.store_disk.total_bytes
 
 
 def test_the_disk_of_a_database_on_this_machine_is_known() -> None:
@@ -79,8 +79,8 @@ def test_a_disk_that_is_nearly_full_is_a_problem() -> None:
     full, roomy = Disk("/full", 5, 100), Disk("/roomy", 50, 100)
 
     def describe(database: Disk | None, of_store: Disk | None) -> list[str]:
-        found = Storage(0, (), 0, None, database, None, of_store)
-        return [problem.title for problem in find_storage_problems(found)]
+        measured = Storage(0, (), 0, None, database, None, of_store)
+        return [problem.title for problem in find_storage_problems(measured)]
 
     assert describe(full, roomy) == ["The disk of the database is nearly full"]
     assert describe(roomy, full) == ["The disk of the image store is nearly full"]

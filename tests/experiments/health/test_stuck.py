@@ -36,8 +36,8 @@ def now() -> datetime:
 
 
 def find(now: datetime) -> Stuck:
-    (found,) = list_stuck(now)
-    return found
+    (group,) = list_stuck(now)
+    return group
 
 
 def add_event(job: Job, at: datetime) -> None:
@@ -71,18 +71,18 @@ def test_jobs_and_operations_that_are_submitted_for_long(now: datetime) -> None:
 def test_jobs_that_are_not_collected(now: datetime) -> None:
     JobFactory(state=Job.State.COLLECTING, gone_at=now - HOUR)
     JobFactory(state=Job.State.COLLECTING, gone_at=now)
-    found = find(now)
-    assert found.title == "Jobs that left the queue more than 10 min ago and are not collected"
-    assert found.count == 1
+    group = find(now)
+    assert group.title == "Jobs that left the queue more than 10 min ago and are not collected"
+    assert group.count == 1
 
 
 def test_jobs_over_whose_files_workers_died(now: datetime) -> None:
     columns = {"state": Job.State.FAILED, "collecting_attempts": MOST_ATTEMPTS}
     JobFactory(collecting_tried_at=now - HOUR, **columns)
     JobFactory(collecting_tried_at=now - timedelta(days=99), **columns)
-    found = find(now)
-    assert (found.title, found.count) == ("Jobs over whose files a worker died 3 times", 1)
-    assert "Collect again" in found.advice
+    group = find(now)
+    assert (group.title, group.count) == ("Jobs over whose files a worker died 3 times", 1)
+    assert "Collect again" in group.advice
 
 
 def test_jobs_that_do_not_let_themselves_be_cancelled(now: datetime) -> None:
@@ -102,13 +102,13 @@ def test_pauses_say_where_and_why(now: datetime) -> None:
     Pause.objects.create(kind="disk full", **common)
     Pause.objects.create(kind="drained", partition=PartitionFactory(name="gpu"), **common)
     Pause.objects.create(kind="limit", experiment=ExperimentFactory(question="Why?"), **common)
-    found = find(now)
-    assert [row.text for row in found.rows] == [
+    group = find(now)
+    assert [row.text for row in group.rows] == [
         "near: disk full",
         "near, partition gpu: drained",
         "near, Why?: limit",
     ]
-    assert found.rows[0].details == "no room"
+    assert group.rows[0].details == "no room"
 
 
 def test_transfers_that_fell_silent(now: datetime) -> None:
@@ -133,8 +133,8 @@ def test_visits_that_nobody_has_begun(now: datetime) -> None:
         CheckReport.objects.create(cluster=ClusterFactory())
     first = CheckReport.objects.order_by("pk")[0]
     CheckReport.objects.filter(pk=first.pk).update(requested_at=now - HOUR)
-    found = find(now)
-    assert (found.title, found.count) == ("Checks that somebody asked for and nobody has begun", 1)
+    group = find(now)
+    assert (group.title, group.count) == ("Checks that somebody asked for and nobody has begun", 1)
 
 
 def test_of_many_the_oldest_are_shown_and_the_others_counted(
@@ -156,9 +156,9 @@ def test_of_many_the_oldest_are_shown_and_the_others_counted(
         for number in range(2, 5001)
     )
     with django_assert_max_num_queries(15):
-        found = find(now)
-    assert (found.count, len(found.rows), found.more) == (5000, MOST_SHOWN, 4990)
-    assert found.rows[0].since == now - HOUR - timedelta(seconds=5000)
+        group = find(now)
+    assert (group.count, len(group.rows), group.more) == (5000, MOST_SHOWN, 4990)
+    assert group.rows[0].since == now - HOUR - timedelta(seconds=5000)
 
 
 def test_every_link_opens(now: datetime) -> None:
@@ -169,7 +169,7 @@ def test_every_link_opens(now: datetime) -> None:
     ImageImportFactory(seen_at=now - HOUR)
     client = Client()
     client.force_login(AdminFactory())
-    rows = [row for found in list_stuck(now) for row in found.rows]
+    rows = [row for group in list_stuck(now) for row in group.rows]
     assert len(rows) == 5
     for row in rows:
         assert client.get(row.url).status_code == 200, row

@@ -31,16 +31,16 @@ def test_reads_what_the_supervisor_writes(file: Path) -> None:
     for at, exit_code in ((early, 1), (late, -9), (NOW - timedelta(days=30), 1)):
         supervisor.ends.append(End("worker", at.isoformat(), exit_code, 3.5))
     supervisor.write(stopped=False)
-    found = read_supervision(NOW)
-    assert found
-    assert [(end.at, end.how) for end in found.ends] == [
+    supervision = read_supervision(NOW)
+    assert supervision
+    assert [(end.at, end.how) for end in supervision.ends] == [
         (late, "killed by SIGKILL"),
         (early, "ended with exit code 1"),
     ]
-    assert found.counts == {"worker": 2}
-    (service,) = found.services
+    assert supervision.counts == {"worker": 2}
+    (service,) = supervision.services
     assert (service.name, service.is_loop, service.ends_in_a_row) == ("worker", True, 9)
-    assert not found.is_stopped
+    assert not supervision.is_stopped
 
 
 def test_without_a_supervisor_there_is_nothing_to_tell(settings: Settings) -> None:
@@ -67,5 +67,5 @@ ODD_END = {"at": NOW.isoformat(), "exit_code": "x", "ran_seconds": float("nan"),
 )
 def test_a_file_that_makes_no_sense_breaks_no_page(file: Path, content: Any, ends: Any) -> None:
     file.write_text(content if isinstance(content, str) else json.dumps(content))
-    found = read_supervision(NOW)
-    assert (None if found is None else [end.how for end in found.ends]) == ends
+    supervision = read_supervision(NOW)
+    assert (None if supervision is None else [end.how for end in supervision.ends]) == ends

@@ -84,21 +84,21 @@ def test_adds_up_the_queues_of_single_processes(own_valkey: Server) -> None:
 
 
 def test_tells_of_the_server(own_valkey: Server) -> None:
-    found = read_valkey()
-    assert found.problem == ""
-    assert found.used_bytes
-    assert found.most_bytes is None, "no limit is set"
-    assert found.started_at is not None
-    assert timezone.now() - found.started_at < timedelta(minutes=1)
-    assert find_valkey_problems(found) == []
+    state = read_valkey()
+    assert state.problem == ""
+    assert state.used_bytes
+    assert state.most_bytes is None, "no limit is set"
+    assert state.started_at is not None
+    assert timezone.now() - state.started_at < timedelta(minutes=1)
+    assert find_valkey_problems(state) == []
 
 
 def test_says_why_it_does_not_answer(settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/socket?db=0"
-    found = read_valkey()
-    assert "/nowhere/socket" in found.problem
-    assert found.queues == ()
-    (problem,) = find_valkey_problems(found)
+    state = read_valkey()
+    assert "/nowhere/socket" in state.problem
+    assert state.queues == ()
+    (problem,) = find_valkey_problems(state)
     assert (problem.title, problem.is_essential) == ("Valkey does not answer", True)
     assert "nothing is lost" in problem.consequence
 
@@ -125,12 +125,12 @@ def test_nonsense_in_it_is_left_out(own_valkey: Server) -> None:
     connection.hset("rq:worker:b", mapping={"pid": "7", "current_job": "x", "hostname": "h"})
     connection.hset("rq:job:x", "description", "os.system('rm')")
     connection.set("rq:worker:c", "no hash")
-    found = read_valkey()
-    assert found.problem == ""
-    assert [queue.waiting for queue in found.queues if queue.name == "default"] == [0]
-    assert [queue.oldest_at for queue in found.queues] == [None, None, None]
-    assert list(found.workers) == [("h", 7)]
-    assert found.workers["h", 7].task == ""
+    state = read_valkey()
+    assert state.problem == ""
+    assert [queue.waiting for queue in state.queues if queue.name == "default"] == [0]
+    assert [queue.oldest_at for queue in state.queues] == [None, None, None]
+    assert list(state.workers) == [("h", 7)]
+    assert state.workers["h", 7].task == ""
     connection.set("rq:workers", "no set")
     assert read_valkey().workers == {}
 
