@@ -27,6 +27,12 @@ LOGS = VAR / "log"
 PYTHON = Path(sys.prefix) / "bin" / "python"
 LOGIN = "demo"
 PREDECESSOR_SECONDS = 10  # in which what a killed supervisor has left ends
+LOOK_SECONDS = 0.2  # between two looks at the services
+
+# The signals that asked to stop. Python loses an exception that a handler of signals raises at the
+# wrong moment, such as within a hook that runs at a fork; so it is also written down. An Event would
+# not do: a handler that sets one can wait for ever for the lock of the wait that it interrupts.
+_stop_signals: list[int] = []
 
 
 def say(text: str) -> None:
@@ -39,7 +45,7 @@ def main() -> int:
     os.chdir(BASE)
     LOGS.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+        signal.signal(number, stop)
     postgres, valkey = Postgres(VAR / "postgres"), Valkey(VAR / "valkey")
     supervisor = Supervisor(VAR / "services.json", say)
     try:
@@ -106,12 +112,20 @@ def _run(postgres: Postgres, valkey: Valkey, supervisor: Supervisor) -> None:
             "scheduler. (As root, `make demo` brings up a real Slurm cluster.)"
         )
     say(f"Ctrl-C ends it, and the runs under way; results stay in {VAR}.")
-    while True:
+    keep_alive_until_stopped(supervisor)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """Stop the demo, whatever it is doing or waiting for: a handler of signals."""
+    _stop_signals.append(number)
+    raise KeyboardInterrupt
+
+
+def keep_alive_until_stopped(supervisor: Supervisor) -> None:
+    """Look after the services; KeyboardInterrupt when somebody asks to stop, or has asked."""
+    while not _stop_signals:
         supervisor.keep_alive()
-        time.sleep(0.2)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
+        time.sleep(LOOK_SECONDS)
     raise KeyboardInterrupt
 
 

@@ -71,6 +71,17 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _home_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the login profile of whoever runs the tests out of them: it may take a minute, and wait
+    for files that a job which was killed in it has left."""
+    with pytest.MonkeyPatch.context() as patch:
+        caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        patch.setenv("XDG_CACHE_HOME", caches)  # the lab's is kept between runs
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _plain_static_files(settings: Settings) -> None:
     """The manifest is made by collectstatic, which tests do without."""
@@ -92,7 +103,7 @@ def _store_of_its_own(tmp_path: Path, settings: Settings) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home directory: jobs read the login profile, and nobody's own belongs to a test."""
+    """An empty home directory for one test, which may write a login profile."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))

@@ -144,6 +144,7 @@ def test_a_clock_whose_rounds_fail_marks_nothing(
 ) -> None:
     rounds: list[str] = []
     marked: list[bool] = []
+    handlers: dict[int, Any] = {}
 
     def enqueue_due(*_: object) -> None:
         marked.append(sign.exists())
@@ -152,19 +153,16 @@ def test_a_clock_whose_rounds_fail_marks_nothing(
             raise OperationalError
         rounds.append("a round")
 
-    class Stop:
-        def wait(self, seconds: float) -> bool:
-            return len(rounds) == 3
-
-        def set(self) -> None:
-            pass
+    def pause(seconds: float) -> None:
+        if len(rounds) == 3:
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
 
     monkeypatch.setattr(clock, "enqueue_due", enqueue_due)
     monkeypatch.setattr(clock, "close_old_connections", lambda: None)
     monkeypatch.setattr(clock, "enqueue_early", lambda *_: None)
     monkeypatch.setattr(clock, "enqueue_waiting", lambda *_: None)
-    monkeypatch.setattr(clock, "threading", SimpleNamespace(Event=Stop))
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(clock, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     clock.Command().handle()
     assert marked == [False, False, True]
 

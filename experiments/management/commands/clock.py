@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,6 +40,7 @@ from experiments.notify import (
 
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
+PAUSE_SECONDS = 0.5
 # A round takes milliseconds: a health check calls a clock that needs longer than this unhealthy.
 ALIVE_SECONDS = 30
 
@@ -50,14 +50,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Enqueue what is due twice a second, until SIGTERM or SIGINT."""
-        stopping = threading.Event()
+        # A list and no Event: a handler can wait for ever for the lock of a wait it interrupts.
+        stop_signals: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stopping.set())
+            signal.signal(number, lambda number, _: stop_signals.append(number))
         enqueued_at: dict[int, float] = {}
         retried_at: dict[str, float] = {}
         handled: dict[int, datetime] = {}
         with show_sign(ServiceSign.Service.CLOCK) as sign:
-            while not stopping.wait(0.5):
+            while not stop_signals:
                 try:
                     enqueue_due(enqueued_at, time.monotonic())
                     enqueue_early(handled)
@@ -68,6 +69,7 @@ class Command(BaseCommand):
                     # PostgreSQL is away; it will come back, or the supervisor ends us.
                     self.stderr.write(str(error))
                     close_old_connections()
+                time.sleep(PAUSE_SECONDS)
 
 
 def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
