@@ -30,7 +30,7 @@ PREDECESSOR_SECONDS = 10  # in which what a killed supervisor has left ends
 LOOK_SECONDS = 0.2  # between two looks at the services
 
 # The signals that asked to stop. Python loses an exception that a handler of signals raises at the
-# wrong moment, such as within a hook that runs at a fork; so it is also written down. An Event would
+# wrong moment, as in a hook that runs at a fork; so it is also written down. An Event would
 # not do: a handler that sets one can wait for ever for the lock of the wait that it interrupts.
 _stop_signals: list[int] = []
 
