@@ -19,7 +19,7 @@ from experiments.access.permissions import may_change
 from experiments.clusters.pauses import list_pauses
 from experiments.clusters.preflights import find_last_if_red, why_not_check
 from experiments.comparisons import compare_experiment
-from experiments.execution import lifecycle, pins, repairs, unsent_jobs
+from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
 from experiments.execution.progress import explain_waiting, measure_progress
@@ -88,6 +88,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "marks": {row.name: mark for row, mark in run_matrix.environments},
         "tally": run_matrix.tally,
         "status": progress.status,
+        "planned_jobs": progress.jobs[Job.State.PLANNED],
         "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
         "seconds_left": run_matrix.seconds_left(
             at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds
@@ -157,6 +158,32 @@ def cancel(request: Request, pk: int) -> HttpResponse:
     enqueue_tick(row.cluster_id)
     plural = "" if count == 1 else "s"
     messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
+    if not row.cluster.enabled and row.jobs.filter(state__in=Job.LIVE).exists():
+        words = f"{row.cluster} is switched off: its jobs there end once it is enabled again."
+        messages.warning(request, words)
+    return redirect(row)
+
+
+@require_POST
+def pause(request: Request, pk: int) -> HttpResponse:
+    """Have nothing new of an experiment sent; what has been sent goes on."""
+    row = get_editable(request, pk)
+    if experiment_pauses.pause(row, request.user):
+        messages.success(request, "Paused: nothing new is sent. What has been sent goes on.")
+    else:
+        messages.info(request, "Nothing was changed: it was paused before, or has ended.")
+    return redirect(row)
+
+
+@require_POST
+def resume(request: Request, pk: int) -> HttpResponse:
+    """Have the jobs of a paused experiment sent again."""
+    row = get_editable(request, pk)
+    if experiment_pauses.resume(row, request.user):
+        enqueue_tick(row.cluster_id)
+        messages.success(request, "Jobs are sent again.")
+    else:
+        messages.info(request, "Nothing was changed: it was not paused.")
     return redirect(row)
 
 

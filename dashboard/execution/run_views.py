@@ -19,10 +19,11 @@ from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
+from experiments.execution.progress import explain_hold
 from experiments.execution.removed_files import explain_removal, find_removal
 from experiments.execution.retention import describe_future
 from experiments.images import store
-from experiments.models import Cluster, Experiment, Run, RunFile
+from experiments.models import Cluster, Experiment, Job, Run, RunFile
 from experiments.planning.interim import read_stage
 from experiments.planning.workloads import describe_parameters
 
@@ -80,6 +81,8 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
         "can_edit": may_change(request.user, row.experiment),
     }
+    if row.state == Run.State.PLANNED and row.job.state == Job.State.PLANNED:
+        context["hold"] = explain_hold(row.experiment)
     if context["can_edit"] and row.state in MAY_CHANGE:
         may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)

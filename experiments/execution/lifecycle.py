@@ -161,7 +161,11 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
 
 
 def cancel(experiment: Experiment, by: User) -> int:
-    """Cancel planned jobs at once and live ones at the next tick; return how many."""
+    """Cancel planned jobs at once and live ones at the next visit; return how many.
+
+    That visit need not wait (`visit_times.is_urgent`). Nothing is sent any more, not even by a
+    visit that has begun to.
+    """
     return _end(experiment, by, "cancelled") or 0
 
 
@@ -189,7 +193,8 @@ def _end(
     alive = Experiment.objects.filter(pk=experiment.pk, cancelled_at=None)
     to, reason = Job.State.CANCELLED, "cancelled"
     with transaction.atomic():
-        if not alive.exclude(launched_at=None).update(cancelled_at=now, **columns):
+        ended: dict[str, Any] = {"cancelled_at": now, "paused_at": None, **columns}
+        if not alive.exclude(launched_at=None).update(**ended):
             return None
         record_event(experiment, what, why=why, by=by)
         planned = experiment.jobs.filter(state=Job.State.PLANNED).select_for_update()

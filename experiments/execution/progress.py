@@ -68,6 +68,7 @@ def derive_status(
     is_imported: bool = False,
     is_cancelled: bool = False,
     is_paused: bool = False,
+    is_paused_by_hand: bool = False,
 ) -> Status:
     """Return the state that runs and jobs, counted by their states, add up to.
 
@@ -79,11 +80,13 @@ def derive_status(
     if tally.alive:
         if is_cancelled:
             return Status("cancelled", "being cancelled")
+        suffix = ", the rest paused" if is_paused_by_hand and jobs.get(Job.State.PLANNED) else ""
         if runs.get(Run.State.RUNNING) or any(jobs.get(state) for state in ACTIVE):
-            return Status("running", "running")
+            return Status("running", f"running{suffix}")
         if jobs.get(Job.State.QUEUED) or jobs.get(Job.State.SUBMITTING):
-            return Status("queued", "queued")
-        return Status("paused", "paused") if is_paused else Status("planned", "waiting")
+            return Status("queued", f"queued{suffix}")
+        is_held = is_paused or is_paused_by_hand
+        return Status("paused", "paused") if is_held else Status("planned", "waiting")
     if is_cancelled:
         return Status("cancelled", "cancelled")
     return _describe_end(tally, "imported" if is_imported else "finished")
@@ -125,6 +128,7 @@ def measure_progress(experiments: Iterable[Experiment]) -> dict[int, Progress]:
                 is_imported=row.imported_at is not None,
                 is_cancelled=row.cancelled_at is not None,
                 is_paused=row.pk in paused,
+                is_paused_by_hand=row.paused_at is not None,
             ),
         )
         for row in rows
@@ -162,24 +166,35 @@ def _describe_own_queue(experiment: Experiment, planned: int) -> str:
     of_owner = Q(experiment__owner=experiment.owner_id)
     earlier = others.filter(of_owner, experiment__launched_at__lt=experiment.launched_at).count()
     of_others = others.exclude(of_owner).count()
-    live = sum(
-        rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.operations)
-    )
     queue = f"{_jobs(planned)} in Tare’s own queue"
     if earlier:
         queue += f", behind {_jobs(earlier)} of the same owner"
     if of_others:
         queue += f", in turns with {_jobs(of_others)} of other people"
-    if not cluster.enabled:
-        return f"{queue}: {cluster} is switched off, and nothing is sent to it."
-    if cluster.last_error:
-        return f"{queue}: {cluster} could not be reached ({cluster.last_error_kind})."
-    if list_paused_keys([experiment]):
-        return f"{queue}: paused, until the site takes jobs again."
-    limit = cluster.max_live_jobs
-    if live >= limit:
-        return f"{queue}: {cluster} takes at most {_jobs(limit)} of Tare’s at once."
+    if hold := explain_hold(experiment):
+        return f"{queue}: {hold}."
     return f"{queue}, to be sent at the next visit to {cluster}."
+
+
+def explain_hold(experiment: Experiment) -> str:
+    """Return why none of an experiment's planned jobs is sent now; "" if the next visit sends some.
+
+    A clause without a full stop.
+    """
+    cluster = experiment.cluster
+    if experiment.paused_at:
+        return "this experiment is paused, until somebody presses Continue"
+    if not cluster.enabled:
+        return f"{cluster} is switched off, and nothing is sent to it"
+    if cluster.last_error:
+        return f"{cluster} could not be reached ({cluster.last_error_kind})"
+    if list_paused_keys([experiment]):
+        return "paused, until the site takes jobs again"
+    limit = cluster.max_live_jobs
+    live = sum(
+        rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.operations)
+    )
+    return f"{cluster} takes at most {_jobs(limit)} of Tare’s at once" if live >= limit else ""
 
 
 def _jobs(count: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -23,6 +24,7 @@ from experiments.execution.moves import move
 from experiments.execution.operations import NotPossible, is_due
 from experiments.execution.rows import list_jobs, list_operations, list_rows, make_handle
 from experiments.execution.submitting import (
+    CANCELLED_BEFORE,
     SendingPaused,
     end_without_sending,
     make_spec,
@@ -32,6 +34,7 @@ from experiments.execution.submitting import (
     submit,
 )
 from experiments.models import Job, Operation, Pause
+from runners.errors import Refused
 from runners.runner import Runner
 
 MOST_REFUSALS = 10
@@ -78,8 +81,11 @@ def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) 
             scheduler_id=scheduler_id,
             submitted_at=row.submitted_at or timezone.now(),
         )
+        if row.cancel_requested_at:
+            with suppress(Refused):  # the next visit asks again
+                runner.cancel([scheduler_id])
     elif row.cancel_requested_at:
-        end_without_sending(row, "cancelled", "cancelled before it was sent", Job.State.CANCELLED)
+        end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
     elif is_held(row, pauses):
         move(row, Job.State.PLANNED, why="it was not sent, and sending is paused")
     else:
@@ -114,8 +120,7 @@ def send_planned(
     """
     for row in _list_cancelled(held):
         with contain_failure(row, row.cluster):
-            why = "cancelled before it was sent"
-            end_without_sending(row, "cancelled", why, Job.State.CANCELLED)
+            end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
     visit = Sending(held, runner, timezone.now())
     rows = _next_rows(visit)
     while rows:
@@ -162,7 +167,9 @@ def _rows_to_send(
     held = visit.held
     live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
     free = max(held.cluster.max_live_jobs - live, 0)
-    wanted = list_jobs(held, Job.State.PLANNED).filter(experiment__cancelled_at=None)
+    wanted = list_jobs(held, Job.State.PLANNED).filter(
+        experiment__cancelled_at=None, experiment__paused_at=None
+    )
     planned = exclude_held(wanted, pauses)
     operations = [
         row for row in list_operations(held, Operation.State.PLANNED) if not is_held(row, pauses)

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from experiments.clusters.pauses import end_pauses, hold
 from experiments.execution.attempts_by_rule import allow_avoided_nodes
+from experiments.execution.experiment_pauses import find_stopped
 from experiments.execution.guard import (
     contain_failure,
     is_about_the_visit,
@@ -49,6 +50,8 @@ from runners.untrusted import clean_text
 logger = logging.getLogger(__name__)
 
 Row = Job | Operation
+PAUSED_BEFORE = "its experiment was paused before it was sent"
+CANCELLED_BEFORE = "cancelled before it was sent"
 NOT_REACHED = "not submitted yet: one before it was refused, or those before it took long"
 MOST_BYTES = 32 * MIB
 """As much of people's own files is sent together; the rows after it stay planned."""
@@ -166,6 +169,7 @@ def submit(prepared: Sequence[tuple[Row, JobSpec]], runner: Runner) -> None:
 
     Raises SendingPaused or TryAgain, after all answers have been stored.
     """
+    prepared = _take_back_stopped(prepared)
     forbidden = find_forbidden([row for row, _ in prepared if isinstance(row, Job)])
     allowed = [(row, spec) for row, spec in prepared if row.pk not in forbidden]
     outcomes: Sequence[Outcome] = []
@@ -190,6 +194,27 @@ def submit(prepared: Sequence[tuple[Row, JobSpec]], runner: Runner) -> None:
     ]
     if problems:
         raise min(problems, key=_rank)
+
+
+def _take_back_stopped(prepared: Sequence[tuple[Row, JobSpec]]) -> Sequence[tuple[Row, JobSpec]]:
+    """Return what may still be sent: a person may have paused or cancelled an experiment meanwhile.
+
+    It is asked here, after the rows have become SUBMITTING: whoever presses a button later has
+    pressed it after they were sent.
+    """
+    jobs = [row for row, _ in prepared if isinstance(row, Job)]
+    if not jobs:
+        return prepared
+    stopped = find_stopped(job.experiment_id for job in jobs)
+    paused = [job for job in jobs if job.experiment_id in stopped.paused]
+    move_each([Move(job, PAUSED_BEFORE) for job in paused], "submitting", "planned")
+    cancelled = [job for job in jobs if job.experiment_id in stopped.cancelled]
+    for job in cancelled:
+        end_without_sending(job, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
+    withdrawn = {job.pk for job in (*paused, *cancelled)}
+    return [
+        (row, spec) for row, spec in prepared if not (isinstance(row, Job) and row.pk in withdrawn)
+    ]
 
 
 def _rank(problem: TryAgain) -> int:

@@ -44,7 +44,7 @@ from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
-from experiments.execution.visit_times import time_visit
+from experiments.execution.visit_times import has_cancellations, is_urgent, time_visit
 from experiments.models import Cluster, Credential, Job, Operation
 from experiments.models.cluster import LONGEST_BACK_OFF
 from runners.errors import Refused, TryAgain
@@ -70,7 +70,7 @@ def tick(cluster_pk: int) -> str:
     now = timezone.now()
     if not cluster.enabled:
         return "disabled"
-    if cluster.due_at and now < cluster.due_at:
+    if cluster.due_at and now < cluster.due_at and not is_urgent(cluster, now):
         _ask_for_another_visit(cluster)
         return "early"
     visit = {"last_tick_at": now, "wanted_at": None, "visitor": name_process()}
@@ -103,13 +103,15 @@ def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
     last_look = began = time.monotonic()
+    looked_at = timezone.now()
     collect_in_time = partial(_collect, deadline=began + COLLECTING_SECONDS)
 
     def look_after() -> None:
-        """Look after the live jobs again, as often as the cluster may be asked."""
-        nonlocal last_look
-        if time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS):
-            last_look = time.monotonic()
+        """Look after the live jobs again, as often as the cluster may be asked, or to cancel."""
+        nonlocal last_look, looked_at
+        is_due = time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS)
+        if is_due or has_cancellations(held.cluster, since=looked_at):
+            last_look, looked_at = time.monotonic(), timezone.now()
             _poll(held, runner)
             collect_in_time(held, runner)
 

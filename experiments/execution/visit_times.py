@@ -1,15 +1,41 @@
-"""How long visits to a cluster take, and how far apart they begin: for the page *Operations*."""
+"""When visits may begin before their time, how long they take, and how far apart they are."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
 from experiments.execution.lease import Lease
-from experiments.models import Cluster
+from experiments.models import Cluster, Job, Operation
+
+LEAST_PAUSE = timedelta(seconds=1)  # between two visits, however urgent
+SENT = (Job.State.SUBMITTING, Job.State.QUEUED, Job.State.RUNNING)
+
+
+def is_urgent(cluster: Cluster, now: datetime) -> bool:
+    """Return whether a visit need not wait for its time: a person has cancelled jobs there.
+
+    So whoever cancels waits neither for the cluster's interval nor for a back-off. Each visit
+    looks after all that were cancelled before it, so there is one early visit a click at most.
+    """
+    last = cluster.last_tick_at
+    if last is None or now - last < LEAST_PAUSE:
+        return False
+    return has_cancellations(cluster, since=last)
+
+
+def has_cancellations(cluster: Cluster, *, since: datetime) -> bool:
+    """Return whether somebody has cancelled jobs that the scheduler may have, since that time."""
+    return any(
+        model._default_manager.filter(
+            cluster=cluster, state__in=SENT, cancel_requested_at__gt=since
+        ).exists()
+        for model in (Job, Operation)
+    )
 
 
 @contextmanager

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Max, Q, QuerySet
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.models import (
     CheckReport,
     ConnectionTest,
+    Experiment,
     HostKey,
     ImageImport,
     Job,
@@ -29,6 +30,8 @@ LONGEST = timedelta(minutes=10)  # in which a job is submitted or collected
 LONGEST_CANCEL = timedelta(minutes=10)
 LONGEST_WAIT = timedelta(minutes=1)  # until somebody begins what a person has asked for
 RECENT = timedelta(days=14)
+
+PAUSED_BY_A_PERSON = Q(state=Job.State.PLANNED, experiment__paused_at__isnull=False)
 
 JOB_COLUMNS = (
     "uid",
@@ -75,6 +78,7 @@ def list_stuck(now: datetime) -> list[Stuck]:
         _list_not_cancelled,
         _list_switched_off,
         _list_pauses,
+        _list_paused_experiments,
         _list_silent_transfers,
         _list_unvisited,
     )
@@ -212,6 +216,7 @@ def _list_switched_off(now: datetime) -> list[Stuck]:
         _jobs()
         .exclude(state__in=Job.FINAL)
         .filter(cluster__enabled=False)
+        .exclude(PAUSED_BY_A_PERSON)
         .annotate(since=F("submitted_at"))
         .order_by("pk")
     )
@@ -254,6 +259,24 @@ def _list_pauses(now: datetime) -> list[Stuck]:
             "page does so at once.",
             pauses.order_by("since", "pk"),
             describe,
+        )
+    ]
+
+
+def _list_paused_experiments(now: datetime) -> list[Stuck]:
+    planned = Job.objects.filter(experiment=OuterRef("pk"), state=Job.State.PLANNED)
+    paused = Experiment.objects.filter(Exists(planned), paused_at__isnull=False)
+    return [
+        _cut(
+            "Experiments that a person has paused",
+            "Their jobs wait until somebody presses Continue on the experiment’s page; its events "
+            "say who paused it.",
+            paused.select_related("cluster")
+            .only("question", "paused_at", "cluster__name")
+            .order_by("paused_at", "pk"),
+            lambda row: Row(
+                f"{row.cluster}, {row.question}", row.get_absolute_url(), row.paused_at
+            ),
         )
     ]
 

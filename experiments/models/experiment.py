@@ -110,6 +110,9 @@ class Experiment(Shared):
     plan_hash = models.CharField(max_length=64, blank=True, editable=False)
     launched_at = models.DateTimeField(null=True, editable=False)
     cancelled_at = models.DateTimeField(null=True, editable=False)
+    paused_at = models.DateTimeField(
+        null=True, editable=False, help_text="Since then nothing new of it is sent."
+    )
     stopped_at_look = models.PositiveSmallIntegerField(
         null=True, editable=False, help_text="The look whose verdict a person kept."
     )

@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
+from experiments.execution.visit_times import is_urgent
 from experiments.health.signs import show_sign
 from experiments.liveness import mark_alive
 from experiments.models import (
@@ -100,7 +101,7 @@ def enqueue_early(handled: dict[int, datetime]) -> None:
     now = timezone.now()
     clusters = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
     for cluster in clusters.exclude(lease_until__gt=now):
-        is_due = cluster.due_at is None or cluster.due_at <= now
+        is_due = cluster.due_at is None or cluster.due_at <= now or is_urgent(cluster, now)
         if is_due and cluster.wanted_at and handled.get(cluster.pk) != cluster.wanted_at:
             handled[cluster.pk] = cluster.wanted_at
             enqueue_tick(cluster.pk)

@@ -55,6 +55,8 @@ OF_A_TABLE = ("table", "table_robustness", "table_csv", "table_json", "table_tex
 ACTIONS_OF_AN_OWNER = (
     "experiment_launch",
     "experiment_cancel",
+    "experiment_pause",
+    "experiment_continue",
     "experiment_stop",
     "experiment_delete",
     "experiment_inspect",

@@ -160,6 +160,7 @@ ADDRESSES_NOT_LOGGED = {
     **dict.fromkeys(("old_operation", "old_readers"), "leads to another address"),
     **dict.fromkeys(("experiment_new", "experiment_edit", "experiment_clone"), DRAFT),
     **dict.fromkeys(("experiment_launch", "experiment_cancel", "experiment_stop"), EVENTS),
+    **dict.fromkeys(("experiment_pause", "experiment_continue"), EVENTS),
     **dict.fromkeys(("experiment_retry_unsent", "experiment_waive", "run_exclude"), EVENTS),
     **dict.fromkeys(("job_retry", "job_repair", "job_any_node", "job_collect"), EVENTS),
     **dict.fromkeys(("cluster_check", "cluster_connection", "credential_test"), VISIT),

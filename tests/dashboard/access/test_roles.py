@@ -101,6 +101,8 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "experiment_launch": (POST, "draft", Role.RESEARCHER),
     "experiment_cancel": (POST, "results", Role.RESEARCHER),
     "experiment_stop": (POST, "results", Role.RESEARCHER),
+    "experiment_pause": (POST, "results", Role.RESEARCHER),
+    "experiment_continue": (POST, "results", Role.RESEARCHER),
     "experiment_pin": (POST, "results", Role.RESEARCHER),
     "experiment_delete": (POST, "draft", Role.RESEARCHER),
     "job_retry": (POST, "job", Role.RESEARCHER),

@@ -12,7 +12,7 @@ from django.views.defaults import server_error
 
 from dashboard.execution.matrix import build_matrix
 from dashboard.execution.run_facts import list_phases, search_facts
-from experiments.models import Event, Experiment, Job, Measurement, Run, Snapshot
+from experiments.models import Cluster, Event, Experiment, Job, Measurement, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
     ExperimentFactory,
@@ -181,6 +181,38 @@ def test_the_owner_cancels(alive: Experiment, as_owner: Client, people: People) 
     planned.refresh_from_db()
     assert planned.state == Job.State.CANCELLED
     assert Event.objects.filter(experiment=alive, actor=people.owner, what="cancelled").exists()
+
+
+def test_the_owner_pauses_and_continues(
+    alive: Experiment, as_owner: Client, people: People
+) -> None:
+    planned = JobFactory(experiment=alive, repeat=3, state=Job.State.PLANNED, scheduler_id="")
+    run = RunFactory(job=planned, state=Run.State.PLANNED)
+    pause, go_on = (
+        reverse(f"experiment_{verb}", args=[alive.pk]) for verb in ("pause", "continue")
+    )
+    assert pause in as_owner.get(alive.get_absolute_url()).content.decode()
+    page = as_owner.post(pause, follow=True).content.decode()
+    assert "nothing new of this" in page
+    assert "1 job waits" in " ".join(page.split())
+    assert "running, the rest paused" in page
+    assert (pause in page, go_on in page) == (False, True)
+    assert "this experiment is paused" in as_owner.get(run.get_absolute_url()).content.decode()
+    for reader in ("other", "admin"):
+        page = people.client(reader).get(alive.get_absolute_url()).content.decode()
+        assert "What has been sent goes on" in page
+        assert (go_on in page) == (reader == "admin")
+    page = as_owner.post(go_on, follow=True).content.decode()
+    assert (pause in page, go_on in page) == (True, False)
+    assert "this experiment is paused" not in as_owner.get(run.get_absolute_url()).content.decode()
+    page = as_owner.post(go_on, follow=True).content.decode()
+    assert "it was not paused" in page
+
+
+def test_who_cancels_is_told_where_nobody_ends_jobs(alive: Experiment, as_owner: Client) -> None:
+    Cluster.objects.update(enabled=False)
+    page = as_owner.post(reverse("experiment_cancel", args=[alive.pk]), follow=True)
+    assert "is switched off: its jobs there end once it is enabled" in page.content.decode()
 
 
 def test_a_failed_job_is_tried_again_unless_it_gave_a_number(

@@ -59,6 +59,11 @@ def test_people_decide_over_counts() -> None:
     assert derive_status(alive, {"planned": 1}, is_cancelled=True).text == "being cancelled"
     assert derive_status(ended, {"failed": 1}, is_cancelled=True).text == "cancelled"
     assert derive_status(alive, {"planned": 1}, is_paused=True).text == "paused"
+    by_hand = {"is_paused_by_hand": True}
+    assert derive_status(alive, {"planned": 1}, **by_hand).text == "paused"
+    some_sent = derive_status({"running": 1, "planned": 1}, {"running": 1, "planned": 1}, **by_hand)
+    assert some_sent == Status("running", "running, the rest paused")
+    assert derive_status({"running": 1}, {"running": 1}, **by_hand).text == "running"
     assert derive_status({"succeeded": 2}, {"done": 2}, is_imported=True).text == "imported"
     some = derive_status({"succeeded": 1, "failed": 1}, {"done": 2}, is_imported=True)
     assert some.text == "imported, 1 of 2 runs failed"

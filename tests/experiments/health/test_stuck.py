@@ -111,6 +111,21 @@ def test_pauses_say_where_and_why(now: datetime) -> None:
     assert group.rows[0].details == "no room"
 
 
+def test_what_a_person_has_paused_is_said_to_be_paused_and_not_stuck(now: datetime) -> None:
+    off = ClusterFactory(name="off", enabled=False)
+    experiment = LaunchedFactory(cluster=off, question="Why?", paused_at=now - HOUR)
+    JobFactory(experiment=experiment, state=Job.State.PLANNED)
+    LaunchedFactory(paused_at=now)  # nothing of it waits
+    group = find(now)
+    assert group.title == "Experiments that a person has paused"
+    assert [(row.text, row.url, row.since) for row in group.rows] == [
+        ("off, Why?", experiment.get_absolute_url(), now - HOUR)
+    ]
+    JobFactory(experiment=experiment, state=Job.State.RUNNING, repeat=2)
+    titles = [stuck.title for stuck in list_stuck(now)]
+    assert "Jobs on clusters that are not in service" in titles, "that one was sent"
+
+
 def test_transfers_that_fell_silent(now: datetime) -> None:
     silent = now - HOUR
     archive = StagedImageFactory(format=ARCHIVE, state="staging", sending_at=silent)
@@ -155,7 +170,7 @@ def test_of_many_the_oldest_are_shown_and_the_others_counted(
         )
         for number in range(2, 5001)
     )
-    with django_assert_max_num_queries(15):
+    with django_assert_max_num_queries(16):
         group = find(now)
     assert (group.count, len(group.rows), group.more) == (5000, MOST_SHOWN, 4990)
     assert group.rows[0].since == now - HOUR - timedelta(seconds=5000)

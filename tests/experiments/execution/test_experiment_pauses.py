@@ -1,0 +1,234 @@
+"""Pausing an experiment keeps its jobs from being sent; cancelling it ends them without a wait."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from unittest import mock
+
+import pytest
+from django.utils import timezone
+
+from experiments import execution
+from experiments.execution import experiment_pauses, lifecycle, submitting
+from experiments.execution.visit_times import is_urgent
+from experiments.management.commands import clock
+from experiments.models import Cluster, Experiment, Job, Pause, Run
+from runners.jobs import JobSpec
+from runners.runner import Runner
+from runners.submissions import Outcome
+from tests.conftest import tick_until
+from tests.factories import JobFactory, LaunchedFactory, OperationFactory
+
+pytestmark = pytest.mark.django_db
+
+Make = Callable[..., Experiment]
+HOUR = timedelta(hours=1)
+
+
+@contextmanager
+def sent(before: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
+    """Yield the names of jobs that are sent from now on; `before` happens right before the first.
+
+    The scheduler takes them all, and has them running for ever: this process.
+    """
+    names: list[str] = []
+
+    def submit(self: Runner, jobs: Sequence[JobSpec]) -> list[Outcome]:
+        names.extend(job.name for job in jobs)
+        return [f"{os.getpid()}-{len(names)}"] * len(jobs)
+
+    to_submitting = submitting.move_each
+
+    def move_each(*args: object) -> object:
+        moved = to_submitting(*args)  # type: ignore[arg-type]
+        if args[2] == "submitting" and moved:
+            before()
+        return moved
+
+    with (
+        mock.patch.object(Runner, "submit_all", submit),
+        mock.patch.object(submitting, "move_each", move_each),
+    ):
+        yield names
+
+
+def states(made: Experiment) -> set[str]:
+    return set(made.jobs.values_list("state", flat=True))
+
+
+class TestPause:
+    def test_nothing_new_is_sent_until_it_is_continued(self, experiment: Make) -> None:
+        made = experiment(repeats=3)
+        assert experiment_pauses.pause(made, made.owner)
+        with sent() as names:
+            assert execution.tick(made.cluster_id) == "done"
+        assert (names, states(made)) == ([], {"planned"})
+        assert experiment_pauses.resume(made, made.owner)
+        with sent() as names:
+            execution.tick(made.cluster_id)
+        assert (len(names), states(made)) == (3, {"queued"})
+        events = made.events.filter(job=None).order_by("pk").values_list("what", "actor")
+        who = made.owner.pk
+        assert list(events) == [("launched", who), ("paused", who), ("continued", who)]
+
+    def test_what_has_been_sent_goes_on(self, experiment: Make) -> None:
+        made = experiment(repeats=2)
+        Cluster.objects.update(max_live_jobs=1)
+        execution.tick(made.cluster_id)
+        experiment_pauses.pause(made, made.owner)
+        live = made.jobs.exclude(state="planned").get()
+        ended = made.jobs.filter(pk=live.pk, state="done")
+        tick_until(made.cluster, ended.exists)
+        assert set(live.runs.values_list("state", flat=True)) == {"succeeded"}
+        assert made.jobs.exclude(pk=live.pk).get().state == "planned"
+
+    def test_others_are_sent_meanwhile(self, experiment: Make) -> None:
+        made = experiment(repeats=2)
+        other = LaunchedFactory(cluster=made.cluster)
+        JobFactory(experiment=other, state="planned")
+        experiment_pauses.pause(other, other.owner)
+        with sent() as names:
+            execution.tick(made.cluster_id)
+        assert len(names) == 2
+        assert states(other) == {"planned"}
+
+    def test_a_visit_that_is_about_to_send_them_takes_them_back(self, experiment: Make) -> None:
+        """Whoever pauses is not told so while a visit that chose the jobs earlier sends them."""
+        made = experiment(repeats=3)
+        with sent(before=lambda: experiment_pauses.pause(made, made.owner)) as names:
+            assert execution.tick(made.cluster_id) == "done"
+        assert (names, states(made)) == ([], {"planned"})
+        why = made.events.filter(what="submitting → planned").values_list("why", flat=True)
+        assert set(why) == {submitting.PAUSED_BEFORE}
+
+    def test_so_does_one_that_finds_them_after_a_worker_died(self, experiment: Make) -> None:
+        made = experiment()
+        made.jobs.update(state="submitting")
+        experiment_pauses.pause(made, made.owner)
+        with sent() as names:
+            execution.tick(made.cluster_id)
+        assert (names, states(made)) == ([], {"planned"})
+
+    def test_a_job_that_is_planned_anew_waits_too(self, experiment: Make) -> None:
+        made = experiment()
+        made.jobs.update(state="failed", reason="node failure")
+        made.runs.update(state="failed")
+        experiment_pauses.pause(made, made.owner)
+        lifecycle.retry(made.jobs.get(), made.owner)
+        with sent() as names:
+            execution.tick(made.cluster_id)
+        assert (names, states(made)) == ([], {"planned"})
+
+    def test_the_pause_of_a_site_is_kept(self, experiment: Make) -> None:
+        made = experiment()
+        now = timezone.now()
+        common = {"cluster": made.cluster, "message": "", "since": now, "retry_at": now}
+        Pause.objects.create(kind="disk full", **common)
+        experiment_pauses.pause(made, made.owner)
+        execution.tick(made.cluster_id)
+        assert Pause.objects.exists(), "no job was tried"
+
+    def test_a_draft_and_what_was_cancelled_are_not_paused(self, experiment: Make) -> None:
+        made = experiment()
+        assert not experiment_pauses.resume(made, made.owner)
+        lifecycle.cancel(made, made.owner)
+        assert not experiment_pauses.pause(made, made.owner)
+        Experiment.objects.update(cancelled_at=None, paused_at=timezone.now())
+        lifecycle.cancel(made, made.owner)
+        made.refresh_from_db()
+        assert made.paused_at is None
+
+
+class TestCancel:
+    def test_a_visit_that_is_about_to_send_its_jobs_ends_them(self, experiment: Make) -> None:
+        made = experiment(repeats=3)
+        with sent(before=lambda: lifecycle.cancel(made, made.owner)) as names:
+            assert execution.tick(made.cluster_id) == "done"
+        assert (names, states(made)) == ([], {"cancelled"})
+        assert set(made.runs.values_list("state", flat=True)) == {"cancelled"}
+
+    def test_jobs_are_ended_without_waiting_for_the_interval(self, experiment: Make) -> None:
+        made = experiment(repeats=2)
+        made.jobs.update(state="running", scheduler_id=f"{os.getpid()}-1")
+        ago = timezone.now() - timedelta(seconds=5)
+        Cluster.objects.update(poll_seconds=86_400, last_tick_at=ago)
+        assert execution.tick(made.cluster_id) == "early"
+        lifecycle.cancel(made, made.owner)
+        with mock.patch.object(Runner, "cancel") as cancel:
+            assert execution.tick(made.cluster_id) == "done"
+            cancel.assert_any_call([f"{os.getpid()}-1"] * 2)
+            assert execution.tick(made.cluster_id) == "early", "once a click"
+
+    def test_nor_for_a_back_off(self, experiment: Make) -> None:
+        made = experiment()
+        made.jobs.update(state="running", scheduler_id=f"{os.getpid()}-1")
+        Cluster.objects.update(last_tick_at=timezone.now() - HOUR)
+        Cluster.objects.update(retry_at=timezone.now() + timedelta(minutes=4))
+        assert execution.tick(made.cluster_id) == "early"
+        lifecycle.cancel(made, made.owner)
+        with mock.patch.object(Runner, "cancel") as cancel:
+            assert execution.tick(made.cluster_id) == "done"
+        cancel.assert_any_call([f"{os.getpid()}-1"])
+
+    def test_a_job_found_after_a_worker_died_is_ended_by_the_same_visit(
+        self, experiment: Make
+    ) -> None:
+        made = experiment()
+        made.jobs.update(state="submitting")
+        lifecycle.cancel(made, made.owner)
+        with (
+            mock.patch.object(Runner, "find", return_value="1-77"),
+            mock.patch.object(Runner, "cancel") as cancel,
+        ):
+            execution.tick(made.cluster_id)
+        assert ["1-77"] in [call.args[0] for call in cancel.call_args_list]
+
+
+class TestUrgency:
+    def cluster(self, ago: timedelta) -> Cluster:
+        made = JobFactory(state="running", cancel_requested_at=timezone.now()).cluster
+        Cluster.objects.filter(pk=made.pk).update(
+            last_tick_at=timezone.now() - ago, poll_seconds=3600
+        )
+        made.refresh_from_db()
+        return made
+
+    def test_is_that_of_what_was_cancelled_since_the_last_visit(self) -> None:
+        cluster = self.cluster(timedelta(minutes=1))
+        assert is_urgent(cluster, timezone.now())
+        Job.objects.update(cancel_requested_at=timezone.now() - HOUR)
+        assert not is_urgent(cluster, timezone.now())
+        OperationFactory(cluster=cluster, state="queued", cancel_requested_at=timezone.now())
+        assert is_urgent(cluster, timezone.now())
+
+    def test_leaves_a_second_between_two_visits(self) -> None:
+        assert not is_urgent(self.cluster(timedelta()), timezone.now())
+
+    def test_does_not_come_of_a_clock_that_was_turned_back(self) -> None:
+        assert not is_urgent(self.cluster(-HOUR), timezone.now())
+
+    def test_is_not_of_jobs_that_have_ended(self) -> None:
+        cluster = self.cluster(timedelta(minutes=1))
+        for state in (*Job.FINAL, Job.State.COLLECTING):
+            Job.objects.update(state=state)
+            assert not is_urgent(cluster, timezone.now())
+
+    def test_has_the_clock_ask_for_a_visit_that_was_not_possible_at_once(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[int] = []
+        monkeypatch.setattr(clock, "enqueue_tick", asked.append)
+        cluster = self.cluster(timedelta(minutes=1))
+        Cluster.objects.update(wanted_at=timezone.now())
+        clock.enqueue_early({})
+        assert asked == [cluster.pk]
+
+
+def test_all_runs_of_a_paused_experiment_are_kept_as_they_are(experiment: Make) -> None:
+    made = experiment(repeats=2)
+    experiment_pauses.pause(made, made.owner)
+    execution.tick(made.cluster_id)
+    assert not made.runs.exclude(state=Run.State.PLANNED).exists()
