@@ -12,7 +12,7 @@ from runners.schedulers.base import fill_site_options
 
 TEMPLATE = Path(__file__).with_name("several.sh.template")
 ALONE = """"${wall[@]}" \\
-            /usr/bin/env "TARE_BEGAN=$(date +%s.%N)" "${program[@]}\""""
+            /usr/bin/env "TARE_BEGAN=$moment" "${program[@]}\""""
 STARTED = {
     "": ("instances", 'bash "$directory/instances.sh"'),
     "srun": ("process by_srun", 'bash "$directory/by_srun.sh"'),

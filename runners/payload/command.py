@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from time import perf_counter
 from typing import Any, Dict, List
 
+from .executables import find_executable
 from .frameworks import Failure
 from .place import RunProcess
 from .programs import inspect
@@ -36,7 +36,7 @@ def run(parameters: dict[str, Any], recorder: Recorder, process: RunProcess) -> 
     if parameters["argv"][0] in parameters["files"]:
         with contextlib.suppress(OSError):  # sent files have lost the right to be executed
             os.chmod(argv[0], 0o755)
-    program = shutil.which(argv[0], path=variables.get("PATH"))
+    program = find_executable(argv[0], path=variables.get("PATH"))
     if program is None:
         raise explain_missing_program(argv[0], sorted(parameters["files"]), variables["PATH"])
     recorder.phase("program")
@@ -77,7 +77,7 @@ def make_variables(parameters: dict[str, Any], files: str, process: RunProcess) 
     variables["TARE_BURN_IN"] = str(parameters["burn_in"])
     python_folder = os.path.dirname(sys.executable)
     path = variables.get("PATH", os.defpath)
-    if shutil.which(os.path.basename(sys.executable), path=path) != sys.executable:
+    if find_executable(os.path.basename(sys.executable), path=path) != sys.executable:
         # `python3` and what is installed beside it are to be those of the environment.
         path = os.pathsep.join([python_folder, path])
     variables["PATH"] = path

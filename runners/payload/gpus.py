@@ -6,10 +6,8 @@ Run as a program, this file prints how many GPUs CUDA can use, and its message i
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import subprocess
 import sys
 from typing import Tuple
 
@@ -28,6 +26,8 @@ def require_gpus(requested: int) -> None:
     """
     if not requested or not os.path.isdir(DRIVER) or not os.listdir(DRIVER):
         return
+    import subprocess  # which every run would pay for
+
     # In another process: CUDA must not be initialised in the one that is measured.
     argv = [sys.executable, "-I", os.path.abspath(__file__)]
     try:
@@ -46,6 +46,8 @@ def require_gpus(requested: int) -> None:
 
 def count_usable() -> Tuple[int, str]:
     """Return how many GPUs CUDA can use in this process, and its message if that failed."""
+    import ctypes
+
     count = ctypes.c_int()
     try:
         driver = ctypes.CDLL(LIBRARY)

@@ -68,7 +68,7 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     inside_path = os.path.join(process.own_directory, "inside.json")
     recorder.phase("snapshot")
     inside = snapshot.take_before()
-    write_json(inside_path, inside)
+    write_json(inside_path, inside, sync=False)  # the result, which comes last, is waited for
     gpus.require_gpus(spec.get("gpus", 0))
     if process.instances > 1:
         recorder.phase("waiting for the other instances")
@@ -79,7 +79,7 @@ def measure(spec: dict[str, Any], process: place.RunProcess, recorder: Recorder)
     if not recorder.has_steps and not recorder.has_metrics:
         raise ResultError("nothing was measured")
 
-    write_json(inside_path, {**inside, **snapshot.take_after(), **workload_facts})
+    write_json(inside_path, {**inside, **snapshot.take_after(), **workload_facts}, sync=False)
     recorder.facts.update(workload=spec["workload"], parameters=spec["parameters"])
     if recorder.has_steps:
         recorder.metric(STEP_TIME, recorder.mean(STEP_TIME), "s")

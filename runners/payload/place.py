@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from typing import Any, Callable, List, Mapping, NamedTuple, Optional
 
@@ -74,6 +73,8 @@ def meet(process: RunProcess, seconds: float = WAIT) -> List[str]:
     same: each reserves its own until all have come. Raises StartError, naming them, if some do
     not come within `seconds`.
     """
+    import socket  # which every run would pay for
+
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reserved:
         reserved.bind(("", 0))
         own = {"host": find_address(), "port": reserved.getsockname()[1], "machine": read_boot_id()}
@@ -100,6 +101,8 @@ def find_address() -> str:
 
     Debian gives a machine's own name to 127.0.1.1, which means another machine everywhere else.
     """
+    import socket
+
     name = socket.gethostname()
     for host in filter(None, (os.environ.get("SLURMD_NODENAME"), name)):
         try:

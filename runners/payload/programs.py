@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import struct
 import subprocess
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+
+from .executables import find_executable
 
 SCRIPTS = re.compile(r"\.(py|pyz|sh|bash|csh|zsh|pl|rb|r|jl|lua|tcl|awk|js|m|jar)$", re.IGNORECASE)
 STARTERS = re.compile(
@@ -85,7 +86,7 @@ def _find_files(
     for word, argument in zip(written_argv[1:], argv[1:]):
         path = argument
         if is_starter and os.sep not in argument:
-            path = shutil.which(argument, path=searched) or argument
+            path = find_executable(argument, path=searched) or argument
         if not _is_program(path):
             continue
         yield word, path
@@ -102,7 +103,7 @@ def _find_interpreter(word: str, path: str, searched: Any) -> Iterator[Tuple[str
     command = first_line[2:].split()
     if command and os.path.basename(command[0]) == "env":
         command = [part for part in command[1:] if not part.startswith("-") and "=" not in part]
-    interpreter = shutil.which(command[0], path=searched) if command else None
+    interpreter = find_executable(command[0], path=searched) if command else None
     if interpreter:
         yield "#! of " + word, interpreter
 

@@ -2,23 +2,20 @@
 
 `take_before` runs before the workload imports anything; `take_after` adds the libraries that it
 loaded. Facts that cannot be read are left out: the snapshot never ends a run.
+
+Every run pays for what this module imports, so that little is imported above: `importlib.metadata`,
+`platform` and `subprocess` alone would take as long as all the rest.
 """
 
 from __future__ import annotations
 
-import csv
+import importlib
 import os
-import platform
 import re
-import shutil
-import socket
-import subprocess
 import sys
-import sysconfig
-from importlib import metadata
-from typing import Any
+from typing import Any, Iterator, Tuple
 
-from . import blas_libraries
+from .executables import find_executable
 
 VARIABLES = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|FLEXIBLAS|NVBLAS|TF|KERAS|XLA|CUDA|NVIDIA|NCCL|SLURMD?)_"
@@ -31,6 +28,9 @@ LIBRARIES = re.compile(
     r"blas|lapack|mkl|blis|flexiblas|gomp|iomp|cuda|cudnn|cublas|nccl|nvidia"
     r"|tensorflow|libtorch|xla|^libc[.-]|^libm[.-]|libstdc"
 )
+BLAS = re.compile(r"blas|blis|lapack|atlas|mkl_(rt|core)")
+"""In the names of all files that `blas_libraries` knows."""
+METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 GPU_FIELDS = (
     "index,name,uuid,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
 )
@@ -39,13 +39,14 @@ GPU_FIELDS = (
 def take_before() -> dict[str, Any]:
     """Return facts about the machine, the system, Python, its packages and variables."""
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    system = os.uname()
     return {
         "schema": 1,
-        "hostname": socket.gethostname(),
-        "kernel": " ".join((platform.system(), platform.release(), platform.version())),
-        "machine": platform.machine(),
+        "hostname": system.nodename,
+        "kernel": " ".join((system.sysname, system.release, system.version)),
+        "machine": system.machine,
         "os": read_os_release(),
-        "libc": " ".join(platform.libc_ver()),
+        "libc": describe_libc(),
         "cpu": read_field("/proc/cpuinfo", "model name"),
         "cpus": cpus,
         "memory_bytes": count_memory_bytes(),
@@ -63,19 +64,49 @@ def take_after() -> dict[str, Any]:
     """Return the libraries that the workload has loaded."""
     return {
         "blas": describe_blas(),
-        "blas_loaded": blas_libraries.list_loaded(),
+        "blas_loaded": list_loaded_blas(),
         "libraries": list_libraries(),
     }
 
 
+def describe_libc() -> str:
+    """Return name and version of the C library, such as "glibc 2.41"."""
+    try:
+        name = os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, ValueError, OSError):  # another C library
+        name = None
+    if name:
+        return name
+    import platform
+
+    return " ".join(platform.libc_ver())
+
+
 def describe_python() -> dict[str, str]:
+    implementation = sys.implementation.name
     return {
-        "version": platform.python_version(),
-        "implementation": platform.python_implementation(),
+        "version": sys.version.split()[0],
+        "implementation": {"cpython": "CPython", "pypy": "PyPy"}.get(
+            implementation, implementation
+        ),
         "executable": sys.executable,
-        "compiler": platform.python_compiler(),
-        "build_flags": sysconfig.get_config_var("CONFIG_ARGS") or "",
+        "compiler": sys.version.rpartition("[")[2].partition("]")[0],
+        "build_flags": read_build_flags(),
     }
+
+
+def read_build_flags() -> str:
+    """Return the options with which this Python was configured."""
+    multiarch = getattr(sys.implementation, "_multiarch", "")
+    abi_flags = getattr(sys, "abiflags", "")
+    try:  # where `sysconfig` reads them, which takes longer
+        name = f"_sysconfigdata_{abi_flags}_{sys.platform}_{multiarch}"
+        variables = importlib.import_module(name).build_time_vars
+    except (ImportError, AttributeError):
+        import sysconfig
+
+        variables = sysconfig.get_config_vars()
+    return variables.get("CONFIG_ARGS") or ""
 
 
 def select_variables(environ: Any) -> dict[str, str]:
@@ -90,12 +121,49 @@ def select_variables(environ: Any) -> dict[str, str]:
 def find_packages() -> dict[str, str]:
     """Return name and version of every Python package that this interpreter can import."""
     versions: dict[str, str] = {}
-    for distribution in metadata.distributions():
-        fields = distribution.metadata
-        if "Name" in fields and "Version" in fields:  # a half-removed package leaves a bare folder
-            name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
-            versions.setdefault(name, fields["Version"])  # the first on the path is imported
+    for name, version in list_distributions():
+        if name and version:  # a half-removed package leaves a bare folder
+            name = re.sub(r"[-_.]+", "-", name).lower()
+            versions.setdefault(name, version)  # the first on the path is imported
     return versions
+
+
+def list_distributions() -> Iterator[Tuple[str, str]]:
+    """Yield name and version of each distribution, as `importlib.metadata` does."""
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
+    is_usual = all(getattr(finder, "__name__", "") == "PathFinder" for finder in finders)
+    others = [path for path in sys.path if path.endswith(".egg") or os.path.isfile(path)]
+    if others or not is_usual:  # packages inside archives, or wherever other finders look
+        from importlib import metadata
+
+        for distribution in metadata.distributions():
+            fields = distribution.metadata
+            if "Name" in fields and "Version" in fields:
+                yield fields["Name"], fields["Version"]
+        return
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            file = METADATA_FILES.get(name[-len(".dist-info") :].lower()) or METADATA_FILES.get(
+                name[-len(".egg-info") :].lower()
+            )
+            if file:
+                yield read_name_and_version(os.path.join(folder, name), file)
+
+
+def read_name_and_version(path: str, file: str) -> Tuple[str, str]:
+    """Return what a package's metadata say: this file of its folder, or the file `path` itself."""
+    fields = {"name": "", "version": ""}
+    for line in read_lines(os.path.join(path, file)) or read_lines(path):
+        if not line.strip() or all(fields.values()):
+            break
+        key, _, value = line.partition(":")
+        if fields.get(key.lower()) == "":
+            fields[key.lower()] = value.strip()
+    return fields["name"], fields["version"]
 
 
 def find_file_systems() -> dict[str, str]:
@@ -118,6 +186,16 @@ def find_file_system(path: str) -> str:
     return kind
 
 
+def list_loaded_blas() -> list[dict[str, Any]]:
+    """Return the BLAS and LAPACK libraries of this process, by what they tell of themselves."""
+    names = (os.path.basename(path) for path in list_mapped_files())
+    if not any(BLAS.search(name) for name in names):
+        return []
+    from . import blas_libraries
+
+    return blas_libraries.list_loaded()
+
+
 def describe_blas() -> dict[str, Any]:
     """Return the BLAS and LAPACK that NumPy was built with, if the workload imported NumPy."""
     config = getattr(sys.modules.get("numpy"), "__config__", None)
@@ -134,16 +212,23 @@ def describe_blas() -> dict[str, Any]:
 
 def list_libraries() -> list[str]:
     """Return the paths of the loaded shared libraries that matter for a measurement."""
-    paths = {
-        line.split(None, 5)[-1].strip() for line in read_lines("/proc/self/maps") if "/" in line
-    }
+    paths = list_mapped_files()
     return sorted(path for path in paths if LIBRARIES.search(os.path.basename(path)))
+
+
+def list_mapped_files() -> set[str]:
+    """Return the paths of the files that are mapped into this process."""
+    lines = read_lines("/proc/self/maps")
+    return {line.split(None, 5)[-1].strip() for line in lines if "/" in line}
 
 
 def list_gpus() -> list[dict[str, str]]:
     """Return the GPUs that nvidia-smi shows in this environment; none without nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
+    if not find_executable("nvidia-smi"):
         return []
+    import csv
+    import subprocess
+
     argv = ["nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,noheader"]
     try:
         answer = subprocess.run(argv, stdout=subprocess.PIPE, timeout=30, check=True)

@@ -3,7 +3,12 @@
 import json
 import os
 import platform
+import re
+import shutil
 import socket
+import sys
+import sysconfig
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -12,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.payload import snapshot
+from runners.payload.executables import find_executable
 from runners.workloads import WORKLOADS
 from tests.runners.payload_runs import Ran, run_payload
 
@@ -49,6 +55,75 @@ def test_it_tells_where_the_program_ran(ran: Ran) -> None:
     assert inside["memory_bytes"] > 2**20
     assert inside["os"]
     assert inside["cpu"]
+
+
+def test_it_tells_what_the_standard_library_would(ran: Ran) -> None:
+    inside = ran.inside
+    assert inside["kernel"] == " ".join((platform.system(), platform.release(), platform.version()))
+    assert inside["machine"] == platform.machine()
+    assert inside["libc"] == " ".join(platform.libc_ver())
+    assert inside["python"]["implementation"] == platform.python_implementation()
+    assert inside["python"]["compiler"] == platform.python_compiler()
+    assert inside["python"]["build_flags"] == sysconfig.get_config_var("CONFIG_ARGS")
+
+
+def list_known_packages() -> dict[str, str]:
+    """The packages that `importlib.metadata` finds, the first of each name."""
+    versions: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        fields = distribution.metadata
+        if fields["Name"] and fields["Version"]:
+            versions.setdefault(re.sub(r"[-_.]+", "-", fields["Name"]).lower(), fields["Version"])
+    return versions
+
+
+def test_packages_are_those_that_python_finds() -> None:
+    assert snapshot.find_packages() == list_known_packages()
+
+
+@pytest.mark.parametrize("has_an_egg", [False, True])
+def test_packages_are_found_in_all_their_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_an_egg: bool
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for file, text in {
+        "first/My.Package-2.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: My.Package\n"
+        "Version: 2.0\nSummary: Größe\n\nVersion: 9\n",
+        "second/my_package-1.0.dist-info/METADATA": "Name: my_package\nVersion: 1.0\n",
+        "second/half_removed-1.0.dist-info/RECORD": "",
+        "second/nameless-1.0.dist-info/METADATA": "Summary: x\n\nName: nameless\n",
+        "second/old.egg-info/PKG-INFO": "Name: old\nVersion: 0.1\n",
+        "second/older-3-py3.8.egg-info": "Name: older\nVersion: 3\n",
+        "second/code.py": "",
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    paths = [str(first), str(tmp_path / "not there"), str(second)]
+    expected = {"my-package": "2.0", "old": "0.1", "older": "3"}
+    if has_an_egg:
+        with zipfile.ZipFile(tmp_path / "zipped-5-py3.8.egg", "w") as egg:
+            egg.writestr("EGG-INFO/PKG-INFO", "Name: zipped\nVersion: 5\n")
+        paths.append(str(tmp_path / "zipped-5-py3.8.egg"))
+        expected["zipped"] = "5"
+    monkeypatch.setattr(sys, "path", paths)
+    assert snapshot.find_packages() == expected == list_known_packages()
+
+
+def test_programs_are_those_that_a_shell_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "a" / "folder").mkdir()
+    (tmp_path / "a" / "text").write_text("")
+    for name in ("a/program", "b/program", "b/other", "b/text"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    searched = f"{tmp_path}/a:{tmp_path}/b"
+    for name in ("program", "other", "text", "folder", "none", "a/program", "./a/text", "a/none"):
+        for path in (searched, "", None):
+            assert find_executable(name, path) == shutil.which(name, path=path)
 
 
 def test_it_tells_what_the_workload_loaded(ran: Ran) -> None:

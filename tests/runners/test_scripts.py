@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from runners.jobs import Launch, Step
 from runners.payload import read_payload_files
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
-from runners.scripts import quote, render, render_job_files, wrap_program
+from runners.scripts import TEMPLATE, quote, render, render_job_files, wrap_program
 from tests.runners.golden_scripts import BARE_METAL, FOLDER, SIF, block, scripts, typical
 
 SHELLCHECK = Path(sys.executable).with_name("shellcheck")
@@ -237,3 +238,13 @@ def test_a_program_beside_the_runs_has_the_variables_of_a_run():
         "prog",
         "-x",
     ]
+
+
+@pytest.mark.parametrize("bash", ["", "unset EPOCHREALTIME;"])
+def test_the_script_knows_the_time_also_by_an_old_bash(bash):
+    now = re.search(r"^now\(\) \{.*?^\}\n", TEMPLATE.read_text(), re.DOTALL | re.MULTILINE)[0]
+    began = time.time()
+    script = f"{bash}{now}now; echo $moment"
+    printed = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, check=True).stdout
+    assert re.fullmatch(rb"\d+\.\d{6}\n", printed)
+    assert began - 0.001 <= float(printed) <= time.time() + 0.001

@@ -32,10 +32,20 @@ terminated=
 
 # --- What the runs share ------------------------------------------------------------------------
 
+# On a full node each process that is started costs milliseconds, so that what bash can do is done by bash.
+
+# Set `moment` to the seconds since 1970. Bash knows them since 5.0, with the comma of some languages.
+now() {
+    moment=${EPOCHREALTIME/,/.}
+    moment=${moment:-$(date +%s.%6N)}
+}
+
 # Append a line of JSON to the journal. EVENT [MORE MEMBERS]
 journal() {
+    local moment
+    now
     printf '{"time": %s, "event": "%s", "node": "%s"%s}\n' \
-        "$(date +%s.%3N)" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
+        "$moment" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
 }
 
 # Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
@@ -45,12 +55,11 @@ leave() {
 
 # Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
 # the one that makes the hard link, which names it; the others leave without touching anything.
-# The number of links tells who it was, even where NFS reports a link that it made as failed.
+# Where NFS reports a link that it made as failed, the number of links tells who it was.
 claim() {
-    local mine="$job/.claim-$node-$$" links
+    local mine="$job/.claim-$node-$$" links=2
     printf '%s\n' "$job_id" >"$mine" || exit 73
-    ln "$mine" "$job/started" 2>/dev/null
-    links=$(stat -c %h "$mine")
+    ln "$mine" "$job/started" 2>/dev/null || links=$(stat -c %h "$mine")
     rm -f "$mine"
     if [ "$links" = 2 ]; then return; fi
     if [ -e "$job/started" ]; then
@@ -64,10 +73,11 @@ claim() {
 # The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
 # there is time, and pass it on to what runs now.
 terminate() {
+    local child
     trap '' TERM USR2
     terminated=yes
     journal terminated
-    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
+    if read -r child <"$job/.process"; then kill -TERM "$child"; fi 2>/dev/null
 }
 
 # Wait until a child of this script has ended, whatever signals come in between. PID
@@ -76,6 +86,13 @@ await() {
         wait "$1"
     done
 }
+
+# A fact about this node that a file tells. NAME FILE
+copy() {
+    local text
+    IFS= read -r -d '' text <"$2"
+    if [ -n "$text" ]; then printf '%s' "$text" >"$job/snapshot/$1"; fi
+} 2>/dev/null
 
 # A fact about this node, as text; a tool that is not there says nothing. NAME COMMAND...
 fact() {
@@ -113,11 +130,12 @@ execute() {
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
+        now
         exec timeout --kill-after=10 "$limit" bash "$directory/instances.sh" 2>&1
     )
     code=$?
     trap '' TERM USR2 # from here on nothing waits for anything
-    rm -f "$job/.process"
+    : >"$job/.process"
     if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
         fail "time limit reached: the run was ended after $limit s"
     fi
@@ -130,9 +148,11 @@ sweep() {
     local left
     for _ in 1 2 3; do
         mapfile -t left < <(
-            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+            exec grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null
         )
         if [ "${#left[@]}" = 0 ]; then return; fi
+        left=("${left[@]#/proc/}")
+        left=("${left[@]%/environ}")
         journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
         kill -KILL "${left[@]}" 2>/dev/null
         # Told to end is not ended yet. Not for ever: what waits for a disk hears no signal.
@@ -150,9 +170,11 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
-    rm -rf "$directory/.scratch" # of a program that was ended before it could clean up
+    if [ -e "$directory/.scratch" ]; then # of a program that was ended before it could clean up
+        rm -rf "$directory/.scratch"
+    fi
     clear_away
-    if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
+    if [ -e "$directory/exit_code" ]; then read -r code <"$directory/exit_code"; fi
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
 
@@ -167,7 +189,7 @@ step() {
         exec timeout --kill-after=10 0 "${@:2}" 2>&1
     )
     code=$?
-    rm -f "$job/.process"
+    : >"$job/.process"
     if [ "$code" = 0 ] || [ -n "$terminated" ]; then return; fi
     leave "$job/failure.json" "{\"exit_code\": $code$1}"
     exit
@@ -190,7 +212,7 @@ cool_down() {
     sleep "$1" &
     echo "$!" >"$job/.process"
     await "$!"
-    rm -f "$job/.process"
+    : >"$job/.process"
 }
 
 # Pass on names of files until 1 GiB or 20,000 of them are together: to sum up checkpoints is not worth
@@ -247,7 +269,7 @@ hand_on() {
     known+=(setup runtime image present ready launch wall hands_gpus program)
     {
         declare -p "${known[@]}"
-        declare -f leave journal sweep outcome refuse share begin instance end_step "$1"
+        declare -f now leave journal sweep outcome refuse share begin instance end_step "$1"
         printf '%s\n' "$1"
     } >"$directory/$1.sh"
 }
@@ -290,13 +312,13 @@ share() {
 
 # Start the program behind the wall with these variables, and leave its exit code. VARIABLES...
 begin() {
-    local child code began
+    local child code moment
     if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
         export CUDA_VISIBLE_DEVICES
         if [ -n "$hands_gpus" ]; then set -- "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" "$@"; fi
     fi
-    began=$(date +%s.%N) # not in the next line, which is a process of its own already
-    "${wall[@]}" /usr/bin/env "TARE_BEGAN=$began" "$@" "${program[@]}" 2>&1 &
+    now # not in the next line, which is a process of its own already
+    "${wall[@]}" /usr/bin/env "TARE_BEGAN=$moment" "$@" "${program[@]}" 2>&1 &
     child=$!
     trap 'kill -TERM "$child"' TERM
     exec 2>/dev/null # what bash remarks on signals is none of the program's output
@@ -423,13 +445,13 @@ trap terminate TERM USR2
 exec >"$job/job.out" 2>&1 </dev/null
 journal "job started" ", \"job\": \"$job_id\""
 
-mkdir -p "$job/snapshot"
-fact hostname hostname
-fact uname uname -a
-fact os-release cat /etc/os-release
-fact cpuinfo cat /proc/cpuinfo
-fact meminfo cat /proc/meminfo
-fact loadavg cat /proc/loadavg
+if [ ! -d "$job/snapshot" ]; then mkdir "$job/snapshot"; fi
+copy hostname /proc/sys/kernel/hostname
+copy os-release /etc/os-release
+copy cpuinfo /proc/cpuinfo
+copy meminfo /proc/meminfo
+copy loadavg /proc/loadavg
+uname -a >"$job/snapshot/uname"
 fact nvidia-smi nvidia-smi -q
 fact scheduler scontrol show job -o "$SLURM_JOB_ID"
 require_gpus 4

@@ -35,10 +35,20 @@ terminated=
 
 # --- What the runs share ------------------------------------------------------------------------
 
+# On a full node each process that is started costs milliseconds, so that what bash can do is done by bash.
+
+# Set `moment` to the seconds since 1970. Bash knows them since 5.0, with the comma of some languages.
+now() {
+    moment=${EPOCHREALTIME/,/.}
+    moment=${moment:-$(date +%s.%6N)}
+}
+
 # Append a line of JSON to the journal. EVENT [MORE MEMBERS]
 journal() {
+    local moment
+    now
     printf '{"time": %s, "event": "%s", "node": "%s"%s}\n' \
-        "$(date +%s.%3N)" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
+        "$moment" "$1" "$node" "${2-}" >>"$job/journal.ndjson"
 }
 
 # Put TEXT into FILE, wholly or not at all: whoever finds the file can believe it. FILE TEXT
@@ -48,12 +58,11 @@ leave() {
 
 # Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
 # the one that makes the hard link, which names it; the others leave without touching anything.
-# The number of links tells who it was, even where NFS reports a link that it made as failed.
+# Where NFS reports a link that it made as failed, the number of links tells who it was.
 claim() {
-    local mine="$job/.claim-$node-$$" links
+    local mine="$job/.claim-$node-$$" links=2
     printf '%s\n' "$job_id" >"$mine" || exit 73
-    ln "$mine" "$job/started" 2>/dev/null
-    links=$(stat -c %h "$mine")
+    ln "$mine" "$job/started" 2>/dev/null || links=$(stat -c %h "$mine")
     rm -f "$mine"
     if [ "$links" = 2 ]; then return; fi
     if [ -e "$job/started" ]; then
@@ -67,10 +76,11 @@ claim() {
 # The scheduler ends the job (cancelled, or out of time) with TERM, or warns with USR2: say so while
 # there is time, and pass it on to what runs now.
 terminate() {
+    local child
     trap '' TERM USR2
     terminated=yes
     journal terminated
-    if [ -e "$job/.process" ]; then kill -TERM "$(cat "$job/.process")"; fi 2>/dev/null
+    if read -r child <"$job/.process"; then kill -TERM "$child"; fi 2>/dev/null
 }
 
 # Wait until a child of this script has ended, whatever signals come in between. PID
@@ -79,6 +89,13 @@ await() {
         wait "$1"
     done
 }
+
+# A fact about this node that a file tells. NAME FILE
+copy() {
+    local text
+    IFS= read -r -d '' text <"$2"
+    if [ -n "$text" ]; then printf '%s' "$text" >"$job/snapshot/$1"; fi
+} 2>/dev/null
 
 # A fact about this node, as text; a tool that is not there says nothing. NAME COMMAND...
 fact() {
@@ -114,12 +131,13 @@ execute() {
     ( # `timeout` leads a process group, so that TERM reaches all that the program starts
         trap - TERM
         echo "$BASHPID" >"$job/.process"
+        now
         exec timeout --kill-after=10 "$limit" "${wall[@]}" \
-            /usr/bin/env "TARE_BEGAN=$(date +%s.%N)" "${program[@]}" 2>&1
+            /usr/bin/env "TARE_BEGAN=$moment" "${program[@]}" 2>&1
     )
     code=$?
     trap '' TERM USR2 # from here on nothing waits for anything
-    rm -f "$job/.process"
+    : >"$job/.process"
     if [ "$limit" -gt 0 ] && [ $((SECONDS - began)) -ge "$limit" ]; then
         fail "time limit reached: the run was ended after $limit s"
     fi
@@ -132,9 +150,11 @@ sweep() {
     local left
     for _ in 1 2 3; do
         mapfile -t left < <(
-            grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+            exec grep -lzxF "TARE_RUN=$directory" /proc/[0-9]*/environ 2>/dev/null
         )
         if [ "${#left[@]}" = 0 ]; then return; fi
+        left=("${left[@]#/proc/}")
+        left=("${left[@]%/environ}")
         journal "left behind" ", \"run\": \"$uid\", \"processes\": ${#left[@]}"
         kill -KILL "${left[@]}" 2>/dev/null
         # Told to end is not ended yet. Not for ever: what waits for a disk hears no signal.
@@ -152,8 +172,10 @@ run() {
     execute >"$directory/output.txt" 2>&1 &
     await "$!"
     sweep
-    rm -rf "$directory/.scratch" # of a program that was ended before it could clean up
-    if [ -e "$directory/exit_code" ]; then code=$(cat "$directory/exit_code"); fi
+    if [ -e "$directory/.scratch" ]; then # of a program that was ended before it could clean up
+        rm -rf "$directory/.scratch"
+    fi
+    if [ -e "$directory/exit_code" ]; then read -r code <"$directory/exit_code"; fi
     journal "run ended" ", \"run\": \"$uid\", \"exit_code\": $code"
 }
 
@@ -168,7 +190,7 @@ step() {
         exec timeout --kill-after=10 0 "${@:2}" 2>&1
     )
     code=$?
-    rm -f "$job/.process"
+    : >"$job/.process"
     if [ "$code" = 0 ] || [ -n "$terminated" ]; then return; fi
     leave "$job/failure.json" "{\"exit_code\": $code$1}"
     exit
@@ -191,7 +213,7 @@ cool_down() {
     sleep "$1" &
     echo "$!" >"$job/.process"
     await "$!"
-    rm -f "$job/.process"
+    : >"$job/.process"
 }
 
 # Pass on names of files until 1 GiB or 20,000 of them are together: to sum up checkpoints is not worth
@@ -240,13 +262,13 @@ trap terminate TERM USR2
 exec >"$job/job.out" 2>&1 </dev/null
 journal "job started" ", \"job\": \"$job_id\""
 
-mkdir -p "$job/snapshot"
-fact hostname hostname
-fact uname uname -a
-fact os-release cat /etc/os-release
-fact cpuinfo cat /proc/cpuinfo
-fact meminfo cat /proc/meminfo
-fact loadavg cat /proc/loadavg
+if [ ! -d "$job/snapshot" ]; then mkdir "$job/snapshot"; fi
+copy hostname /proc/sys/kernel/hostname
+copy os-release /etc/os-release
+copy cpuinfo /proc/cpuinfo
+copy meminfo /proc/meminfo
+copy loadavg /proc/loadavg
+uname -a >"$job/snapshot/uname"
 fact nvidia-smi nvidia-smi -q
 fact scheduler scontrol show job -o "$SLURM_JOB_ID"
 require_gpus 2
