@@ -56,14 +56,18 @@ if ! is_whole; then
     is_whole || fail "the files in $payload do not have their check sums, by sha256sum"
 fi
 for name; do
+    shift
     [ ! -L "$jobs/$name" ] || fail "$jobs/$name is a link"
     [ ! -e "$jobs/$name/started" ] || continue
     cp -rl "$payload" "$incoming/$name/payload" 2>/dev/null || {{
         rm -rf "$incoming/$name/payload"
         cp -r "$payload" "$incoming/$name/payload" || exit
     }}
-    [ ! -d "$jobs/$name" ] && mv -T "$incoming/$name" "$jobs/$name" ||
-        cp -r --remove-destination "$incoming/$name/." "$jobs/$name" || exit
+    set -- "$@" "$incoming/$name"
+done
+mv -t "$jobs" "$@" 2>/dev/null # those of which nothing is there yet
+for path; do
+    [ ! -d "$path" ] || cp -r --remove-destination "$path/." "$jobs/${{path##*/}}" || exit
 done
 """
 

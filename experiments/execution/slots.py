@@ -28,16 +28,39 @@ MOST_SLOTS = 64  # each may hold a connection to the database
 PAUSE_SECONDS = 1.0  # before a slot that has ended begins again
 
 
+class Turns:
+    """What the slots of a process do in turns: one of them, every few seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next_at = float("-inf")
+
+    def take(self, seconds: float) -> bool:
+        """Return whether it is the caller's turn; the next is after `seconds`."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next_at:
+                return False
+            self._next_at = now + seconds
+            return True
+
+
 class Slot(TaskWorker):
     """One thread's worker. It ends in order as soon as it is idle and `stopping` is set."""
 
     # An alarm would reach the main thread alone.
     death_penalty_class = TimerDeathPenalty
 
-    def __init__(self, queues: list[Queue], stopping: threading.Event) -> None:
+    def __init__(self, queues: list[Queue], stopping: threading.Event, turns: Turns) -> None:
         super().__init__(*queues)
         self.stopping = stopping
+        self.turns = turns
         self.is_busy = False
+
+    @property
+    def should_run_maintenance_tasks(self) -> bool:
+        """Return whether it is time to tidy up after dead workers, and no other slot does so."""
+        return self.turns.take(self.maintenance_interval)
 
     def _install_signal_handlers(self) -> None:
         """Do nothing: the main thread has them."""
@@ -67,6 +90,7 @@ class Slots:
     def __init__(self, queues: list[Queue], count: int) -> None:
         self.queues = queues
         self.stopping = threading.Event()
+        self.turns = Turns()
         self.slots: list[Slot | None] = [None] * count
 
     def run(self) -> None:
@@ -93,7 +117,7 @@ class Slots:
         """Run one slot; begin again where RQ ends it, as it does over errors of its own."""
         while not self.stopping.is_set():
             try:
-                slot = self.slots[index] = Slot(self.queues, self.stopping)
+                slot = self.slots[index] = Slot(self.queues, self.stopping, self.turns)
                 slot.work(logging_level="WARNING")
             except Exception:
                 logger.exception("A slot has ended, and begins again")

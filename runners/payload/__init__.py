@@ -6,17 +6,23 @@ They start on Python 3.8 with the standard library alone. This file itself is no
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 
-def read_payload_files() -> dict[str, bytes]:
+@cache
+def read_payload_files() -> Mapping[str, bytes]:
     """Return the content of each file that is sent, by its path below this folder."""
     this_file = Path(__file__)
-    return {
-        path.relative_to(this_file.parent).as_posix(): path.read_bytes()
-        for path in sorted(this_file.parent.rglob("*.py"))
-        if path != this_file
-    }
+    return MappingProxyType(
+        {
+            path.relative_to(this_file.parent).as_posix(): path.read_bytes()
+            for path in sorted(this_file.parent.rglob("*.py"))
+            if path != this_file
+        }
+    )
 
 
 def hash_payload() -> str:

@@ -12,9 +12,10 @@ LOOP_SECONDS = 60
 
 # Calls the shell function `submit` for each argument, up to the first that is refused. Between
 # "= N" and "= N CODE" stands what the N-th prints; its errors follow the "= N" among the errors.
-SUBMIT_EACH = f"""number=0 began=$(date +%s)
+# Bash counts the seconds itself; other shells ask `date`.
+SUBMIT_EACH = f"""number=0 began=${{SECONDS-$(date +%s)}}
 for job; do
-    [ $(($(date +%s) - began)) -lt {LOOP_SECONDS} ] || break
+    [ $((${{SECONDS-$(date +%s)}} - began)) -lt {LOOP_SECONDS} ] || break
     number=$((number + 1))
     printf '\\n= %s\\n' "$number"
     printf '\\n= %s\\n' "$number" >&2

@@ -33,13 +33,17 @@ def test_a_block_runs_and_leaves_its_record(runner, block):
     job_id = runner.submit(job)
     record = finished(runner, job, job_id)
     assert (record.exit_code, record.started_by, record.bad_checksums) == (0, job_id, [])
-    (run,) = record.runs.values()
+    (run,), (block_run,) = record.runs.values(), job.runs
     assert run.exit_code == 0, run.output_tail
     assert run.began < run.ended
     assert run.snapshot["python"]["executable"] == sys.executable
     assert WORKLOADS["blas"].read(run.files, {}).measurements["step_time"][0] > 0
     assert record.snapshot["hostname"] == os.uname().nodename
     assert set(record.snapshot) >= {"uname", "cpuinfo", "meminfo", "os-release", "scheduler"}
+    assert record.snapshot["os-release"] == Path("/etc/os-release").read_text().strip()
+    assert f"runs/{block_run.directory_name}/result.json" in record.checksums
+    assert not [name for name in record.checksums if name.startswith("payload/")]
+    assert Path(job.directory, "payload", ".sha256sums").exists(), "its files are listed there"
 
 
 def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, program):

@@ -67,6 +67,14 @@ def running(valkey: Redis) -> Iterator[slots.Slots]:
         wait_for(lambda: not [row for row in threading.enumerate() if row.name.startswith("slot")])
 
 
+def test_one_slot_tidies_up_for_all() -> None:
+    turns = slots.Turns()
+    assert [turns.take(3600) for _ in range(3)] == [True, False, False]
+    assert slots.Turns().take(3600)
+    always = slots.Turns()
+    assert [always.take(0) for _ in range(2)] == [True, True]
+
+
 class TestSlots:
     def test_tasks_that_hang_keep_no_other_waiting(
         self, running: slots.Slots, monkeypatch: pytest.MonkeyPatch

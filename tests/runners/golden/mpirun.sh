@@ -239,7 +239,7 @@ require_gpus() {
 }
 
 # List files with their check sums, then say that the record is complete. What the numbers come from is
-# listed first, then the smallest; hidden files are caches. EXIT CODE
+# listed first, then the smallest; hidden files are caches, and the payload has a list of its own. EXIT CODE
 finish() {
     local ours
     trap '' TERM USR2
@@ -247,7 +247,8 @@ finish() {
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
     ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
-    find . -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part' \
+    find . -path ./payload -prune -o \
+        -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part' \
         \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
         sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum >sha256sums.part
     mv -f sha256sums.part sha256sums # a file that cannot be read takes only itself off the list
