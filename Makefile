@@ -18,9 +18,13 @@ setup: .venv/.ready
 demo: setup
 	@exec $(RUN) -m standalone.demo
 
-# Four processes, on two cores too: three of them mostly wait for the labs of their tests.
-test: setup-dev lint types
-	@$(RUN) -m pytest -n 4
+# Four processes, on two cores too: three of them mostly wait for the labs of their tests. The types
+# are checked meanwhile.
+test: setup-dev lint
+	@$(MAKE) --no-print-directory types & types=$$!; \
+	$(RUN) -m pytest -n 4; tests=$$?; \
+	wait "$$types" || { echo "types: see above"; exit 1; }; \
+	exit "$$tests"
 
 # Before each commit: what needs no cluster, no browser and no time (tests/processes.py, SLOW).
 test-quick: setup-dev lint types

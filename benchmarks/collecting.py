@@ -75,13 +75,15 @@ def measure(folder: Path) -> None:
     jobs = list(made.jobs.prefetch_related("runs"))
     for job in jobs:
         job.directory = str(left.with_name(f"{job.uid}-1"))
-        names = {
-            old.uid: new.uid
+        pairs = [
+            (old, new)
             for old in source.runs.all()
             for new in job.runs.all()
             if new.environment_id == old.environment_id
-        }
-        copy_record(left, Path(job.directory), names, random_steps)
+        ]
+        folders = {old.folder: new.folder for old, new in pairs}
+        names = folders | {old.uid: new.uid for old, new in pairs}
+        copy_record(left, Path(job.directory), folders, names, random_steps)
         job.scheduler_id = str(job.pk)
         job.state = Job.State.COLLECTING
         job.gone_at = made.launched_at
@@ -112,8 +114,14 @@ def measure(folder: Path) -> None:
         pstats.Stats(profile).sort_stats("cumulative").print_stats(70)
 
 
-def copy_record(source: Path, target: Path, run_names: dict[str, str], rng: random.Random) -> None:
-    """Copy what a job left, with other runs' names and numbers in it."""
+def copy_record(
+    source: Path,
+    target: Path,
+    folders: dict[str, str],
+    run_names: dict[str, str],
+    rng: random.Random,
+) -> None:
+    """Copy what a job left, with other runs' folders, names and numbers in it."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("payload"))
     names = {source.name: target.name, **run_names}
     for path in list(target.rglob("*")):
@@ -122,9 +130,8 @@ def copy_record(source: Path, target: Path, run_names: dict[str, str], rng: rand
             for old, new in names.items():
                 content = content.replace(old.encode(), new.encode())
             path.write_bytes(content)
-    for path in list(target.glob("runs/*")):
-        position, _, uid = path.name.partition("-")
-        path.rename(path.with_name(f"{position}-{run_names[uid]}"))
+    for old, new in folders.items():
+        (target / old).rename(target / new)
     for path in target.glob("runs/*/result.json"):
         document = json.loads(path.read_bytes())
         document["series"] = {

@@ -6,6 +6,7 @@ tell the next visit that it was this row, over which the one before it died.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +19,26 @@ from experiments.models import Job, Operation
 
 MOST_ATTEMPTS = 3
 """As many workers may end over the files of one row before they are left alone."""
+
+# Rows that one process reads alone at the same time: such a row may need hundreds of megabytes, and
+# the slots of a worker share its memory.
+MOST_AT_A_TIME = 2
+TURN_SECONDS = 5.0  # which a visit waits for its turn
+_turns = threading.BoundedSemaphore(MOST_AT_A_TIME)
+
+
+@contextmanager
+def take_turn() -> Iterator[bool]:
+    """Yield whether this visit may read a row alone in the block: few do so at the same time.
+
+    Those that may not leave it to the next visit.
+    """
+    has_turn = _turns.acquire(timeout=TURN_SECONDS)
+    try:
+        yield has_turn
+    finally:
+        if has_turn:
+            _turns.release()
 
 
 @contextmanager

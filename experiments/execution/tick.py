@@ -38,6 +38,7 @@ from experiments.execution.read_attempts import (
     count_attempt,
     has_ended_workers,
     sort_untried_first,
+    take_turn,
 )
 from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
@@ -262,8 +263,10 @@ def _collect_row(row: Job | Operation, runner: Runner) -> None:
         note_failure(row.cluster, Failure(f"{problem}."), of=row)
         end_as_damaged(row, problem)
         return
-    with count_attempt(row):
-        collect(row, runner)
+    with take_turn() as has_turn:
+        if has_turn:
+            with count_attempt(row):
+                collect(row, runner)
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:
@@ -271,17 +274,24 @@ def _collect_again(held: Lease, runner: Runner) -> None:
     due = list_jobs(held, *Job.FINAL).filter(collect_at__lte=timezone.now()).order_by("collect_at")
     for job in due[:MOST_AGAIN]:
         held.renew()
-        # Planned before they are read: if these files kill the worker, they are not due again.
-        plan_next(job, complete=has_ended_workers(job))
-        if has_ended_workers(job) and not job.collect_asked_by_id:
-            continue
-        try:
-            with contain_failure(job, job.cluster, partial(put_off, job)), count_attempt(job):
-                collect_again(job, runner)
-        except TryAgain as error:
-            # Otherwise each visit would end here, and nothing would be sent.
-            put_off(job, str(error), is_away=error.kind != "time-out")
-            raise
+        with take_turn() as has_turn:
+            if not has_turn:
+                return
+            _collect_job_again(job, runner)
+
+
+def _collect_job_again(job: Job, runner: Runner) -> None:
+    # Planned before they are read: if these files kill the worker, they are not due again.
+    plan_next(job, complete=has_ended_workers(job))
+    if has_ended_workers(job) and not job.collect_asked_by_id:
+        return
+    try:
+        with contain_failure(job, job.cluster, partial(put_off, job)), count_attempt(job):
+            collect_again(job, runner)
+    except TryAgain as error:
+        # Otherwise each visit would end here, and nothing would be sent.
+        put_off(job, str(error), is_away=error.kind != "time-out")
+        raise
 
 
 def _back_off(cluster: Cluster, error: TryAgain) -> None:

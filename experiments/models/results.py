@@ -20,7 +20,9 @@ from runners.untrusted import Table, validate
 class Measurement(models.Model):
     """One number of one run."""
 
-    run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="measurements")
+    run = models.ForeignKey(  # the constraint below has the index
+        "Run", on_delete=models.CASCADE, related_name="measurements", db_index=False
+    )
     metric = models.CharField(max_length=100)
     value = models.FloatField()
     unit = models.CharField(max_length=30)
@@ -41,7 +43,9 @@ class Series(models.Model):
     of steps from the start.
     """
 
-    run = models.ForeignKey("Run", on_delete=models.CASCADE, related_name="series")
+    run = models.ForeignKey(  # the constraint below has the index
+        "Run", on_delete=models.CASCADE, related_name="series", db_index=False
+    )
     metric = models.CharField(max_length=100)
     unit = models.CharField(max_length=30)
     values = ArrayField(models.FloatField())

@@ -116,8 +116,11 @@ class Run(models.Model):
     """What is read of it where only its state moves."""
 
     uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="runs")
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
+    # The constraints below have the indexes of these two.
+    experiment = models.ForeignKey(
+        Experiment, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs", db_index=False)
     workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="runs")
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="runs")
     scale = models.CharField(max_length=40)

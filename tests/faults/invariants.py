@@ -62,7 +62,7 @@ def make_account(experiment: Experiment, work: Path, counter: Path) -> Account:
         executions=counts.total(),
         executed_twice=tuple(name for name, count in counts.items() if count > 1),
         not_executed=tuple(_name(run) for run in succeeded if not counts[_name(run)]),
-        lost=tuple(sorted(_list_results(work) - kept)),
+        lost=tuple(sorted(_list_results(work, {job.uid for job in jobs}) - kept)),
         forbidden=tuple(_list_forbidden(jobs) + _list_forbidden(runs)),
         unfinished=tuple(row.uid for row in [*jobs, *runs] if row.state not in row.FINAL),
     )
@@ -72,11 +72,12 @@ def _name(run: Run) -> str:
     return f"{run.job.uid}-{run.job.attempt}/{run.folder}"
 
 
-def _list_results(work: Path) -> set[str]:
-    """Return the directories of runs that came to their end with a result."""
+def _list_results(work: Path, uids: set[str]) -> set[str]:
+    """Return the directories of these jobs' runs that came to their end with a result."""
     return {
         "/".join(path.parts[-4:-1])
-        for path in work.glob(f"jobs/*/{FOLDER}/*/result.json")
+        for uid in uids
+        for path in work.glob(f"jobs/{uid}-*/{FOLDER}/*/result.json")
         if _read(path.with_name("exit_code")) == "0"
     }
 

@@ -8,5 +8,6 @@ SAID = {
     "slurmctld is killed": "Slurm does not answer: ",
     "all nodes are drained": "in Slurm’s queue: a node that it needs is down, drained or reserved",
     "the power of a node is cut": "tried again by rule",
+    "the demo is ended": "tried again by rule",
     "the disk is full": "Paused, disk full: no jobs are sent to",
 }

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -71,14 +71,7 @@ class Site:
     @property
     def database(self) -> dict[str, object]:
         """Return the settings of its database that differ between sites."""
-        url = urlsplit(self.postgres.url)
-        return {
-            "NAME": url.path.lstrip("/"),
-            "USER": url.username,
-            "PASSWORD": url.password,
-            "HOST": url.hostname,
-            "PORT": str(url.port),
-        }
+        return read_database_url(self.postgres.url)
 
     def start(self, work: Callable[..., None], *args: object) -> BaseProcess:
         """Start a process of the site that does `work(*args)`."""
@@ -154,12 +147,29 @@ def run_site(folder: Path) -> Iterator[Site]:
         postgres.stop()
 
 
-@contextmanager
-def use_site(site: Site) -> Iterator[None]:
+def read_database_url(text: str) -> dict[str, object]:
+    """Return the settings of a database that the URL of one names."""
+    url = urlsplit(text)
+    return {
+        "NAME": url.path.lstrip("/"),
+        "USER": url.username,
+        "PASSWORD": url.password,
+        "HOST": url.hostname,
+        "PORT": str(url.port),
+    }
+
+
+def use_site(site: Site) -> AbstractContextManager[None]:
     """Have this process use the servers of a site in the block, and its own ones after it."""
+    return use_servers(site.postgres.url, site.valkey.url)
+
+
+@contextmanager
+def use_servers(database_url: str, valkey_url: str) -> Iterator[None]:
+    """Have this process use these servers in the block, and its own ones after it."""
     before, valkey_before = dict(connection.settings_dict), settings.REDIS_URL
     connection.close()
-    children.point_to(site.database, site.valkey.url)
+    children.point_to(read_database_url(database_url), valkey_url)
     try:
         yield
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.cookiejar
 import json
 import os
 import re
@@ -10,20 +9,19 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 
-from standalone.children import find_free_port
 from tests.conftest import pause_longer
+from tests.lab.started_demo import Demo, find_services, log_in, wait_for
+from tests.source_tree import BASE
 
 pytestmark = pytest.mark.lab
 
-BASE = Path(__file__).resolve().parent.parent.parent
 SET_PASSWORD = """
 from experiments.models import User
 user = User.objects.get(username="demo")
@@ -32,80 +30,13 @@ user.save()
 """
 
 
-class Demo:
-    """A running demo with a folder of its own."""
-
-    def __init__(self, folder: Path, port: int | None = None) -> None:
-        self.folder, self.port = folder, port or find_free_port()
-        self.output = folder.with_suffix(".log")
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "CREDENTIAL_KEYS", "DEBUG"}
-        }
-        with self.output.open("w") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "standalone.demo"],
-                cwd=BASE,
-                env=environment | {"TARE_PORT": str(self.port), "TARE_VAR": str(folder)},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    def says(self, pattern: str, seconds: float = 90) -> re.Match[str]:
-        deadline = time.monotonic() + seconds
-        while not (found := re.search(pattern, self.output.read_text(), re.MULTILINE)):
-            assert self.process.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline, self.output.read_text()
-            time.sleep(0.05)
-        return found
-
-    def processes(self) -> list[str]:
-        """Command lines of everything that carries this demo's folder in its environment."""
-        mark, found = f"TARE_VAR={self.folder}".encode(), []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_text().replace("\0", " "))
-            except OSError:
-                continue
-        return found
-
-    def stop(self) -> float:
-        """Press Ctrl-C; return how long it took to end, in seconds."""
-        began = time.monotonic()
-        os.kill(self.process.pid, signal.SIGINT)
-        self.process.wait(120)
-        return time.monotonic() - began
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "var"
     subprocess.run([BASE / "lab" / "lab", "down", "--dir", tmp_path / "var" / "lab"], check=False)
 
 
-def log_in(demo: Demo, password: str = "", page: str = "") -> str:
-    """Return a page as the demo user sees it; by default with the password that it prints."""
-    password = password or demo.says(r"the password (\S+)")[1]
-    address = demo.says(r"^Tare is ready: (http://\S+)$")[1]
-    jar = http.cookiejar.CookieJar()
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
-    browser.open(f"{address}login/").read()
-    form = {
-        "username": "demo",
-        "password": password,
-        "csrfmiddlewaretoken": next(cookie.value for cookie in jar if cookie.name == "csrftoken"),
-        "next": f"/{page}",
-    }
-    data = urllib.parse.urlencode(form).encode()
-    content: str = browser.open(f"{address}login/", data).read().decode()
-    return content
-
-
-def wait_for_end(demo: Demo, seconds: float = 30) -> None:
+def wait_for_end(demo: Demo, seconds: float = 120) -> None:
     """Wait until nothing of the demo runs any more, at most `seconds`."""
     deadline, pauses = time.monotonic() + seconds, pause_longer()
     while left := demo.processes():
@@ -120,7 +51,7 @@ def test_starts_with_a_login_and_ctrl_c_leaves_nothing(folder: Path) -> None:
         assert len(demo.processes()) > 5
     finally:
         demo.stop()
-    wait_for_end(demo, seconds=3)
+    wait_for_end(demo)
 
 
 def test_starts_again_with_what_was_there(folder: Path) -> None:
@@ -143,9 +74,7 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
     first = Demo(folder)
     first.says("^Tare is ready: ")
     manage = [sys.executable, "manage.py", "shell", "-c", SET_PASSWORD]
-    kept = dict(
-        line.split("=", 1) for line in (folder / "environment").read_text().splitlines() if line
-    )
+    kept = first.read_environment()
     subprocess.run(manage, cwd=BASE, env=os.environ | kept, check=True)
     first.process.kill()  # as by the kernel that has no memory left: nobody stops the others
     first.process.wait()
@@ -157,21 +86,6 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
         assert "Overview" in log_in(second, "a password of my own")
     finally:
         second.stop()
-
-
-def find_services(folder: Path) -> dict[str, int]:
-    """Return the process ids of the services that run, as the supervisor's file has them."""
-    rows = json.loads((folder / "services.json").read_text())["services"]
-    return {row["name"]: row["pid"] for row in rows if row["pid"]}
-
-
-def wait_for(condition: Callable[[], object], demo: Demo, seconds: float = 60) -> None:
-    """Wait until something is so, at most `seconds`; the demo must go on running."""
-    deadline, pauses = time.monotonic() + seconds, pause_longer()
-    while not condition():
-        assert demo.process.poll() is None, demo.output.read_text()
-        assert time.monotonic() < deadline, demo.output.read_text()
-        next(pauses)
 
 
 def test_a_service_that_dies_is_started_again(folder: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -19,9 +19,10 @@ from django.utils import timezone
 from rq.timeouts import JobTimeoutException
 
 from experiments import execution
+from experiments.execution import read_attempts
 from experiments.execution.late_files import request_collection
 from experiments.execution.lifecycle import retry
-from experiments.execution.read_attempts import MOST_ATTEMPTS
+from experiments.execution.read_attempts import MOST_AT_A_TIME, MOST_ATTEMPTS, take_turn
 from experiments.models import Cluster, Experiment, Job, Operation
 from runners.errors import TryAgain
 from tests.conftest import collecting_each, finish, tick_until
@@ -83,6 +84,24 @@ def wait_to_be_collected(*made: Experiment) -> None:
     with collecting_each(mock.Mock()):
         tick_until(made[0].cluster, lambda: collecting.count() == len(made))
     Job.objects.update(collecting_tried_at=None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_few_rows_are_read_alone_at_the_same_time(
+    experiment: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may need hundreds of megabytes, and the slots of a worker share its memory."""
+    monkeypatch.setattr(read_attempts, "TURN_SECONDS", 0.0)
+    made = experiment()
+    wait_to_be_collected(made)
+    with ExitStack() as others:
+        for _ in range(MOST_AT_A_TIME):
+            assert others.enter_context(take_turn())
+        assert execution.tick(made.cluster.pk) == "done"
+        job = made.jobs.get()
+        assert (job.state, job.collecting_attempts) == ("collecting", 0)
+    execution.tick(made.cluster.pk)
+    assert made.jobs.get().state == "done"
 
 
 @pytest.mark.django_db(transaction=True)
