@@ -25,10 +25,10 @@ class News:
     offset: int
 
 
-def follow(rows: Sequence[Job | Operation], runner: Runner) -> None:
+def follow(rows: Sequence[Job | Operation], runner: Runner) -> bool:
     """Read the new part of each live row's journal in one call, and update its runs or steps.
 
-    A part that cannot be read is skipped: the files decide in the end.
+    A part that cannot be read is skipped: the files decide in the end. Return whether any was new.
     """
     by_directory = {row.directory: row for row in rows}
     contents = runner.read_journals({row.directory: row.journal_offset for row in rows})
@@ -40,6 +40,7 @@ def follow(rows: Sequence[Job | Operation], runner: Runner) -> None:
             lines, size = parse_journal(content)
             if size:
                 news[row] = News(lines, row.journal_offset + size)
+    has_news = bool(news)
     for row in [row for row in news if isinstance(row, Operation)]:
         with contain_failure(row, row.cluster, partial(_skip, row, news[row].offset)):
             follow_steps(row, news.pop(row), runner)
@@ -51,6 +52,7 @@ def follow(rows: Sequence[Job | Operation], runner: Runner) -> None:
         follow_jobs({job: news[job] for job in jobs})
 
     handle_together([row for row in news if isinstance(row, Job)], follow_all, skip_job)
+    return has_news
 
 
 def _skip(row: Job | Operation, offset: int, problem: str = "") -> None:

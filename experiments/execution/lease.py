@@ -62,6 +62,10 @@ class Lease:
             raise LeaseLost
         self.renewed_at = now
 
+    def note_change(self) -> None:
+        """Have the cluster remember that jobs changed there now: it is visited more often then."""
+        self.at_end["changed_at"] = timezone.now()
+
     def guard(self, transport: Transport) -> Transport:
         """Return the transport of the visit, which stops with the lease."""
         return Guarded(transport, self)

@@ -61,6 +61,7 @@ def recover(held: Lease, runner: Runner) -> None:
     """
     site_pause: SendingPaused | None = None
     for row in list_rows(held, Job.State.SUBMITTING):
+        held.note_change()
         held.renew()
         with contain_failure(row, row.cluster, partial(_park, row)):
             try:
@@ -125,6 +126,8 @@ def send_planned(
     rows = _next_rows(visit)
     while rows:
         _send_until_refused(visit, rows)
+        if any(row.state == row.State.QUEUED for row in rows):
+            held.note_change()
         rows = _next_rows(visit) if len(visit.refused_by) < MOST_REFUSALS else []
         if rows and time.monotonic() > deadline:
             return True

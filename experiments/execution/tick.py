@@ -133,7 +133,9 @@ def _poll(held: Lease, runner: Runner) -> None:
     statuses = runner.poll([row.scheduler_id for row in rows])
     _cancel(note_requeued(rows, statuses, runner), runner)
     # What waits has no journal yet.
-    follow([row for row in rows if not _is_queued(statuses.get(row.scheduler_id))], runner)
+    if follow([row for row in rows if not _is_queued(statuses.get(row.scheduler_id))], runner):
+        held.note_change()
+    states = [row.state for row in rows]
     for kind in (Operation, Job):
         of_kind = [row for row in rows if isinstance(row, kind)]
         live = [row for row in of_kind if row.scheduler_id in statuses]
@@ -143,6 +145,8 @@ def _poll(held: Lease, runner: Runner) -> None:
             held.renew()
             portion = gone[start : start + MOST_ABSENT]
             handle_together(portion, partial(_handle_absences, runner))
+    if states != [row.state for row in rows]:
+        held.note_change()
 
 
 def _is_queued(status: Status | None) -> bool:
@@ -234,6 +238,8 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
     """
     too_slow: Job | Operation | None = None
     rows = sort_untried_first(list_rows(held, Job.State.COLLECTING))
+    if rows:
+        held.note_change()
     while rows and time.monotonic() <= deadline:
         portion, rows = split_first_portion(rows)
         held.renew()

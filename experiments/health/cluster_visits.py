@@ -15,13 +15,14 @@ from django.db.models import Count
 
 from experiments.execution.holder import is_same_process
 from experiments.models import Cluster, Job, Operation, Pause, ServiceSign
-from experiments.models.cluster import IDLE_SECONDS
+from experiments.models.intervals import IDLE_SECONDS
 
 COLUMNS = (
     "name",
     "enabled",
     "preparing",
     "poll_seconds",
+    "changed_at",
     "lease_token",
     "lease_until",
     "last_tick_at",
@@ -50,6 +51,7 @@ class ClusterVisits:
     setting_seconds: float | None  # None: what is stored is no usable number
     due_at: datetime | None  # None: at once
     holder: str  # who visits it now, "" if nobody does
+    planned_seconds: float | None  # what the interval is now: shorter while jobs change
     state: str  # in a word or two
     rank: int  # the worst first
     late_seconds: float = 0.0
@@ -111,8 +113,10 @@ def _make(
     waiting: int,
     paused: int,
 ) -> ClusterVisits:
-    setting = _find_setting(row, is_busy=bool(live or waiting))
-    due_at = _find_due(row, setting)
+    is_busy = bool(live or waiting)
+    setting = _find_setting(row, is_busy=is_busy)
+    planned = row.interval_seconds if setting is not None and is_busy else setting
+    due_at = _find_due(row, planned)
     late = (now - due_at).total_seconds() if due_at else 0.0
     holder = _find_holder(row, now, signs)
     state, rank = _judge(row, live + waiting, setting, late, paused, holder)
@@ -122,6 +126,7 @@ def _make(
         waiting=waiting,
         paused=paused,
         setting_seconds=setting,
+        planned_seconds=planned,
         due_at=due_at,
         holder=holder,
         state=state,
@@ -139,11 +144,11 @@ def _find_setting(row: Cluster, *, is_busy: bool) -> float | None:
     return seconds if is_busy else max(seconds, IDLE_SECONDS)
 
 
-def _find_due(row: Cluster, setting: float | None) -> datetime | None:
-    if row.last_tick_at is None or setting is None:
+def _find_due(row: Cluster, interval: float | None) -> datetime | None:
+    if row.last_tick_at is None or interval is None:
         return row.retry_at
     try:
-        due_at = row.last_tick_at + timedelta(seconds=setting)
+        due_at = row.last_tick_at + timedelta(seconds=interval)
     except OverflowError:
         return row.retry_at
     return max(due_at, row.retry_at) if row.retry_at else due_at

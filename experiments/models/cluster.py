@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from experiments.encryption import SecretField, list_unopened_secrets
+from experiments.models.intervals import IDLE_SECONDS, compute_floor, compute_interval
 from experiments.models.visibility import (
     SharedInside,
     SharedQuerySet,
@@ -51,8 +52,6 @@ def runtime_choices() -> list[tuple[str, str]]:
 FAILURE_SHOWN = timedelta(days=1)
 LONGEST_BACK_OFF = timedelta(minutes=5)
 """After failed visits the next one is as soon as that, however many have failed."""
-IDLE_SECONDS = 60
-"""How often a cluster without work is visited, so that its page knows whether it is reachable."""
 
 MOST_POLL_SECONDS = 24 * 3600
 MOST_RETENTION_DAYS = 3650
@@ -218,7 +217,8 @@ class Cluster(SharedInside):
         default=5,
         # A time that no calendar holds would break every page with this cluster, and the clock.
         validators=[MinValueValidator(1), MaxValueValidator(MOST_POLL_SECONDS)],
-        help_text="Tare asks the scheduler at most this often.",
+        help_text="Seconds. Tare asks the scheduler so often while jobs are live: up to four times "
+        "as often while they change, and once a minute where none is live.",
     )
     retention_days = models.PositiveIntegerField(
         "days that job directories stay",
@@ -270,6 +270,9 @@ class Cluster(SharedInside):
     )
     last_interval_seconds = models.FloatField(
         null=True, editable=False, help_text="From the beginning of the visit before it to its own."
+    )
+    changed_at = models.DateTimeField(
+        null=True, editable=False, help_text="When jobs there last changed their states."
     )
     wanted_at = models.DateTimeField(
         null=True, editable=False, help_text="When a visit was asked for that could not begin."
@@ -341,8 +344,11 @@ class Cluster(SharedInside):
 
     @property
     def due_at(self) -> datetime | None:
-        """Return when it may be visited next, after its pause or back-off; None: at once."""
-        now, floor = timezone.now(), timedelta(seconds=self.poll_seconds)
+        """Return when it may be visited at the earliest, after a pause or back-off; None: at once.
+
+        The clock asks for a visit later than that while nothing changes: `interval_seconds`.
+        """
+        now, floor = timezone.now(), timedelta(seconds=self.floor_seconds)
         times = []
         # Where the clock was turned back, what was written before lies far ahead: it holds nothing.
         if self.last_tick_at and self.last_tick_at <= now + floor:
@@ -350,6 +356,21 @@ class Cluster(SharedInside):
         if self.retry_at and self.retry_at <= now + LONGEST_BACK_OFF:
             times.append(self.retry_at)
         return max(times, default=None)
+
+    @property
+    def floor_seconds(self) -> float:
+        """Return how far apart visits begin at least, whatever happens."""
+        return compute_floor(self.poll_seconds, self.last_tick_seconds)
+
+    @property
+    def interval_seconds(self) -> float:
+        """Return how far apart the clock has visits begin while jobs are live or wait."""
+        return compute_interval(
+            self.poll_seconds,
+            took=self.last_tick_seconds,
+            last_visit=self.last_tick_at,
+            changed_at=self.changed_at,
+        )
 
     @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:

@@ -28,8 +28,9 @@ from experiments.models import (
     ServiceSign,
     StagedImage,
 )
-from experiments.models.cluster import IDLE_SECONDS, LONGEST_BACK_OFF
+from experiments.models.cluster import LONGEST_BACK_OFF
 from experiments.models.images import SILENCE
+from experiments.models.intervals import IDLE_SECONDS
 from experiments.notify import (
     enqueue_copy,
     enqueue_receive,
@@ -42,6 +43,7 @@ from experiments.notify import (
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
 PAUSE_SECONDS = 0.5
+INTERVAL_COLUMNS = ("poll_seconds", "changed_at", "last_tick_at", "last_tick_seconds")
 # A round takes milliseconds: a health check calls a clock that needs longer than this unhealthy.
 ALIVE_SECONDS = 30
 
@@ -85,12 +87,14 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
     # One that lies further ahead was written before the clock was turned back.
     ahead = Q(retry_at__gt=moment + LONGEST_BACK_OFF)
     may_be_visited = Q(retry_at=None) | Q(retry_at__lte=moment) | ahead
-    clusters = Cluster.objects.annotate(busy=jobs | operations).filter(may_be_visited, enabled=True)
-    for pk, poll_seconds, busy in clusters.values_list("pk", "poll_seconds", "busy"):
-        pause = poll_seconds if busy else max(poll_seconds, IDLE_SECONDS)
-        if now - enqueued_at.get(pk, float("-inf")) >= pause:
-            enqueued_at[pk] = now
-            enqueue_tick(pk)
+    clusters = Cluster.objects.filter(may_be_visited, enabled=True)
+    busy_keys = set(clusters.filter(jobs | operations).values_list("pk", flat=True))
+    for cluster in clusters.only(*INTERVAL_COLUMNS):
+        idle_seconds = max(cluster.poll_seconds, IDLE_SECONDS)
+        pause = cluster.interval_seconds if cluster.pk in busy_keys else idle_seconds
+        if now - enqueued_at.get(cluster.pk, float("-inf")) >= pause:
+            enqueued_at[cluster.pk] = now
+            enqueue_tick(cluster.pk)
 
 
 def enqueue_early(handled: dict[int, datetime]) -> None:
