@@ -40,7 +40,7 @@ class Cluster(Transport):
         name = argv[3] if argv[0] == "sh" else argv[0]
         self.commands.append(name)
         if name == "squeue":
-            rows = [f"{job_id}|{state}|None" for job_id, state in self.states.items()]
+            rows = [f"{job_id}|{state}||None" for job_id, state in self.states.items()]
             return Completed(0, "\n".join(rows).encode(), b"")
         if name == "journals":
             return Completed(0, self.read_journals(options["stdin"]), b"")

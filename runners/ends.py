@@ -44,6 +44,13 @@ ENDS: dict[str, End] = {
         "Ask the site whether its scheduler has come back whole.",
         by_rule=True,
     ),
+    "lost before it began": End(
+        "machine",
+        "The scheduler forgot the job before it began. Nothing was executed, and no copy of it can "
+        "begin any more.",
+        "Ask the site whether its scheduler has come back whole.",
+        by_rule=True,
+    ),
     "no GPU": End(
         "machine",
         "The job requested GPUs, and the node's own nvidia-smi finds none.",
@@ -88,6 +95,12 @@ ENDS: dict[str, End] = {
         "site",
         "The account has used up its disk quota.",
         "Delete what the account no longer needs or ask the site for more, then try again.",
+    ),
+    "gone before it began": End(
+        "unknown",
+        "The job was deleted while it waited, or lost. Nothing was executed, and no copy of it can "
+        "begin any more.",
+        "If nobody wanted it gone, try again.",
     ),
     "lost": End(
         "unknown",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from runners.claims import is_claimed_by_tare
 from runners.directories import END, Fetched, is_needed
 from runners.exit_codes import describe_exit_code
 from runners.journals import read_lines
@@ -77,7 +78,7 @@ class Part:
 class Record:
     """The record of one job."""
 
-    started_by: str | None  # the scheduler's id of the copy that won
+    started_by: str | None  # the scheduler's id of the copy that won; None also if Tare did
     exit_code: int | None  # None: it was killed before its end
     runs: dict[str, RunRecord]  # by uid, in the order in which they were to be run
     journal: list[dict[str, Any]]
@@ -104,6 +105,7 @@ class Record:
 def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()) -> Record:
     """Read the files that `fetch_record` returned; `extra_files` as there."""
     checksums = _parse_checksums(files)
+    started = _read_text(files, "started")[:LONGEST_ID]
     sizes = dict(files.sizes if isinstance(files, Fetched) else _measure_sizes(files))
     unread = _find_excess_documents(files)
     files = {name: content for name, content in files.items() if name not in unread}
@@ -115,7 +117,7 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         name for name in sizes if re.fullmatch(r"output\.txt|job\.out|scheduler[^/]*\.out", name)
     ]
     return Record(
-        started_by=_read_text(files, "started")[:LONGEST_ID] or None,
+        started_by=None if is_claimed_by_tare(started) else started or None,
         exit_code=_read_number(files, "exit_code"),
         runs={
             name.partition("-")[2]: _read_run(files, f"runs/{name}", times, unread)

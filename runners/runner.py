@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
+from runners.claims import CLAIM, read_claims
 from runners.directories import Fetched, fetch_record, fetch_records, unpack
 from runners.errors import NotNow, TryAgain
 from runners.jobs import JobSpec
@@ -159,6 +160,20 @@ class Runner:
                 if self.scheduler.is_id(match[2]):  # else no job script wrote it
                     started[directories[int(match[1]) - 1]] = match[2]
         return started
+
+    def claim(self, directories: Sequence[str]) -> set[str]:
+        """Claim directories of jobs that have not begun; return those that are Tare's now.
+
+        In these nothing is ever executed, whoever starts the job later. To claim one again is
+        harmless: it stays Tare's, or that of the job that has begun in it.
+        """
+        claimed: set[str] = set()
+        for portion in split_into_portions(directories):
+            names = [directory for (directory,) in portion]
+            argv = ["sh", "-c", CLAIM, "claim", *names]
+            done = self.transport.run(argv, timeout=_compute_timeout(portion))
+            claimed |= read_claims(done, names)
+        return claimed
 
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
         """Return the status of the live jobs among these, with one call for thousands of jobs."""

@@ -108,6 +108,7 @@ def test_a_programs_cause_is_never_tried_again_by_rule() -> None:
     again = {reason: end.cause for reason, end in ENDS.items() if end.by_rule}
     assert set(again) == {
         *("node failure", "controller failure", "no GPU", "preempted", "requeued"),
+        "lost before it began",
     }
     assert set(again.values()) <= {"machine", "site"}
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from experiments.execution.lifecycle import plan_next_attempt
 from experiments.execution.moves import move, record_event
 from experiments.execution.repairs import find_node, list_missing_runs, plan_second_job
+from experiments.execution.unbegun_jobs import LOST
 from experiments.models import Event, Job, Run
 from experiments.models.states import NOT_STARTED
 from runners.ends import find_end
@@ -28,9 +29,13 @@ FILES_MAY_BE_LATE = timedelta(seconds=90)
 
 
 def must_wait(job: Job, record: Record, reason: str) -> bool:
-    """Return whether a job that the rule would try again may still show files of its runs."""
+    """Return whether a job that the rule would try again may still show files of its runs.
+
+    One whose directory Tare has claimed has none, and never will.
+    """
     return (
-        (record.exit_code is None or bool(record.missing))
+        reason != LOST
+        and (record.exit_code is None or bool(record.missing))
         and _is_by_rule(reason)
         and job.cancel_requested_at is None
         and job.gone_at is not None

@@ -16,6 +16,8 @@ from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
+from experiments.execution.scheduler_answers import find_ending
+from experiments.execution.unbegun_jobs import claim_unbegun, is_unbegun
 from experiments.models import Job, Operation
 from runners.directories import Fetched
 from runners.errors import Refused
@@ -50,19 +52,24 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
     except FileNotFoundError:
         files, is_there = Fetched({}, {}), False
     except Refused as refusal:  # the file system refuses, or there is more than a transfer holds
-        if not row.cancel_requested_at and _files_may_be_late(row):
+        if not row.cancel_requested_at and files_may_be_late(row):
             return None
         message = f"{str(refusal).rstrip('.')}. {describe_location(row)}"
         return read_record({}), "unreadable", message
     record = read_record(files, extra_files=extra_files)
     if record.exit_code == 0:
-        return None if record.missing and _files_may_be_late(row) else (record, "", "")
-    scheduler_ending = runner.read_endings([row.scheduler_id]).get(row.scheduler_id)
+        return None if record.missing and files_may_be_late(row) else (record, "", "")
+    scheduler_ending = find_ending(row, runner.read_endings([row.scheduler_id]))
     was_requeued = bool(find_requeued([row]))
+    reason: str
     reason, message = name_failure(record, scheduler_ending, was_requeued=was_requeued)
+    may_be_late = files_may_be_late(row) and not row.cancel_requested_at
+    if is_there and not may_be_late and is_unbegun(row, record, reason, scheduler_ending):
+        evidence = {row: message if scheduler_ending else ""}
+        reason, message = claim_unbegun(evidence, runner).get(row.pk, (reason, message))
     if isinstance(row, Job) and must_wait(row, record, reason):
         return None
-    if reason == "lost" and not row.cancel_requested_at and _files_may_be_late(row):
+    if reason == "lost" and may_be_late:
         return None
     if reason == "lost" and is_there and record.started_by is None:
         # A job that meets a full disk leaves no files either, and not every site keeps accounts.
@@ -96,7 +103,8 @@ def _end_damaged_operation(operation: Operation, message: str, problem: str) -> 
     move(operation, to, reason="damaged", message=f"{message} {problem}", ended_at=timezone.now())
 
 
-def _files_may_be_late(row: Job | Operation) -> bool:
+def files_may_be_late(row: Job | Operation) -> bool:
+    """Return whether a row has left the queue so lately that its last files may still appear."""
     return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
 

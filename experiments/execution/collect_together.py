@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.attempts_by_rule import must_wait
-from experiments.execution.collect import describe_location, end_as_damaged, make_ending
+from experiments.execution.collect import (
+    describe_location,
+    end_as_damaged,
+    files_may_be_late,
+    make_ending,
+)
 from experiments.execution.files_left import list_files_of_workloads
 from experiments.execution.guard import handle_together, is_about_the_visit
 from experiments.execution.keeping import keep_endings
@@ -19,6 +24,8 @@ from experiments.execution.read_attempts import count_attempt
 from experiments.execution.repairs import is_taken_back
 from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
+from experiments.execution.scheduler_answers import find_ending
+from experiments.execution.unbegun_jobs import claim_unbegun, is_unbegun
 from experiments.models import Job, Operation
 from runners.directories import Fetched
 from runners.errors import Refused, TryAgain
@@ -106,23 +113,43 @@ def _find_endings(
 ) -> dict[int, Ending | None]:
     """Return how jobs ended, by key: those of which files and scheduler say it without a doubt.
 
-    None for those whose files are waited for, before the rule tries them again.
+    None for those whose files are waited for.
     """
     read = [job for job in jobs if job.pk in records and not is_taken_back(job)]
     failed = [job for job in read if records[job.pk].exit_code != 0]
     try:
-        last_words = runner.read_endings([job.scheduler_id for job in failed]) if failed else {}
+        named = _name_failures(failed, records, runner)
     except Refused:
+        named = {}
         read = [job for job in read if job not in failed]
-    requeued = find_requeued(failed)
     endings: dict[int, Ending | None] = {}
     for job in read:
-        record, reason, message = records[job.pk], "", ""
-        if record.exit_code != 0:
-            last_word = last_words.get(job.scheduler_id)
-            reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
+        record = records[job.pk]
+        reason, message = named.get(job.pk, ("", ""))
+        if reason:
             message = f"{message}. {describe_location(job)}"
         if reason != "lost" or job.cancel_requested_at:  # then it has ended all the same
             waits = must_wait(job, record, reason)
             endings[job.pk] = None if waits else make_ending(job, record, reason, message)
+        elif files_may_be_late(job):
+            endings[job.pk] = None
     return endings
+
+
+def _name_failures(
+    failed: Sequence[Job], records: Mapping[int, Record], runner: Runner
+) -> dict[int, tuple[str, str]]:
+    """Return why jobs failed, and the evidence, by key. Those that never began are claimed."""
+    if not failed:
+        return {}
+    last_words = runner.read_endings([job.scheduler_id for job in failed])
+    requeued = find_requeued(failed)
+    named: dict[int, tuple[str, str]] = {}
+    unbegun = {}
+    for job in failed:
+        record, last_word = records[job.pk], find_ending(job, last_words)
+        reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
+        named[job.pk] = reason, message
+        if not files_may_be_late(job) and is_unbegun(job, record, reason, last_word):
+            unbegun[job] = message if last_word else ""
+    return named | claim_unbegun(unbegun, runner)

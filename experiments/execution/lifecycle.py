@@ -24,7 +24,10 @@ from experiments.software import frozen_parity, parity_reports
 
 REFUSED = "refused"
 """The reason of a job that no scheduler has accepted."""
-NEVER_STARTED = (REFUSED, "cancelled outside", "node failure", "controller failure")
+NEVER_STARTED = (
+    *(REFUSED, "cancelled outside", "node failure", "controller failure"),
+    *("lost before it began", "gone before it began"),
+)
 """Reasons of failed jobs of which, if they never started, no outcome can be known."""
 
 CANNOT_RETRY = (

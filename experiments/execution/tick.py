@@ -43,6 +43,7 @@ from experiments.execution.read_attempts import (
 from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
+from experiments.execution.scheduler_answers import find_status
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_times import has_cancellations, is_urgent, time_visit
@@ -129,18 +130,24 @@ def _poll(held: Lease, runner: Runner) -> None:
     rows = list_followed(held)
     if not rows:
         return
-    _cancel([row for row in rows if row.cancel_requested_at], runner)
-    statuses = runner.poll([row.scheduler_id for row in rows])
-    _cancel(note_requeued(rows, statuses, runner), runner)
+    ids = [row.scheduler_id for row in rows]
+    statuses = runner.poll(ids)
+    # Not by the number alone: it may be another job's by now.
+    unwanted = [row for row in rows if row.cancel_requested_at and find_status(row, statuses)]
+    if unwanted:
+        _cancel(unwanted, runner)
+        statuses = runner.poll(ids)
+    status_by_row = {row: find_status(row, statuses) for row in rows}
+    known = [row for row, status in status_by_row.items() if status]
+    _cancel(note_requeued(known, statuses, runner), runner)
     # What waits has no journal yet.
-    if follow([row for row in rows if not _is_queued(statuses.get(row.scheduler_id))], runner):
+    if follow([row for row, status in status_by_row.items() if not _is_queued(status)], runner):
         held.note_change()
     states = [row.state for row in rows]
     for kind in (Operation, Job):
-        of_kind = [row for row in rows if isinstance(row, kind)]
-        live = [row for row in of_kind if row.scheduler_id in statuses]
+        live = [row for row in known if isinstance(row, kind)]
         handle_together(live, partial(_keep_statuses, statuses))
-        gone = [row for row in of_kind if row.scheduler_id not in statuses]
+        gone = [row for row in rows if isinstance(row, kind) and not status_by_row[row]]
         for start in range(0, len(gone), MOST_ABSENT):
             held.renew()
             portion = gone[start : start + MOST_ABSENT]

@@ -8,6 +8,7 @@ times. `tests/runners/test_gate.py` fails for a script that is not here.
 
 from dataclasses import dataclass
 
+from runners.claims import CLAIM
 from runners.directories import COPY, LIST, LIST_EACH, PACK
 from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, STARTED, TAIL
@@ -48,6 +49,7 @@ ANY = (
     Command("copying a file", ("sh", "-c", COPY, "copy", "<path>", "<path>", "<number>")),
     Command("reading journals", ("sh", "-c", JOURNALS, "journals", "<path>")),
     Command("which have started", ("sh", "-c", STARTED, "started", "...", "<path>")),
+    Command("claiming directories", ("sh", "-c", CLAIM, "claim", "...", "<path>")),
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )
 CHECKS = (
@@ -75,7 +77,7 @@ SLURM = (
         ("squeue", "--noheader", "--states=all", "--name=<names>", "--format=%i|%j"),
         "slurm",
     ),
-    Command("status", ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%r"), "slurm"),
+    Command("status", ("squeue", "--noheader", "--jobs=<ids>", "--format=%i|%T|%j|%r"), "slurm"),
     Command("cancelling", ("scancel", "...", "<id>"), "slurm"),
     Command(
         "accounting",

@@ -27,6 +27,7 @@ Failure = Literal[
 ]
 
 LONGEST_ID = 18  # digits
+NAME = re.compile(r"tare-[0-9a-f]{32}-[0-9]+")  # of each job that Tare submits
 
 # Placeholders that a partition's own options may use, to request these in its site's spelling.
 PLACEHOLDERS = ("gpus", "cpus", "nodes", "memory", "memory_per_cpu")
@@ -40,6 +41,7 @@ class Status:
     state: Literal["queued", "running"]
     reason: str  # why it waits, in the scheduler's words; may be empty
     native: str  # the scheduler's own name for the state
+    name: str = ""  # of the job, where the scheduler says it
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class JobEnding:
     node: str
     kind: Failure | Literal[""]  # empty: it ended well
     source: str = ""  # the command that says so
+    name: str = ""  # of the job, where the scheduler says it
+
+
+def is_of_another_job(answer: Status | JobEnding, name: str) -> bool:
+    """Return whether an answer about a number is about another job of Tare's than that name's.
+
+    A scheduler that has lost its state gives numbers again. Other names tell nothing: a site may
+    change them.
+    """
+    return answer.name != name and bool(NAME.fullmatch(answer.name))
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,9 @@ class Scheduler(ABC):
     has_partitions: ClassVar[bool] = True
     launchers: ClassVar[Mapping[str, bool]] = {"mpirun": False}
     """Programs that start several processes of a run, and whether they do so on several nodes."""
+    absence: ClassVar[str]  # what can be said of a job that none of its commands knows
+    remembers_deleted_jobs: ClassVar[bool] = True
+    """Whether a job that somebody deletes while it waits can be told from one that was lost."""
     job_id: ClassVar[str]  # shell text that gives, inside the job, the id of `parse_submit`
     facts: ClassVar[str]  # shell command that prints, inside the job, the scheduler's view of it
 

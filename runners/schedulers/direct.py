@@ -207,6 +207,7 @@ class Direct(Scheduler):
 
     label = "none (one job at a time)"
     has_partitions = False
+    absence = "its process is gone, as after a restart of the machine"
     job_id = "$$-$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)"
     facts = "ps -eo pid,user,pcpu,comm --sort=-pcpu"  # nobody keeps others away from the machine
 

@@ -105,6 +105,8 @@ class GridEngine(Scheduler):
     """
 
     label = "Grid Engine"
+    absence = "neither qstat nor qacct knows the job"
+    remembers_deleted_jobs = False  # its accounts have only what began
     job_id = "${JOB_ID-}"
     facts = 'qstat -j "$JOB_ID"'
 

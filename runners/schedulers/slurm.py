@@ -64,7 +64,7 @@ TRIAL = 'unset "${!SBATCH_@}"; printf "%s\\n" "#!/bin/sh" "$@" | exec sbatch --t
 # Without a database behind sacct the controller is asked, which remembers jobs for some minutes.
 # If neither knows, the job's own files tell how it ended.
 ACCOUNTING = """{ words=$(sacct --parsable2 --noheader --jobs="$1" \\
-    --format=JobIDRaw,State,ExitCode,NodeList,Reason 2>&1 >&3); code=$?; } 3>&1
+    --format=JobIDRaw,State,ExitCode,NodeList,JobName,Reason 2>&1 >&3); code=$?; } 3>&1
 case $words in *"accounting storage is disabled"*) ;; *)
     printf "%s\\n" "$words" >&2
     exit "$code" ;;
@@ -76,11 +76,12 @@ for id; do scontrol --oneliner show job "$id"; done
 SCRIPT_OPTIONS = ("--job-name=", "--chdir=", "--output=", "--export=", "--no-requeue")
 FULL = re.compile(r"requested nodes are busy|immediate|queued and waiting", re.IGNORECASE)
 FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id", re.IGNORECASE)
-# A job in the output of `scontrol show job`, in the order of sacct's fields below.
+# A job in the output of `scontrol show job`, and its parts in the order of sacct's fields above.
 SHOWN_JOB = re.compile(
-    r"JobId=(?P<id>\d+) (?=.*? JobState=(?P<state>\S+) )(?=.*? ExitCode=(?P<exit>\S+) )"
-    r"(?=.*? NodeList=(?P<node>\S*) )(?=.*? Reason=(?P<reason>\S+) )"
+    r"JobId=(?P<id>\d+) (?=(?:JobName=(?P<name>\S*) )?)(?=.*? JobState=(?P<state>\S+) )"
+    r"(?=.*? ExitCode=(?P<exit>\S+) )(?=.*? NodeList=(?P<node>\S*) )(?=.*? Reason=(?P<reason>\S+) )"
 )
+FIELDS = ("id", "state", "exit", "node", "name", "reason")
 NOT_FOUND = 127
 NO_JOB = 2**32 - 2  # Slurm's ids are below
 
@@ -106,8 +107,8 @@ ENDED: dict[str, Failure | Literal[""]] = {
 
 
 NO_NODES = ("(null)", "None assigned")
-# What accounts say of a job under way when slurmctld comes back without its state; of one that a
-# person or an administrator ends they say "CANCELLED by" whom.
+# Accounts say only "CANCELLED" of jobs that waited or were under way when slurmctld comes back
+# without its state; of one that a person or an administrator ends they say "CANCELLED by" whom.
 BY_NOBODY = "by nobody, as when Slurm's controller has lost its state"
 
 
@@ -116,6 +117,7 @@ class Slurm(Scheduler):
 
     label = "Slurm"
     launchers: ClassVar = {"srun": True, "mpirun": True}
+    absence = "neither squeue nor sacct knows the job"
     job_id = "$SLURM_JOB_ID"
     facts = 'scontrol show job -o "$SLURM_JOB_ID"'
 
@@ -195,14 +197,14 @@ class Slurm(Scheduler):
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
         # One id alone is an error once squeue has forgotten it; two are not, even the same twice.
         jobs = ",".join([*ids, ids[0]])
-        return ["squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%r"]
+        return ["squeue", "--noheader", f"--jobs={jobs}", "--format=%i|%T|%j|%r"]
 
     def parse_status(self, done: Completed) -> dict[str, Status]:
         return {
             job_id: Status(
-                "queued" if state in WAITING else "running", _clean_reason(reason), state
+                "queued" if state in WAITING else "running", _clean_reason(reason), state, name
             )
-            for job_id, state, reason in _parse_rows(done, 3)
+            for job_id, state, name, reason in _parse_rows(done, 4)
             if state not in ENDED
         }
 
@@ -222,17 +224,18 @@ class Slurm(Scheduler):
         matches = [SHOWN_JOB.match(line) for line in lines]
         has_accounts = not (lines and all(matches))
         if not has_accounts:
-            rows = [list(match.group(*SHOWN_JOB.groupindex)) for match in matches if match]
+            rows = [[part or "" for part in match.group(*FIELDS)] for match in matches if match]
         else:
-            rows = _parse_rows(done, 5)
+            rows = _parse_rows(done, len(FIELDS))
         endings = {}
-        for job_id, state, exit_code, node, reason in rows:
-            name = state.partition(" ")[0]  # of "CANCELLED by 1000"
-            if job_id.isdigit() and name in ENDED:
+        for job_id, state, exit_code, node, name, reason in rows:
+            kind = ENDED.get(state.partition(" ")[0])  # of "CANCELLED by 1000"
+            if job_id.isdigit() and kind is not None:
                 nodes = "" if node in NO_NODES else node
-                words = (state, exit_code, _clean_reason(reason), nodes, ENDED[name])
-                ending = JobEnding(*words, source="sacct" if has_accounts else "scontrol")
-                if has_accounts and nodes and state == "CANCELLED":
+                words = (state, exit_code, _clean_reason(reason), nodes, kind)
+                source = "sacct" if has_accounts else "scontrol"
+                ending = JobEnding(*words, source=source, name=name)
+                if has_accounts and state == "CANCELLED":
                     ending = replace(ending, reason=BY_NOBODY, kind="controller failure")
                 endings[job_id] = ending
         return endings

@@ -125,11 +125,12 @@ class Breakable:
             self.do("scancel", ids[0], may_fail=True)
         return ids[0] if ids else ""
 
-    def forget_jobs(self) -> None:
+    def forget_jobs(self, *, accounts_too: bool = True) -> None:
         """Have slurmctld start without its state, and accounting without a job."""
         self.kill_slurmctld()
-        for table in ("job", "step"):
-            self.do("mariadb", "slurm_acct", "-e", f"DELETE FROM lab_{table}_table")
+        if accounts_too:
+            for table in ("job", "step"):
+                self.do("mariadb", "slurm_acct", "-e", f"DELETE FROM lab_{table}_table")
         self.start_slurmctld("-c")
 
     def wait_for(self, done: Callable[[], object], seconds: float = 60) -> None:

@@ -9,5 +9,9 @@ SAID = {
     "all nodes are drained": "in Slurm’s queue: a node that it needs is down, drained or reserved",
     "the power of a node is cut": "tried again by rule",
     "the demo is ended": "tried again by rule",
+    "Slurm forgets jobs that wait": "lost before it began (neither squeue nor sacct knows the job, "
+    "and it had not begun: Tare has claimed its directory, so no copy of it can begin)",
+    "Slurm forgets jobs that wait, not their accounts": "lost before it began (sacct: CANCELLED "
+    "0:0 by nobody, as when Slurm's controller has lost its state, and it had not begun: ",
     "the disk is full": "Paused, disk full: no jobs are sent to",
 }

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from experiments.models import Cluster, Job
 from tests.faults import children
-from tests.faults.cluster import Breakable
+from tests.faults.cluster import NODES, Breakable
 from tests.faults.points import POINTS
 from tests.faults.said import SAID
 from tests.faults.site import Load, Reader, Site
@@ -159,6 +159,20 @@ def test_slurm_has_forgotten_all_jobs(site: Site, cluster: Breakable, running: L
     cluster.forget_jobs()
     account = site.finish(running, 300)
     assert account.jobs == 4
+
+
+@pytest.mark.parametrize("but", ["", ", not their accounts"])
+def test_slurm_forgets_jobs_that_wait(site: Site, cluster: Breakable, load: Load, but: str) -> None:
+    """As slurmctld does that is killed before it could save that it had taken them."""
+    cluster.drain(*NODES)
+    serve(site)
+    site.wait_until(lambda: load.experiment.jobs.filter(state="queued").count() == 4, 120)
+    cluster.forget_jobs(accounts_too=not but)
+    cluster.drain(*NODES)  # which was forgotten too
+    says(site, load, "events", f"Slurm forgets jobs that wait{but}", 180)
+    cluster.resume(*NODES)
+    all_executed_once(site, load, 240)
+    assert set(load.experiment.jobs.values_list("attempt", flat=True)) == {2}
 
 
 def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) -> None:

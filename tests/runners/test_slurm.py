@@ -9,6 +9,7 @@ import pytest
 from runners.errors import NotNow, Refused, TryAgain
 from runners.jobs import JobSpec, Resources
 from runners.schedulers import JobEnding, Slurm, Status
+from runners.schedulers.base import is_of_another_job
 from runners.transports import Completed
 
 SLURM = Slurm()
@@ -207,28 +208,48 @@ def test_two_ids_are_named_at_least(ids):
 
 def test_live_jobs_are_read():
     printed = (
-        "10|PENDING|PartitionTimeLimit\n"
-        "11|RUNNING|None\n"
-        "12|COMPLETING|None\n"
-        "13|CONFIGURING|None\n"
-        "14|PENDING|(Nodes required for job are DOWN | DRAINED)\n"
-        "15|SUSPENDED|None\n"
+        "10|PENDING|tare-a-1|PartitionTimeLimit\n"
+        "11|RUNNING|tare-b-1|None\n"
+        "12|COMPLETING|tare-c-1|None\n"
+        "13|CONFIGURING|tare-d-1|None\n"
+        "14|PENDING|tare-e-1|(Nodes required for job are DOWN | DRAINED)\n"
+        "15|SUSPENDED|tare-f-1|None\n"
     )
     assert SLURM.parse_status(completed(printed)) == {
-        "10": Status("queued", "PartitionTimeLimit", "PENDING"),
-        "11": Status("running", "", "RUNNING"),
-        "12": Status("running", "", "COMPLETING"),
-        "13": Status("queued", "", "CONFIGURING"),
-        "14": Status("queued", "(Nodes required for job are DOWN | DRAINED)", "PENDING"),
-        "15": Status("running", "", "SUSPENDED"),
+        "10": Status("queued", "PartitionTimeLimit", "PENDING", "tare-a-1"),
+        "11": Status("running", "", "RUNNING", "tare-b-1"),
+        "12": Status("running", "", "COMPLETING", "tare-c-1"),
+        "13": Status("queued", "", "CONFIGURING", "tare-d-1"),
+        "14": Status(
+            "queued", "(Nodes required for job are DOWN | DRAINED)", "PENDING", "tare-e-1"
+        ),
+        "15": Status("running", "", "SUSPENDED", "tare-f-1"),
     }
+
+
+NAMES = ("tare-" + "a1" * 16 + "-1", "tare-" + "a1" * 16 + "-2", "tare-" + "b2" * 16 + "-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_another"),
+    [
+        (NAMES[0], False),
+        *((name, True) for name in NAMES[1:]),
+        # A site may change names, and whoever has a number now is not told from that.
+        *((name, False) for name in ("", "train", f"site-{NAMES[1]}", f"{NAMES[1]}.x", "tare-1")),
+    ],
+)
+def test_a_number_that_was_given_again_is_another_job(name, is_another):
+    assert is_of_another_job(Status("running", "", "RUNNING", name), NAMES[0]) is is_another
+    ending = JobEnding("FAILED", "1:0", "", "node1", "failed", "sacct", name)
+    assert is_of_another_job(ending, NAMES[0]) is is_another
 
 
 @pytest.mark.parametrize(
     "state", ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
 )
 def test_a_job_that_has_ended_is_not_live(state):
-    assert SLURM.parse_status(completed(f"7|{state}|None\n")) == {}
+    assert SLURM.parse_status(completed(f"7|{state}|tare-a-1|None\n")) == {}
 
 
 @pytest.mark.parametrize(
@@ -284,25 +305,45 @@ def test_a_refused_cancellation_is_told():
 @pytest.mark.parametrize(
     ("printed", "native", "exit_code", "kind"),
     [
-        ("7|COMPLETED|0:0|node1|None\n7.batch|COMPLETED|0:0|node1|\n", "COMPLETED", "0:0", ""),
-        ("7|FAILED|7:0|node1|None\n7.batch|FAILED|7:0|node1|\n", "FAILED", "7:0", "failed"),
-        ("7|FAILED|0:9|node1|None\n7.batch|CANCELLED by 0|0:9|node1|\n", "FAILED", "0:9", "failed"),
-        ("7|TIMEOUT|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n", "TIMEOUT", "0:0", "time-out"),
-        ("7|OUT_OF_MEMORY|0:125|node1|None\n", "OUT_OF_MEMORY", "0:125", "out of memory"),
         (
-            "7|NODE_FAIL|1:0|node1|None\n7.batch|CANCELLED||node1|\n",
+            "7|COMPLETED|0:0|node1|tare-a-1|None\n7.batch|COMPLETED|0:0|node1|batch|\n",
+            "COMPLETED",
+            "0:0",
+            "",
+        ),
+        (
+            "7|FAILED|7:0|node1|tare-a-1|None\n7.batch|FAILED|7:0|node1|batch|\n",
+            "FAILED",
+            "7:0",
+            "failed",
+        ),
+        (
+            "7|FAILED|0:9|node1|tare-a-1|None\n7.batch|CANCELLED by 0|0:9|node1|batch|\n",
+            "FAILED",
+            "0:9",
+            "failed",
+        ),
+        (
+            "7|TIMEOUT|0:0|node1|tare-a-1|None\n7.batch|FAILED|15:0|node1|batch|\n",
+            "TIMEOUT",
+            "0:0",
+            "time-out",
+        ),
+        ("7|OUT_OF_MEMORY|0:125|node1|tare-a-1|None\n", "OUT_OF_MEMORY", "0:125", "out of memory"),
+        (
+            "7|NODE_FAIL|1:0|node1|tare-a-1|None\n7.batch|CANCELLED||node1|batch|\n",
             "NODE_FAIL",
             "1:0",
             "node failure",
         ),
         (
-            "7|PREEMPTED|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n",
+            "7|PREEMPTED|0:0|node1|tare-a-1|None\n7.batch|FAILED|15:0|node1|batch|\n",
             "PREEMPTED",
             "0:0",
             "preempted",
         ),
         (
-            "7|CANCELLED by 20001|0:0|node1|None\n7.batch|FAILED|15:0|node1|\n",
+            "7|CANCELLED by 20001|0:0|node1|tare-a-1|None\n7.batch|FAILED|15:0|node1|batch|\n",
             "CANCELLED by 20001",
             "0:0",
             "cancelled outside",
@@ -311,24 +352,31 @@ def test_a_refused_cancellation_is_told():
 )
 def test_the_last_word_is_read(printed, native, exit_code, kind):
     assert SLURM.parse_accounting(completed(printed)) == {
-        "7": JobEnding(native, exit_code, "", "node1", kind, "sacct")
+        "7": JobEnding(native, exit_code, "", "node1", kind, "sacct", "tare-a-1")
     }
 
 
 def test_a_controller_that_has_lost_its_state_is_nobody_cancelling():
     """As seen in the lab, its state wiped while a job ran: accounts then name nobody."""
-    printed = "3|CANCELLED|0:0|node1|None\n3.batch|CANCELLED|0:0|node1|\n"
+    printed = "3|CANCELLED|0:0|node1|tare-a-1|None\n3.batch|CANCELLED|0:0|node1|batch|\n"
     last = SLURM.parse_accounting(completed(printed))["3"]
     assert (last.kind, "lost its state" in last.reason) == ("controller failure", True)
-    waiting = SLURM.parse_accounting(completed("4|CANCELLED|0:0|None assigned|None\n"))["4"]
-    assert (waiting.kind, waiting.node) == ("cancelled outside", "")
+    waiting = SLURM.parse_accounting(completed("4|CANCELLED|0:0|None assigned|tare-a-1|None\n"))[
+        "4"
+    ]
+    assert (waiting.kind, waiting.node) == ("controller failure", "")
+    by_user = "5|CANCELLED by 20001|0:0|None assigned|tare-a-1|None\n"
+    assert SLURM.parse_accounting(completed(by_user))["5"].kind == "cancelled outside"
 
 
 def test_of_several_rows_the_latest_counts_and_live_ones_do_not():
     """A requeued job has several rows; a database that lags behind still calls a job running."""
-    printed = "7|NODE_FAIL|0:0|node1|None\n7|COMPLETED|0:0|node2|None\n8|RUNNING|0:0|node1|None\n"
+    printed = (
+        "7|NODE_FAIL|0:0|node1|tare-a-1|None\n7|COMPLETED|0:0|node2|tare-a-1|None\n"
+        "8|RUNNING|0:0|node1|tare-b-1|None\n"
+    )
     assert SLURM.parse_accounting(completed(printed)) == {
-        "7": JobEnding("COMPLETED", "0:0", "", "node2", "", "sacct")
+        "7": JobEnding("COMPLETED", "0:0", "", "node2", "", "sacct", "tare-a-1")
     }
 
 
@@ -355,10 +403,16 @@ def test_without_a_database_the_controller_is_asked():
     )
     forgotten = "slurm_load_jobs error: Invalid job id specified\n"
     assert SLURM.parse_accounting(completed(printed, forgotten, 1)) == {
-        "3": JobEnding("FAILED", "7:0", "NonZeroExitCode", "node1", "failed", "scontrol"),
-        "4": JobEnding("COMPLETED", "0:0", "", "node2", "", "scontrol"),
-        "6": JobEnding("CANCELLED", "0:0", "", "", "cancelled outside", "scontrol"),
-        "7": JobEnding("TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out", "scontrol"),
+        "3": JobEnding(
+            "FAILED", "7:0", "NonZeroExitCode", "node1", "failed", "scontrol", "JobState=RUNNING"
+        ),
+        "4": JobEnding("COMPLETED", "0:0", "", "node2", "", "scontrol", "JobState=RUNNING"),
+        "6": JobEnding(
+            "CANCELLED", "0:0", "", "", "cancelled outside", "scontrol", "JobState=RUNNING"
+        ),
+        "7": JobEnding(
+            "TIMEOUT", "0:15", "TimeLimit", "node[1-2]", "time-out", "scontrol", "JobState=RUNNING"
+        ),
     }
     assert SLURM.parse_accounting(completed("", forgotten, 1)) == {}
 

@@ -55,6 +55,7 @@ leave() {
 # Of all copies of this job (a submission whose answer was lost, a requeue) one goes on. It is
 # the one that makes the hard link, which names it; the others leave without touching anything.
 # Where NFS reports a link that it made as failed, the number of links tells who it was.
+# Tare makes the link itself where the scheduler has lost the job (runners/claims.py).
 claim() {
     local mine="$job/.claim-$node-$$" links=2
     printf '%s\n' "$job_id" >"$mine" || exit 73
@@ -62,7 +63,11 @@ claim() {
     rm -f "$mine"
     if [ "$links" = 2 ]; then return; fi
     if [ -e "$job/started" ]; then
-        echo "Job $(cat "$job/started") has started these runs; job $job_id steps aside."
+        if grep -qs '^tare:' "$job/started"; then
+            echo "Tare has claimed these runs while nothing knew of job $job_id: it steps aside."
+        else
+            echo "Job $(cat "$job/started") has started these runs; job $job_id steps aside."
+        fi
         exit 0
     fi
     echo "There are no hard links in $job, and nothing else says safely who may start."
