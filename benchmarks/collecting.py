@@ -38,7 +38,7 @@ def measure(folder: Path) -> None:
 
     call_command("migrate", verbosity=0)
     from experiments import execution
-    from experiments.execution import lifecycle
+    from experiments.execution import keeping, lifecycle
     from experiments.models import Cluster, Job
     from tests.conftest import QUICK, finish
     from tests.factories import (
@@ -91,6 +91,15 @@ def measure(folder: Path) -> None:
     results = JOBS * RUNS
     size_before = count_bytes(connection)
     profile = cProfile.Profile() if "--profile" in sys.argv else None
+    copying_seconds: list[float] = []
+    copy_series = keeping.copy_series
+
+    def copy_and_time(*arguments):  # type: ignore[no-untyped-def]
+        began = time.perf_counter()
+        copy_series(*arguments)
+        copying_seconds.append(time.perf_counter() - began)
+
+    keeping.copy_series = copy_and_time
     began, own = time.perf_counter(), time.process_time()
     with CaptureQueriesContext(connection) as queries:
         if profile:
@@ -106,9 +115,15 @@ def measure(folder: Path) -> None:
     print(f"{JOBS} jobs of {RUNS} runs with 2 series of {STEPS} steps, {succeeded} succeeded")
     print(f"{'results a second':32} {JOBS / took:10.1f}")
     print(f"{'own processor time':32} {own:10.1f} s")
+    steps = results * 2 * STEPS
+    print(f"{'steps a second into PostgreSQL':32} {steps / sum(copying_seconds):10,.0f}")
     print(f"{'queries a result':32} {len(queries) / results:10.2f}")
     print(f"{'bytes a run in PostgreSQL':32} {grown / results:10.0f}")
-    for table, size in largest_tables(connection):
+    sizes = largest_tables(connection)
+    of_steps = dict(sizes)["experiments_series"] / results
+    print(f"{'... without its steps':32} {grown / results - of_steps:10.0f}")
+    print(f"{'bytes a step':32} {of_steps / 2 / STEPS:10.1f}")
+    for table, size in sizes:
         print(f"    {table:28} {size / results:10.0f}")
     if profile:
         pstats.Stats(profile).sort_stats("cumulative").print_stats(70)

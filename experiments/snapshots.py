@@ -99,6 +99,8 @@ def find_differing_facts(
 
     Facts in common are left out, so that many processes take little room.
     """
+    if not others:  # most runs have one process
+        return {}
     first_facts = dict(flatten(first))
     differing_by_process = {}
     for name, content in others.items():
