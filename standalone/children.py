@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
+LARGE_LOG = 50 * 2**20  # bytes; the log before it is kept once, beside it
 _libc = ctypes.CDLL(None)
 
 
@@ -52,7 +53,12 @@ def start(
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log to append to, for its owner's eyes alone: it may name people and places."""
+    """Open a log to append to, for its owner's eyes alone: it may name people and places.
+
+    A large one is put aside as `NAME.1` first, in the place of the one before it.
+    """
+    if path.exists() and path.stat().st_size > LARGE_LOG:
+        path.replace(path.with_name(f"{path.name}.1"))
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.fchmod(descriptor, 0o600)  # one that an earlier version has made
     return os.fdopen(descriptor, "ab")

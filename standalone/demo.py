@@ -227,12 +227,15 @@ def _manage(command: str, environment: dict[str, str]) -> str:
 
 
 def _command(name: str, environment: dict[str, str], *argv: str, once: bool = False) -> Service:
-    log = LOGS / name
+    log, heartbeat = LOGS / name, VAR / "heartbeats" / name
+    heartbeat.parent.mkdir(exist_ok=True, mode=0o700)
+    variables = environment | {"ALIVE_PATH": str(heartbeat)}
     return Service(
         name,
-        lambda: children.start([PYTHON, "manage.py", *argv], log=log, env=environment),
+        lambda: children.start([PYTHON, "manage.py", *argv], log=log, env=variables),
         log,
         once=once,
+        heartbeat=heartbeat,
     )
 
 

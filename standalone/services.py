@@ -20,6 +20,7 @@ from typing import Any
 # After one end, at once; after more of them in a row, later and later.
 PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 STEADY_SECONDS = 60.0  # which ends a row: what ran for as long had started well
+HUNG_SECONDS = 30.0  # for which a service is late with its heartbeat before it is killed
 LOOP = 5  # as many ends in a row are said to be a loop
 MOST_ENDS = 50  # which the file keeps
 LAST_LINES = 5  # of a log, for whoever started the demo
@@ -44,10 +45,12 @@ class Service:
     log: Path
     once: bool = False
     ends_whole: bool = False  # with all that is left of its session, which may hold its port
+    heartbeat: Path | None = None  # a file that it touches, with the time until which it is good
     child: subprocess.Popen[bytes] | None = None
     ends_in_a_row: int = 0
     started_at: float = 0.0
     resume_at: float = 0.0
+    late_since: float | None = None
     problem: str = ""  # why it could not be started at all
 
     @property
@@ -72,9 +75,28 @@ class Service:
         self._wait(now, is_steady=now - self.started_at >= STEADY_SECONDS)
         return exit_code
 
-    def _start(self, now: float) -> None:
-        self.started_at = now
+    def is_hung(self, now: float) -> bool:
+        """Return whether it has been late with its heartbeat for too long.
+
+        By how long we have seen it late: a machine that slept finds all of them out of date.
+        """
+        if self.child is None or self.heartbeat is None:
+            return False
         try:
+            is_late = time.time() > self.heartbeat.stat().st_mtime
+        except OSError:  # it has not begun to work, or has no work of that kind
+            is_late = False
+        if not is_late:
+            self.late_since = None
+        elif self.late_since is None:
+            self.late_since = now
+        return self.late_since is not None and now - self.late_since >= HUNG_SECONDS
+
+    def _start(self, now: float) -> None:
+        self.started_at, self.late_since = now, None
+        try:
+            if self.heartbeat:
+                self.heartbeat.unlink(missing_ok=True)  # that of the one before
             self.child, self.problem = self.start(), ""
         except OSError as error:  # such as no memory, or no room for the log
             self.problem = str(error)
@@ -86,7 +108,7 @@ class Service:
 
 
 def end_session(child: subprocess.Popen[bytes]) -> None:
-    """Kill what a child that has ended has left in its session."""
+    """Kill a child that hangs, or what one that has ended has left in its session."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
@@ -127,6 +149,10 @@ class Supervisor:
         """Look after every service once."""
         now = time.monotonic()
         for service in self.services:
+            if service.child and service.is_hung(now):
+                self.say(f"{service.name} does nothing any more: its heartbeat is late.")
+                end_session(service.child)
+                service.child.wait()
             ran_seconds = now - service.started_at
             exit_code = service.keep_alive(now)
             if exit_code is not None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,15 @@ import pytest
 
 from standalone import services
 from standalone.children import start
-from standalone.services import LOOP, MOST_ENDS, PAUSES, STEADY_SECONDS, Service, Supervisor
+from standalone.services import (
+    HUNG_SECONDS,
+    LOOP,
+    MOST_ENDS,
+    PAUSES,
+    STEADY_SECONDS,
+    Service,
+    Supervisor,
+)
 from tests.conftest import pause_longer
 
 Command = Callable[[], subprocess.Popen[bytes]]
@@ -78,6 +87,39 @@ def test_one_that_is_killed_is_started_again_at_once(tmp_path: Path, clock: Cloc
     assert (row["state"], row["pid"]) == ("running", service.child.pid)
     (end,) = read(supervisor)["ends"]  # type: ignore[misc]
     assert (end["service"], end["exit_code"], end["ran_seconds"]) == ("worker", -9, STEADY_SECONDS)
+    service.child.kill()
+    service.child.wait()
+
+
+def test_one_that_hangs_is_killed_and_started_again(tmp_path: Path, clock: Clock) -> None:
+    """Stopped, as by SIGSTOP, it stays a process, and does nothing any more."""
+    heartbeat = tmp_path / "heartbeat"
+    heartbeat.touch()
+    os.utime(heartbeat, (0, 0))  # of the service before it, which says nothing about this one
+    supervisor, service, messages = make(
+        tmp_path, "import time; time.sleep(99)", heartbeat=heartbeat
+    )
+    first = service.child
+    assert first
+    clock.seconds += 2 * HUNG_SECONDS
+    supervisor.keep_alive()  # it has not begun to work
+    in_a_minute = time.time() + 60
+    heartbeat.touch()
+    os.utime(heartbeat, (in_a_minute, in_a_minute))
+    clock.seconds += 2 * HUNG_SECONDS
+    supervisor.keep_alive()
+    assert messages == []
+    os.kill(first.pid, signal.SIGSTOP)
+    os.utime(heartbeat, (0, 0))
+    supervisor.keep_alive()  # sees for the first time that it is late: the machine may have slept
+    assert messages == []
+    clock.seconds += HUNG_SECONDS
+    supervisor.keep_alive()
+    supervisor.keep_alive()
+    assert messages[0] == "worker does nothing any more: its heartbeat is late."
+    assert messages[1].startswith("worker was killed by SIGKILL")
+    assert service.child
+    assert service.child.pid != first.pid
     service.child.kill()
     service.child.wait()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from standalone import children
 
 
@@ -16,3 +18,14 @@ def test_a_log_is_read_by_its_owner_alone(tmp_path: Path) -> None:
     children.open_log(log).close()
     assert log.stat().st_mode & 0o777 == 0o600
     assert log.read_text() == "words\nwords\n"
+
+
+def test_a_large_log_is_put_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "LARGE_LOG", 3)
+    log = tmp_path / "web"
+    for content in (b"first", b"second", b"3", b"4"):
+        with children.open_log(log) as opened:
+            opened.write(content)
+    assert log.read_bytes() == b"34"
+    assert log.with_name("web.1").read_bytes() == b"second"
+    assert {path.name for path in tmp_path.iterdir()} == {"web", "web.1"}
