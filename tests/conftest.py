@@ -111,6 +111,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each visit renews its lease once, however long it takes: the statements can be counted."""
+    monkeypatch.setattr("experiments.execution.lease.RENEWED_SECONDS", float("inf"))
+
+
+@pytest.fixture
 def here(tmp_path: Path, home: Path) -> Cluster:
     return ClusterFactory(
         name="here", work_directory=str(tmp_path / "work"), poll_seconds=0, max_live_jobs=100

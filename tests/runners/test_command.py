@@ -230,7 +230,7 @@ for number in recorder.steps(10**9):
         ran = Ran(tmp_path, cleaned("{python}", "train.py", files=files), files)
         process = ran.start()
         lines = ran.folder / "tare-result.jsonl"
-        wait_until(lambda: lines.exists() and lines.stat().st_size > 0)
+        wait_until(lambda: lines.exists() and lines.read_bytes().count(b"\n") > 3)
         kill_all_of(process.pid)
         assert process.wait(timeout=60) == -signal.SIGKILL
         series = COMMAND.read_partial(ran.left, ran.parameters).series
@@ -242,7 +242,7 @@ for number in recorder.steps(10**9):
             ran.result  # noqa: B018
 
 
-def wait_until(is_so: Any, seconds: float = 30) -> None:
+def wait_until(is_so: Any, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end

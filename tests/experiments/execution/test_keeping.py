@@ -37,6 +37,7 @@ def wait_until_all_have_ended(made: Experiment) -> list[Job]:
     return list(collecting)
 
 
+@pytest.mark.usefixtures("renewed_once")
 def test_more_jobs_take_no_more_statements(experiment: Make) -> None:
     made = experiment(repeats=8)
     jobs = wait_until_all_have_ended(made)

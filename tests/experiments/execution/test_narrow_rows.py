@@ -85,6 +85,7 @@ def steady(cluster: Cluster) -> tuple[int, int]:
     return len(queries) - before, most
 
 
+@pytest.mark.usefixtures("renewed_once")
 def test_a_steady_visit_asks_as_much_for_many_jobs_as_for_few(here: Cluster) -> None:
     live_jobs(here, 2, 10)
     few, _ = steady(here)
