@@ -12,6 +12,7 @@ Kind = Literal[
     "forced command",  # it does not let our key do this
     "time-out",  # no answer in time
     "sessions",  # too many sessions at once
+    "connection limit",  # the caller allows itself no further connection now
     "disk full",  # no space or quota left on the cluster
     "work directory",  # missing, or not to be written to
     "set-up",  # the cluster's own entry is not complete

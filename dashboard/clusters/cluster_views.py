@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import changeable_row, require, visible_row
@@ -18,6 +19,7 @@ from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
+from experiments.execution.limits import describe_limits, find_holds
 from experiments.execution.retention import summarize
 from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
 from experiments.models.checks import compute_fingerprint
@@ -78,9 +80,12 @@ def cluster(request: Request, pk: int) -> HttpResponse:
             for pause in row.pauses.select_related("partition", "experiment", "cluster")
             if pause.experiment_id is None or visible.filter(pk=pause.experiment_id).exists()
         ],
+        "limits": describe_limits(row, timezone.now()),
         "may_check": not preflights.why_not_check(row, request.user),
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }
+    if context["waiting_jobs"]:
+        context["holds"] = find_holds([row], timezone.now())[row.pk]
     context["refresh_seconds"] = _refresh_seconds(context)
     has_ever_had_a_rule = row.retention_days is not None or row.removal_checked_at is not None
     if not request.htmx and has_ever_had_a_rule:

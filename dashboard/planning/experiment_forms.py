@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils import timezone
 
 from dashboard.form_styles import PercentField, Styled
 from dashboard.planning.power import Outlook, estimate_outlooks
@@ -16,6 +17,7 @@ from dashboard.typed_requests import parse_whole_number
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.clusters import preflights
 from experiments.design import Scale
+from experiments.execution.limits import warn_of_gpu_hours
 from experiments.models import (
     CheckReport,
     Cluster,
@@ -202,6 +204,7 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
         if not self.is_bound and not self.instance.pk:
             self._suggest()
         self.forecast: Forecast | None = None
+        self.gpu_hours_warning = ""
         self.waiting: list[str] = []
 
     def _chosen_workloads(self, workloads: Iterable[Workload]) -> list[Workload]:
@@ -257,6 +260,12 @@ class ExperimentForm(VisibilityFields, Styled, forms.ModelForm):  # type: ignore
             "cooldown_seconds": cleaned.get("cooldown_seconds") or 0,
         }
         self.forecast = rules.forecast(**asked)
+        self.gpu_hours_warning = warn_of_gpu_hours(
+            cleaned["cluster"],
+            gpu_hours=self.forecast.gpu_hours_at_most,
+            longest=self.forecast.longest_job_gpu_hours,
+            now=timezone.now(),
+        )
         self.waiting = rules.describe_unready_images(asked["environments"])
         problems = rules.list_refusals(
             cluster=cleaned["cluster"],

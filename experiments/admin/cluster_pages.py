@@ -230,7 +230,18 @@ class ClusterAdmin(Owned):
             },
         ),
         ("How it runs jobs", {"fields": ("scheduler", "work_directory", "setup_lines")}),
-        ("Limits", {"fields": ("max_live_jobs", "poll_seconds")}),
+        (
+            "Limits",
+            {
+                "fields": (
+                    "max_live_jobs",
+                    "poll_seconds",
+                    "max_submissions_per_minute",
+                    "max_connections_per_hour",
+                    "max_gpu_hours_per_month",
+                )
+            },
+        ),
         ("Job directories", {"fields": ("retention_days", "removes_uncopied")}),
         ("Last visit", {"fields": ("last_seen_at", "last_error_kind", "last_error")}),
     )

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from experiments.encryption import WrongKey
 from experiments.execution.holder import is_dead, name_process
+from experiments.execution.limits import claim_connection
 from experiments.models import Cluster, Credential, Job, Operation
 from runners.errors import TryAgain
 from runners.runner import Runner
@@ -136,12 +137,20 @@ def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -
         certificate=credential.next_certificate if is_tried else credential.certificate,
         gated=credential.forced_command,
         owner=credential.pk,
+        place=cluster.pk,
         jump=jump,
     )
 
 
 class Link(SSH):
-    """A connection with a key of ours, which remembers when it was last used."""
+    """A connection with a key of ours, which remembers when it was last used.
+
+    It is opened only while the cluster's limit allows it: otherwise LimitReached, a TryAgain.
+    """
+
+    def prepare_log_in(self) -> None:
+        if self.address.place is not None:
+            claim_connection(self.address.place)
 
     def record_log_in(self) -> None:
         used = Credential.objects.filter(pk__in=[self.address.owner])

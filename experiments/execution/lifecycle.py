@@ -127,6 +127,7 @@ def discard(experiment: Experiment) -> bool:
 
 def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
     """Create the jobs and runs of the frozen plan."""
+    workloads = {row.pk: row for row in experiment.workloads.all()}
     jobs = Job.objects.bulk_create(
         Job(
             experiment=experiment,
@@ -136,6 +137,12 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
             repeat=block["repeat"],
             block=index,
             payload_hash=plan["payload"],
+            gpu_seconds=rules.compute_gpu_seconds(
+                workloads[int(block["workload"])],
+                scale=block["scale"],
+                runs=len(block["environments"]),
+                cooldown_seconds=experiment.cooldown_seconds,
+            ),
         )
         for index, block in enumerate(plan["blocks"])
     )

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 
+from experiments.execution.gpu_hours import count_gpu_time
 from experiments.models import Event, Experiment, Job, Operation, Run, User
 
 
@@ -40,6 +41,8 @@ def move(
         rows = type(row)._default_manager.filter(pk=row.pk, state=before)
         if not rows.update(state=to, **columns):
             return False
+        if before == Job.State.COLLECTING and isinstance(row, Job):
+            count_gpu_time([row.pk])
         if not isinstance(row, Operation):
             # By their keys: an experiment's plan is large, and not needed here.
             Event.objects.create(
@@ -137,6 +140,8 @@ def _move_locked(model: Any, by_key: Mapping[int, Move[RowT]], before: str, to: 
                 setattr(change.row, name, value)
         rows = [change.row for change in moved]
         update_each(rows, ["state", *columns])
+        if before == Job.State.COLLECTING and model is Job:
+            count_gpu_time(keys)
         if model is not Operation:
             what = f"{before} → {to}"
             Event.objects.bulk_create(_make_event(change, what) for change in moved)

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
+from django.utils import timezone
 
 from experiments.clusters.pauses import list_paused_keys
+from experiments.execution.limits import find_holds
 from experiments.models import Experiment, Job, Run
 from runners.schedulers.waiting_reasons import explain_reason
 
@@ -186,6 +188,8 @@ def explain_hold(experiment: Experiment) -> str:
         return "this experiment is paused, until somebody presses Continue"
     if not cluster.enabled:
         return f"{cluster} is switched off, and nothing is sent to it"
+    if cluster.waits_for_connections:
+        return cluster.last_error.rstrip(".")
     if cluster.last_error:
         return f"{cluster} could not be reached ({cluster.last_error_kind})"
     if list_paused_keys([experiment]):
@@ -194,7 +198,10 @@ def explain_hold(experiment: Experiment) -> str:
     live = sum(
         rows.filter(state__in=Job.LIVE).count() for rows in (cluster.jobs, cluster.operations)
     )
-    return f"{cluster} takes at most {_jobs(limit)} of Tare’s at once" if live >= limit else ""
+    if live >= limit:
+        return f"{cluster} takes at most {_jobs(limit)} of Tare’s at once"
+    holds = find_holds([cluster], timezone.now(), experiment=experiment.pk)[cluster.pk]
+    return "; ".join(hold.text for hold in holds)
 
 
 def _jobs(count: int) -> str:

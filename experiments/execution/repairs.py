@@ -16,6 +16,7 @@ from experiments.execution.sending_rights import REPAIRED
 from experiments.models import Job, Pause, Run, User
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import read_stage
+from experiments.planning.rules import compute_gpu_seconds
 
 ANY_NODE = "any node allowed"
 
@@ -67,6 +68,12 @@ def plan_second_job(
             repeat=first.repeat,
             block=first.block,
             payload_hash=first.payload_hash,
+            gpu_seconds=compute_gpu_seconds(
+                first.workload,
+                scale=first.scale,
+                runs=len(runs),
+                cooldown_seconds=first.experiment.cooldown_seconds,
+            ),
             repairs=first,
             node=node,
         )

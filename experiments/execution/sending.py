@@ -7,7 +7,7 @@ refuse for the same reason; only a pause of the whole site ends the visit's send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from django.utils import timezone
 from experiments.clusters.pauses import exclude_held, is_held
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
+from experiments.execution.limits import count_submissions_left, find_gpu_seconds_left
 from experiments.execution.moves import move
 from experiments.execution.operations import NotPossible, is_due
 from experiments.execution.rows import list_jobs, list_operations, list_rows, make_handle
@@ -89,6 +90,9 @@ def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) 
         end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
     elif is_held(row, pauses):
         move(row, Job.State.PLANNED, why="it was not sent, and sending is paused")
+    elif count_submissions_left(row.cluster) == 0:
+        why = "it was not sent, and the cluster takes no more submissions in this minute"
+        move(row, Job.State.PLANNED, why=why)
     else:
         _submit_again(row, runner)
 
@@ -168,8 +172,8 @@ def _rows_to_send(
     With `under`, of those that this pause holds back.
     """
     held = visit.held
-    live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
-    free = max(held.cluster.max_live_jobs - live, 0)
+    free = _count_free(held)
+    gpu_seconds = find_gpu_seconds_left(held.cluster) if free else 0
     wanted = list_jobs(held, Job.State.PLANNED).filter(
         experiment__cancelled_at=None, experiment__paused_at=None
     )
@@ -180,10 +184,31 @@ def _rows_to_send(
     if under:
         planned = planned.filter(pk__in=under.jobs.values("pk"))
         operations = [row for row in operations if is_held(row, [under])]
+    if gpu_seconds is not None:
+        planned = planned.filter(gpu_seconds__lte=max(gpu_seconds, 0))
     in_order = take_turns(planned.exclude(uid__in=visit.sent_back))
     new = [row for row in operations if row.uid not in visit.sent_back and _is_due_operation(row)]
-    rows: list[Job | Operation] = [*new, *in_order[: min(free, PORTION)]]
+    jobs = cut_to_gpu_seconds(in_order[: min(free, PORTION)], gpu_seconds)
+    rows: list[Job | Operation] = [*new, *jobs]
     return rows[:free]
+
+
+def _count_free(held: Lease) -> int:
+    """Return how many rows the limits of live jobs and of submissions a minute allow now."""
+    live = list_jobs(held, *Job.LIVE).count() + list_operations(held, *Job.LIVE).count()
+    free = max(held.cluster.max_live_jobs - live, 0)
+    left = count_submissions_left(held.cluster) if free else None
+    return free if left is None else min(free, left)
+
+
+def cut_to_gpu_seconds(jobs: Iterable[Job], left: float | None) -> list[Job]:
+    """Leave out the jobs for which, with those before them, there is not enough GPU time left."""
+    chosen = []
+    for job in jobs:
+        if left is None or job.gpu_seconds <= left or not job.gpu_seconds:
+            chosen.append(job)
+            left = None if left is None else left - job.gpu_seconds
+    return chosen
 
 
 def take_turns(planned: QuerySet[Job]) -> QuerySet[Job]:

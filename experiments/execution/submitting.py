@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
@@ -23,6 +24,7 @@ from experiments.execution.guard import (
     note_failure,
 )
 from experiments.execution.lifecycle import REFUSED, end_runs
+from experiments.execution.limits import note_submissions
 from experiments.execution.moves import Move, move, move_each
 from experiments.execution.operations import (
     NotPossible,
@@ -118,7 +120,12 @@ def _prepare_and_submit(rows: Sequence[Row], runner: Runner) -> None:
             if moves and size > MOST_BYTES:
                 break
             specs[row.pk] = spec
-            moves.append(Move(row, columns={"script": script, "directory": spec.directory}))
+            columns: dict[str, Any] = {"script": script, "directory": spec.directory}
+            if isinstance(row, Job):  # as it is asked for, whatever was planned
+                resources = spec.resources
+                gpus = resources.nodes * resources.gpus_per_node
+                columns["gpu_seconds"] = gpus * resources.time_limit_seconds
+            moves.append(Move(row, columns=columns))
     if moved := move_each(moves, "planned", "submitting"):
         submit([(row, specs[row.pk]) for row in moved], runner)
     if pause:
@@ -174,6 +181,7 @@ def submit(prepared: Sequence[tuple[Row, JobSpec]], runner: Runner) -> None:
     allowed = [(row, spec) for row, spec in prepared if row.pk not in forbidden]
     outcomes: Sequence[Outcome] = []
     if allowed:
+        note_submissions(allowed[0][0].cluster, len(allowed))
         try:
             outcomes = runner.submit_all([spec for _, spec in allowed])
         except NotNow as refusal:  # nothing of theirs can be stored there

@@ -31,6 +31,7 @@ from experiments.execution.guard import (
 from experiments.execution.holder import name_process
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
+from experiments.execution.limits import LimitReached
 from experiments.execution.moves import Move, move_each, record_event
 from experiments.execution.own_failures import Failure, describe_failure
 from experiments.execution.read_attempts import (
@@ -83,6 +84,9 @@ def tick(cluster_pk: int) -> str:
         try:
             with connect(cluster) as runner:
                 _visit(held, runner)
+        except LimitReached as reached:
+            _wait_for_limit(cluster, reached)
+            return "limit"
         except TryAgain as error:
             _back_off(cluster, error)
             return "try again"
@@ -305,6 +309,15 @@ def _collect_job_again(job: Job, runner: Runner) -> None:
         # Otherwise each visit would end here, and nothing would be sent.
         put_off(job, str(error), is_away=error.kind != "time-out")
         raise
+
+
+def _wait_for_limit(cluster: Cluster, reached: LimitReached) -> None:
+    """Have the next visit wait for the cluster's own limit; nothing has failed."""
+    # In case somebody raises the limit it is looked at again before that.
+    retry_at = min(reached.goes_on_at, timezone.now() + LONGEST_BACK_OFF)
+    Cluster.objects.filter(pk=cluster.pk).update(
+        last_error=str(reached), last_error_kind=reached.kind, failures=0, retry_at=retry_at
+    )
 
 
 def _back_off(cluster: Cluster, error: TryAgain) -> None:

@@ -8,20 +8,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Count
 
 from experiments.execution.holder import is_same_process
+from experiments.execution.limits import find_holds
 from experiments.models import Cluster, Job, Operation, Pause, ServiceSign
-from experiments.models.intervals import IDLE_SECONDS
+from experiments.models.cluster import CONNECTION_LIMIT
 
 COLUMNS = (
     "name",
     "enabled",
     "preparing",
     "poll_seconds",
+    "transport",
+    "max_live_jobs",
+    "max_submissions_per_minute",
+    "max_connections_per_hour",
+    "max_gpu_hours_per_month",
     "changed_at",
     "lease_token",
     "lease_until",
@@ -54,6 +60,7 @@ class ClusterVisits:
     planned_seconds: float | None  # what the interval is now: shorter while jobs change
     state: str  # in a word or two
     rank: int  # the worst first
+    holds: tuple[str, ...] = ()  # limits that keep what waits from being sent, in words
     late_seconds: float = 0.0
     due_in_seconds: float | None = None
 
@@ -76,7 +83,7 @@ class ClusterVisits:
         """Return the state whose symbol pages draw before the words."""
         if self.rank > 3:
             return "yes" if self.rank == 5 else "planned"
-        return "paused" if self.state == "paused" else "no"
+        return "paused" if self.state in ("paused", CONNECTION_LIMIT) else "no"
 
 
 def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> list[ClusterVisits]:
@@ -91,6 +98,13 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
     paused = Counter(Pause.objects.order_by().values_list("cluster_id", flat=True))
     rows = Cluster.objects.filter(recorded=False).only(*COLUMNS)
     visits = [_make(row, now, signs, live[row.pk], waiting[row.pk], paused[row.pk]) for row in rows]
+    holds = find_holds([visit.cluster for visit in visits if visit.waiting], now)
+    visits = [
+        replace(visit, holds=(*_describe_live(visit), *(hold.text for hold in found)))
+        if (found := holds.get(visit.cluster.pk)) is not None
+        else visit
+        for visit in visits
+    ]
 
     def order(row: ClusterVisits) -> tuple[int, float, int, str]:
         # What is well keeps its place while seconds pass.
@@ -98,6 +112,12 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
         return row.rank, -late, -row.live, row.cluster.name
 
     return sorted(visits, key=order)
+
+
+def _describe_live(visit: ClusterVisits) -> tuple[str, ...]:
+    """Return the limit of live jobs in words, if it is reached."""
+    most = visit.cluster.max_live_jobs
+    return (f"{visit.live} of {most} live jobs",) if visit.live >= most else ()
 
 
 def list_leased(now: datetime) -> list[Cluster]:
@@ -141,7 +161,7 @@ def _find_setting(row: Cluster, *, is_busy: bool) -> float | None:
     seconds = row.poll_seconds
     if not math.isfinite(seconds) or not 0 <= seconds < timedelta.max.total_seconds() / 2:
         return None
-    return seconds if is_busy else max(seconds, IDLE_SECONDS)
+    return seconds if is_busy else row.idle_seconds
 
 
 def _find_due(row: Cluster, interval: float | None) -> datetime | None:
@@ -173,6 +193,8 @@ def _judge(
         return "interval is no number", 0
     if row.failures:
         return row.last_error_kind or "fails", 1
+    if row.waits_for_connections:
+        return CONNECTION_LIMIT, 2
     if not holder and row.last_tick_at and late > max(2 * setting, LEAST_LATE_SECONDS):
         return "late", 1
     if row.last_tick_at is None and not row.preparing:

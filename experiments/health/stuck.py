@@ -10,9 +10,11 @@ from typing import Any
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.urls import reverse
 
+from experiments.execution.limits import find_holds
 from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.models import (
     CheckReport,
+    Cluster,
     ConnectionTest,
     Experiment,
     HostKey,
@@ -23,6 +25,7 @@ from experiments.models import (
     RunFile,
     StagedImage,
 )
+from experiments.models.cluster import CONNECTION_LIMIT
 from experiments.models.images import SILENCE
 
 MOST_SHOWN = 10  # rows of a kind
@@ -79,6 +82,7 @@ def list_stuck(now: datetime) -> list[Stuck]:
         _list_switched_off,
         _list_pauses,
         _list_paused_experiments,
+        _list_limits,
         _list_silent_transfers,
         _list_unvisited,
     )
@@ -277,6 +281,38 @@ def _list_paused_experiments(now: datetime) -> list[Stuck]:
             lambda row: Row(
                 f"{row.cluster}, {row.question}", row.get_absolute_url(), row.paused_at
             ),
+        )
+    ]
+
+
+def _list_limits(now: datetime) -> list[Stuck]:
+    """Return the clusters whose own limits keep jobs waiting for longer than a minute."""
+    planned = Job.objects.filter(cluster=OuterRef("pk"), state=Job.State.PLANNED)
+    limited = Cluster.objects.filter(
+        Exists(planned),
+        Q(max_gpu_hours_per_month__isnull=False) | Q(last_error_kind=CONNECTION_LIMIT),
+        enabled=True,
+    ).order_by("name")
+    clusters = list(
+        limited.only(
+            *("name", "max_gpu_hours_per_month", "max_submissions_per_minute"),
+            *("last_error", "last_error_kind"),
+        )
+    )
+    holds = find_holds(clusters, now)
+    rows = []
+    for row in clusters:
+        texts = [hold.text for hold in holds[row.pk] if hold.kind == "GPU-hours"]
+        if row.last_error_kind == CONNECTION_LIMIT:
+            texts.append(row.last_error)
+        rows += [Row(text.rstrip("."), reverse("cluster", args=[row.pk]), None) for text in texts]
+    return [
+        Stuck(
+            "Limits of clusters that jobs wait for",
+            "They go on by themselves at the time that is named. Whoever may change the cluster "
+            "can raise its limits.",
+            len(rows),
+            tuple(rows[:MOST_SHOWN]),
         )
     ]
 

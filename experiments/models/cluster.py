@@ -19,6 +19,7 @@ from experiments.models.visibility import (
     SharedQuerySet,
     filter_shared_with_groups,
 )
+from runners.errors import Kind
 from runners.gate import HOST
 from runners.runtimes import RUNTIMES
 from runners.schedulers import SCHEDULERS
@@ -49,6 +50,8 @@ def runtime_choices() -> list[tuple[str, str]]:
     return [(kind, runtime.label) for kind, runtime in RUNTIMES.items() if runtime.formats]
 
 
+CONNECTION_LIMIT: Kind = "connection limit"
+"""The kind of a visit's end where the cluster's own limit allowed no connection."""
 FAILURE_SHOWN = timedelta(days=1)
 LONGEST_BACK_OFF = timedelta(minutes=5)
 """After failed visits the next one is as soon as that, however many have failed."""
@@ -220,6 +223,29 @@ class Cluster(SharedInside):
         help_text="Seconds. Tare asks the scheduler so often while jobs are live: up to four times "
         "as often while they change, and once a minute where none is live.",
     )
+    max_submissions_per_minute = models.PositiveIntegerField(
+        "submissions a minute",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="How many jobs Tare submits at most in any minute. Empty: no limit.",
+    )
+    max_connections_per_hour = models.PositiveIntegerField(
+        "connections an hour",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="How often Tare logs in at most in any hour, for checks and transfers too. "
+        "Empty: no limit.",
+    )
+    max_gpu_hours_per_month = models.PositiveIntegerField(
+        "GPU-hours a month",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="What Tare's jobs may use at most in a calendar month (UTC). A job is sent while "
+        "its GPUs for its whole time limit are left. Empty: no limit.",
+    )
     retention_days = models.PositiveIntegerField(
         "days that job directories stay",
         null=True,
@@ -373,14 +399,28 @@ class Cluster(SharedInside):
         )
 
     @property
+    def idle_seconds(self) -> float:
+        """Return how far apart visits begin where no job is live or waits.
+
+        Each opens a connection: together they take at most half of those that are allowed.
+        """
+        most = self.max_connections_per_hour if self.transport != LOCAL_TRANSPORT else None
+        return max(self.poll_seconds, IDLE_SECONDS, 2 * 3600 / most if most else 0)
+
+    @property
+    def waits_for_connections(self) -> bool:
+        """Return whether its own limit has allowed no connection to the last visit."""
+        return self.last_error_kind == CONNECTION_LIMIT
+
+    @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:
         """Return whether the cluster was reached lately, by the outcome and age of its visits."""
-        if self.last_error:
+        if self.last_error and not self.waits_for_connections:
             return "failed"
         if self.last_seen_at is None:
             return "never"
         # Two visits, the second one of which may be under way.
-        recent = timedelta(seconds=2 * max(self.poll_seconds, IDLE_SECONDS))
+        recent = timedelta(seconds=2 * self.idle_seconds)
         return "recent" if timezone.now() - self.last_seen_at <= recent else "old"
 
     @property

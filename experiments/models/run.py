@@ -25,6 +25,9 @@ class Job(Submission):
     repeat = models.PositiveIntegerField()
     block = models.PositiveIntegerField(help_text="Its place in the plan's random order.")
     payload_hash = models.CharField(max_length=64, blank=True)
+    gpu_seconds = models.PositiveBigIntegerField(
+        default=0, help_text="What it may use at most: the GPUs that it asks for, its time limit."
+    )
     collect_at = models.DateTimeField(
         null=True, help_text="When its files are to be read once more, though it has ended."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,11 +32,19 @@ class Forecast:
     runs: int
     longest_job_seconds: int
     gpu_hours_at_most: float
+    longest_job_gpu_hours: float
+    """Of the job that may take most."""
 
 
 def compute_job_seconds(workload: Workload, *, runs: int, cooldown_seconds: int) -> int:
     """Return the time limit of a job that runs `workload` `runs` times, in seconds."""
     return runs * workload.time_limit_seconds + (runs - 1) * cooldown_seconds + JOB_OVERHEAD_SECONDS
+
+
+def compute_gpu_seconds(workload: Workload, *, scale: str, runs: int, cooldown_seconds: int) -> int:
+    """Return the GPUs that a job asks for times its time limit, which is in whole minutes."""
+    seconds = compute_job_seconds(workload, runs=runs, cooldown_seconds=cooldown_seconds)
+    return Scale.parse(scale).gpus * math.ceil(seconds / 60) * 60
 
 
 def forecast(
@@ -66,6 +75,17 @@ def forecast(
             default=0,
         ),
         gpu_hours_at_most=seconds * gpus * repeats * len(environments) / 3600,
+        longest_job_gpu_hours=max(
+            (
+                compute_gpu_seconds(
+                    workload, scale=str(scale), runs=runs_a_job, cooldown_seconds=cooldown_seconds
+                )
+                / 3600
+                for workload in workloads
+                for scale in sizes
+            ),
+            default=0.0,
+        ),
     )
 
 

@@ -27,12 +27,14 @@ CURES = {
     "Passphrase": "Import the key again together with its passphrase, under Credentials.",
     "Certificate": "Ask your centre for a new certificate of this key, and add it under "
     "Credentials.",
+    "Connection limit": "Wait until then, or have the limit raised under Edit.",
     "Jump host": "Ask the jump host's administrators whether it may forward to this host.",
 }
 STEPS = (
     "Private key",
     "Passphrase",
     "Certificate",
+    "Connection limit",
     "Host name",
     "Port",
     "SSH",
@@ -43,6 +45,7 @@ STEPS = (
 STEP_OF_ERROR: dict[Kind, str] = {
     "passphrase": "Passphrase",
     "certificate": "Certificate",
+    "connection limit": "Connection limit",
     "host name": "Host name",
     "host key": "Host key",
 }
@@ -123,6 +126,8 @@ def _describe_step(step: str, address: SSHAddress) -> str | None:
         return "Opens the key." if address.passphrase else None
     if step == "Certificate":
         return _describe_certificate(address)
+    if step == "Connection limit":
+        return None
     if step == "Host name":
         addresses = _resolve_host(address.host)
         description = (

@@ -54,6 +54,7 @@ class SSHAddress:
     certificate: str = field(default="", repr=False)  # of the key, "ssh-...-cert-v01@... AAAA..."
     gated: bool = False  # whether the key should have a forced command
     owner: int | None = None  # the caller's own number for the owner of the key
+    place: int | None = None  # the caller's own number for the machine
 
     def __str__(self) -> str:
         return f"{self.host} port {self.port}"
@@ -186,6 +187,7 @@ class SSH(Transport):
 
     def _connect(self) -> paramiko.SSHClient:
         address = self.address
+        self.prepare_log_in()
         key = address.load_key()
         try:
             expected = parse_public_key(address.host_key)
@@ -217,6 +219,9 @@ class SSH(Transport):
             raise
         self.record_log_in()
         return client
+
+    def prepare_log_in(self) -> None:
+        """Do nothing; subclasses override this to count log-ins, or to raise TryAgain."""
 
     def record_log_in(self) -> None:
         """Do nothing; subclasses override this to record log-ins."""

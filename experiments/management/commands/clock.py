@@ -30,7 +30,6 @@ from experiments.models import (
 )
 from experiments.models.cluster import LONGEST_BACK_OFF
 from experiments.models.images import SILENCE
-from experiments.models.intervals import IDLE_SECONDS
 from experiments.notify import (
     enqueue_copy,
     enqueue_receive,
@@ -43,7 +42,10 @@ from experiments.notify import (
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
 PAUSE_SECONDS = 0.5
-INTERVAL_COLUMNS = ("poll_seconds", "changed_at", "last_tick_at", "last_tick_seconds")
+INTERVAL_COLUMNS = (
+    *("poll_seconds", "changed_at", "last_tick_at", "last_tick_seconds"),
+    *("transport", "max_connections_per_hour"),
+)
 # A round takes milliseconds: a health check calls a clock that needs longer than this unhealthy.
 ALIVE_SECONDS = 30
 
@@ -90,8 +92,8 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
     clusters = Cluster.objects.filter(may_be_visited, enabled=True)
     busy_keys = set(clusters.filter(jobs | operations).values_list("pk", flat=True))
     for cluster in clusters.only(*INTERVAL_COLUMNS):
-        idle_seconds = max(cluster.poll_seconds, IDLE_SECONDS)
-        pause = cluster.interval_seconds if cluster.pk in busy_keys else idle_seconds
+        is_busy = cluster.pk in busy_keys
+        pause = cluster.interval_seconds if is_busy else cluster.idle_seconds
         if now - enqueued_at.get(cluster.pk, float("-inf")) >= pause:
             enqueued_at[cluster.pk] = now
             enqueue_tick(cluster.pk)

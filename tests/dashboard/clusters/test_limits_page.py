@@ -1,16 +1,24 @@
-"""The limits that a check suggests are taken over with one click."""
+"""Limits: those that a check suggests are taken over with one click, and pages say what they do."""
 
 from __future__ import annotations
 
 import pytest
 from django.forms import modelform_factory
 from django.urls import reverse
+from django.utils import timezone
 
 from experiments.clusters import preflights
-from experiments.models import AuditEntry, CheckReport, Cluster
+from experiments.execution.gpu_hours import find_month
+from experiments.models import AuditEntry, CheckReport, Cluster, GPUMonth, Job
 from runners.preflight import Check
 from tests.dashboard.conftest import People
-from tests.factories import CheckReportFactory, ClusterFactory
+from tests.factories import (
+    CheckReportFactory,
+    ClusterFactory,
+    JobFactory,
+    LaunchedFactory,
+    RunFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -65,3 +73,70 @@ def test_an_interval_that_no_calendar_holds_is_refused(seconds: str) -> None:
     form = modelform_factory(Cluster, fields=["poll_seconds"])
     assert "poll_seconds" in form({"poll_seconds": seconds}).errors
     assert form({"poll_seconds": "86400"}).is_valid()
+
+
+class TestWhatALimitHoldsBack:
+    @pytest.fixture
+    def waiting(self, people: People) -> Job:
+        """A job that may take two GPU-hours, of a cluster that has one left."""
+        now = timezone.now()
+        cluster = ClusterFactory(
+            name="far", max_gpu_hours_per_month=9, max_submissions_per_minute=2, last_tick_at=now
+        )
+        GPUMonth.objects.create(cluster=cluster, month=find_month(now), gpu_seconds=8 * 3600)
+        experiment = LaunchedFactory(cluster=cluster, owner=people.owner)
+        job: Job = JobFactory(experiment=experiment, state="planned", gpu_seconds=2 * 3600)
+        RunFactory(job=job, state="planned")
+        return job
+
+    def page(self, people: People, address: str, who: str = "owner") -> str:
+        return " ".join(people.client(who).get(address).content.decode().split())
+
+    def test_says_each_page_of_the_cluster_the_experiment_and_the_run(
+        self, waiting: Job, people: People
+    ) -> None:
+        why = f"far has 9 GPU-hours a month for Tare: 8.0 are used in {timezone.now():%B}"
+        cluster = reverse("cluster", args=[waiting.cluster_id])
+        run = waiting.runs.get()
+        for address in (
+            cluster,
+            waiting.experiment.get_absolute_url(),
+            run.get_absolute_url(),
+        ):
+            assert why in self.page(people, address), address
+        assert "at most 2 a minute; 0 in the last one" in self.page(people, cluster)
+        assert why in self.page(people, reverse("operations"), "admin")
+
+    def test_is_said_no_more_when_the_limit_was_raised(self, waiting: Job, people: People) -> None:
+        Cluster.objects.update(max_gpu_hours_per_month=10)
+        page = self.page(people, waiting.experiment.get_absolute_url())
+        assert "to be sent at the next visit to far" in page
+
+    def test_of_connections_is_no_failure(self, waiting: Job, people: People) -> None:
+        why = "far takes at most 3 connections an hour from Tare."
+        Cluster.objects.update(last_error=why, last_error_kind="connection limit")
+        page = self.page(people, reverse("cluster", args=[waiting.cluster_id]))
+        assert "Limit of connections" in page
+        assert "note error" not in page
+        assert why in self.page(people, waiting.experiment.get_absolute_url())
+        page = self.page(people, reverse("operations"), "admin")
+        assert page.count(why.rstrip(".")) == 2, "among what is stuck, and at the visits"
+
+    def test_of_live_jobs_too(self, waiting: Job, people: People) -> None:
+        Cluster.objects.update(max_live_jobs=1, max_gpu_hours_per_month=None)
+        JobFactory(cluster=waiting.cluster, experiment=waiting.experiment, repeat=2, state="queued")
+        page = self.page(people, reverse("cluster", args=[waiting.cluster_id]))
+        assert "takes at most 1 of Tare’s at once. 1 job waits" in page
+        assert "1 of 1 live jobs" in self.page(people, reverse("operations"), "admin")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max_submissions_per_minute", "max_connections_per_hour", "max_gpu_hours_per_month"],
+)
+def test_limits_are_numbers_from_1_or_empty(name: str) -> None:
+    form = modelform_factory(Cluster, fields=[name])
+    assert form({name: ""}).is_valid()
+    assert form({name: "1"}).is_valid()
+    for wrong in ("0", "-1", "much"):
+        assert name in form({name: wrong}).errors

@@ -90,6 +90,31 @@ def test_every_login_is_remembered_that_over_a_jump_host_too(
         assert row.last_used_at
 
 
+def test_the_limit_of_connections_counts_every_hop_and_is_named(
+    server: Server, credential: Credential, by: User
+) -> None:
+    now = {"poll_seconds": 0}
+    gateway = there(server, credential, name="gateway", max_connections_per_hour=2, **now)
+    inner = there(server, credential, name="inner", jump_host=gateway, **now)
+    assert execution.tick(inner.pk) == "done"
+    assert execution.tick(gateway.pk) == "done"
+    assert execution.tick(gateway.pk) == "limit", "one was the jump host's"
+    test = connection_tests.request_test(credential, by, cluster=gateway)
+    assert execution.test_connection(test.pk) == "failed"
+    (place,) = connection_tests.get_latest_tests(credential, gateway).places
+    check = place.checks[-1]
+    assert check.name == "Connection limit"
+    assert "gateway takes at most 2 connections an hour" in check.found
+    assert "raised" in check.cure
+    assert "Log-in" not in [each.name for each in place.checks], "nobody was asked"
+    counts = [row.uses.filter(kind="connections").count() for row in (gateway, inner)]
+    assert counts == [2, 1]
+    gateway.max_connections_per_hour = 3
+    gateway.save()
+    Cluster.objects.update(retry_at=None)
+    assert execution.tick(gateway.pk) == "done"
+
+
 def test_what_nobody_expected_ends_it(server: Server, credential: Credential, by: User) -> None:
     there(server, credential, name="lab")
     test = connection_tests.request_test(credential, by)

@@ -170,7 +170,7 @@ def test_of_many_the_oldest_are_shown_and_the_others_counted(
         )
         for number in range(2, 5001)
     )
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         group = find(now)
     assert (group.count, len(group.rows), group.more) == (5000, MOST_SHOWN, 4990)
     assert group.rows[0].since == now - HOUR - timedelta(seconds=5000)
