@@ -1,8 +1,9 @@
-"""One visitor a cluster: a lease in PostgreSQL that is kept by a heartbeat and expires soon.
+"""One visit to a cluster at a time: a lease in PostgreSQL, kept by a heartbeat, which expires soon.
 
 A visit may take minutes; the lease of one that has died must not. So a thread renews it every few
 seconds for as long as the visit lives, and a process that has died on this machine is known by its
-token at once.
+token at once. When it expires is said and asked by PostgreSQL's clock alone: those of several hosts
+need not agree.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import BinaryIO
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.db.models import Q
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.execution.holder import is_dead, make_token
@@ -58,7 +61,7 @@ class Lease:
         if now - self.renewed_at < RENEWED_SECONDS:
             return
         held = Cluster.objects.filter(pk=self.cluster.pk, lease_token=self.token)
-        if not held.update(lease_until=timezone.now() + LEASE, **columns):
+        if not held.update(lease_until=_expires(), **columns):
             raise LeaseLost
         self.renewed_at = now
 
@@ -123,11 +126,10 @@ def hold_lease(
 
 def _take(cluster: Cluster, token: str, columns: Mapping[str, object]) -> bool:
     """Write the token where no lease is held, or that of the dead. Compare-and-swap."""
-    now = timezone.now()
-    free = Q(lease_until=None) | Q(lease_until__lt=now)
+    free = Q(lease_until=None) | Q(lease_until__lt=Now())
     if cluster.lease_token and is_dead(cluster.lease_token):  # as it was when the row was read
         free |= Q(lease_token=cluster.lease_token)
-    taken = {"lease_token": token, "lease_until": now + LEASE, **columns}
+    taken = {"lease_token": token, "lease_until": _expires(), **columns}
     return bool(Cluster.objects.filter(free, pk=cluster.pk).update(**taken))
 
 
@@ -157,7 +159,12 @@ def _heartbeat(cluster_pk: int, token: str) -> Iterator[None]:
 def extend(cluster_pk: int, token: str) -> None:
     """Hold the lease for longer, if it is still held: whoever visits asks `renew` for that."""
     held = Cluster.objects.filter(pk=cluster_pk, lease_token=token)
-    held.update(lease_until=timezone.now() + LEASE)
+    held.update(lease_until=_expires())
+
+
+def _expires() -> CombinedExpression:
+    """Return when a lease expires that is taken or renewed now."""
+    return Now() + LEASE
 
 
 def _release(held: Lease) -> None:

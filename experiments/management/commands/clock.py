@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
@@ -106,7 +107,7 @@ def enqueue_early(handled: dict[int, datetime]) -> None:
     """
     now = timezone.now()
     clusters = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
-    for cluster in clusters.exclude(lease_until__gt=now):
+    for cluster in clusters.exclude(lease_until__gt=Now()):
         is_due = cluster.due_at is None or cluster.due_at <= now or is_urgent(cluster, now)
         if is_due and cluster.wanted_at and handled.get(cluster.pk) != cluster.wanted_at:
             handled[cluster.pk] = cluster.wanted_at

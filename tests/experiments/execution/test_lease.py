@@ -88,6 +88,27 @@ class TestTaking:
         neighbour.wait()
         assert execution.tick(here.pk) == "done"
 
+    @pytest.mark.parametrize("hours", [1, -1])
+    def test_the_clocks_of_hosts_need_not_agree(
+        self, here: Cluster, monkeypatch: pytest.MonkeyPatch, hours: int
+    ) -> None:
+        """Whoever's clock is ahead takes no lease that is held, and holds none for longer.
+
+        One whose clock is behind holds what it has taken.
+        """
+        now = timezone.now
+        hold(here, "of another machine")
+        monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(hours=hours))
+        assert execution.tick(here.pk) == "busy"
+        Cluster.objects.update(lease_until=None)
+        with hold_lease(here):
+            for renew in (None, leases.extend):
+                if renew:
+                    renew(here.pk, Cluster.objects.get().lease_token)
+                until = Cluster.objects.get().lease_until
+                assert until
+                assert abs(until - now()) < timedelta(minutes=30)
+
     def test_a_zombie_is_dead(self, neighbour: subprocess.Popen[str]) -> None:
         token = token_of(neighbour)
         neighbour.kill()
