@@ -212,15 +212,16 @@ class Runner:
             raise TryAgain(f"The journals cannot be read: {message}", kind="busy")
         grown, answer = {}, io.BytesIO(done.stdout)
         while (line := answer.readline()) != b"archive\n":
-            if not line:
-                if not done.stdout:  # there is no such folder
-                    return {}
+            if not done.stdout:  # there is no such folder
+                return {}
+            heading = re.fullmatch(rb"(\d{1,6}) (\d{1,9})\n", line)
+            if line and not (heading and 1 <= int(heading[1]) <= len(directories)):
+                odd = clean_text(line[:200]).strip()
+                raise TryAgain(f"This is no answer about journals: {odd}", kind="busy")
+            content = answer.read(int(heading[2])) if heading else b""
+            if not heading or len(content) < int(heading[2]):
                 raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
-            number, size = (int(text) for text in line.split())
-            content = answer.read(size)
-            if len(content) < size:
-                raise TryAgain("The answer about the journals was cut short.", kind="unreachable")
-            grown[directories[number - 1]] = content
+            grown[directories[int(heading[1]) - 1]] = content
         archive = answer.read()
         for path, content in unpack(io.BytesIO(archive)).items() if archive else ():
             directory = f"{folder}/{PurePosixPath(path).parent}"

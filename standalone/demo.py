@@ -151,12 +151,13 @@ def _end_jobs_here() -> None:
     The job script notes that it was terminated; the next start finds that in its record.
     """
     for path in (VAR / "here" / "work" / "jobs").glob("*/scheduler.id"):
-        process, _, started = path.read_text().strip().partition("-")
         try:
-            stat = Path("/proc", process, "stat").read_text()
+            text, _, started = path.read_text().strip().partition("-")
+            process = int(text)
+            stat = Path("/proc", str(process), "stat").read_text()
             if stat.rpartition(")")[2].split()[19] == started:  # the id was not given anew
-                os.killpg(int(process), signal.SIGTERM)
-        except OSError:
+                os.killpg(process, signal.SIGTERM)
+        except (OSError, ValueError):  # it has ended, or its program has written something else
             continue
 
 

@@ -23,6 +23,7 @@ STEADY_SECONDS = 60.0  # which ends a row: what ran for as long had started well
 HUNG_SECONDS = 30.0  # for which a service is late with its heartbeat before it is killed
 LOOP = 5  # as many ends in a row are said to be a loop
 MOST_ENDS = 50  # which the file keeps
+WRITTEN_SECONDS = 60.0  # after which the file is written anew though nothing has changed
 LAST_LINES = 5  # of a log, for whoever started the demo
 
 
@@ -162,10 +163,13 @@ class Supervisor:
         self.write(stopped=False)
 
     def write(self, *, stopped: bool) -> None:
-        """Write the file, if there is news. A full disk keeps nobody from starting services."""
+        """Write the file, if there is news, and once a minute: it tells until when we lived.
+
+        A full disk keeps nobody from starting services.
+        """
         self.ends = self.ends[-MOST_ENDS:]
         rows = [_describe(service) for service in self.services]
-        news = [rows, self.ends[-1:], stopped]
+        news = [rows, self.ends[-1:], stopped, time.monotonic() // WRITTEN_SECONDS]
         if news == self._written:
             return
         content = {

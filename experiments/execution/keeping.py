@@ -31,6 +31,7 @@ from experiments.snapshots import replace_paths
 from runners.records import Record
 
 MOST_STEPS = 2**31 - 1  # the largest value of the column
+MOST_BYTES = 2**63 - 1  # the same; sparse files may say that they are larger together
 
 
 def keep_endings(endings: Sequence[Ending]) -> None:
@@ -143,7 +144,7 @@ def _describe_size(end: RunEnd) -> dict[str, int]:
     if end.run_record is None or end.record is None:
         return {}
     sizes = [size for _, size in list_files(end.run, end.record)]
-    return {"files_count": len(sizes), "files_bytes": sum(sizes)}
+    return {"files_count": len(sizes), "files_bytes": min(sum(sizes), MOST_BYTES)}
 
 
 def _keep_files(ends: Sequence[RunEnd]) -> None:

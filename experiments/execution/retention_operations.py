@@ -72,7 +72,9 @@ def _end_if_held(cluster: Cluster, operation: Operation) -> None:
         return
     chosen = Removal.objects.under_way().filter(operation=operation)
     current = Cluster.objects.get(pk=cluster.pk)
-    if chosen.exclude(job__in=list_removable(current).values("pk")).exists():
+    # Of these alone: there may be 100,000 others.
+    may_go = list_removable(current).filter(pk__in=chosen.values("job"))
+    if chosen.exclude(job__in=may_go.values("pk")).exists():
         request_end(operation)
 
 
@@ -127,7 +129,9 @@ def _choose(operation: Operation) -> list[Job]:
         )
         # Whoever pins an experiment, or wants files of a job, waits for this, or is first.
         locked = due.select_for_update(of=("self", "experiment"), no_key=True)
-        jobs = list(locked[:MOST_AT_A_TIME])
+        keys = [job.pk for job in locked[:MOST_AT_A_TIME]]
+        # Again: that statement saw the files and links of before it had to wait.
+        jobs = list(due.filter(pk__in=keys))
         now = timezone.now()
         Removal.objects.bulk_create(
             (

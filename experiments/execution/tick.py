@@ -245,9 +245,11 @@ def _adopt(row: Job | Operation, owner: str) -> None:
 def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
     """Collect what has ended. If two rows time out the site is slow: raise TryAgain.
 
-    A single row that times out waits for the next visit.
+    A single row that times out waits for the next visit. So do those to be read alone, as soon as
+    one of them has waited for its turn in vain.
     """
     too_slow: Job | Operation | None = None
+    has_turn = True
     rows = sort_untried_first(list_rows(held, Job.State.COLLECTING))
     if rows:
         held.note_change()
@@ -257,10 +259,12 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
         for row in collect_together(portion, runner):
             if time.monotonic() > deadline:
                 return
+            if not has_turn:
+                continue
             held.renew()
             try:
                 with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
-                    _collect_row(row, runner)
+                    has_turn = _collect_row(row, runner)
             except TryAgain as error:
                 if error.kind != "time-out" or too_slow:
                     raise
@@ -269,8 +273,11 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
                 note_failure(row.cluster, Failure(message), of=row)
 
 
-def _collect_row(row: Job | Operation, runner: Runner) -> None:
-    """Collect one row, unless reading its files has killed several workers."""
+def _collect_row(row: Job | Operation, runner: Runner) -> bool:
+    """Collect one row, unless reading its files has killed several workers.
+
+    Return False if others read theirs, and it was not this visit's turn.
+    """
     if has_ended_workers(row):
         what = "job" if isinstance(row, Job) else "operation"
         problem = (
@@ -279,11 +286,12 @@ def _collect_row(row: Job | Operation, runner: Runner) -> None:
         )
         note_failure(row.cluster, Failure(f"{problem}."), of=row)
         end_as_damaged(row, problem)
-        return
+        return True
     with take_turn() as has_turn:
         if has_turn:
             with count_attempt(row):
                 collect(row, runner)
+        return has_turn
 
 
 def _collect_again(held: Lease, runner: Runner) -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.errors import TryAgain
 from runners.runner import COMMAND_BYTES, NEWS_LIMIT, SHORT, Runner, split_into_portions
 from runners.schedulers import SCHEDULERS
 from runners.schedulers.direct import Direct
-from runners.transports import SSH, Local
+from runners.transports import SSH, Completed, Local
 
 MANY = 5_000
 
@@ -31,6 +32,19 @@ def test_the_journals_of_thousands_are_read(ssh: SSH, tmp_path: Path) -> None:
     news = Runner(ssh, Direct()).read_journals(offsets)
     journals = {int(Path(folder).name[:32], 16): content for folder, content in news.items()}
     assert journals == {number: b"%d\n" % number for number in range(0, MANY, 100)}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"Welcome\narchive\n", b"0 1\nxarchive\n", b"2 1\nxarchive\n", b"1 -1\nxarchive\n", b"1 5\nx"],
+)
+def test_an_odd_answer_about_journals_is_none(answer: bytes) -> None:
+    """As where a login profile prints something, or the connection is cut."""
+    with (
+        mock.patch.object(Local, "run", return_value=Completed(0, answer, b"")),
+        pytest.raises(TryAgain, match="journals"),
+    ):
+        Runner(Local(), Direct()).read_journals({"/work/jobs/a-1": 0})
 
 
 class Counting(Direct):

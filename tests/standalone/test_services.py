@@ -247,6 +247,21 @@ def test_a_supervisor_remembers_what_ended_before_it(tmp_path: Path, clock: Cloc
     assert supervisor.file.stat().st_mode & 0o777 == 0o600
 
 
+def test_when_a_supervisor_was_killed_is_known_to_the_minute(tmp_path: Path, clock: Clock) -> None:
+    """Though nothing has changed for hours before that."""
+    supervisor, service, _ = make(tmp_path, "import time; time.sleep(600)")
+    content = read(supervisor)
+    supervisor.file.write_text(json.dumps(content | {"written_at": "2026-01-01T00:00:00+00:00"}))
+    clock.seconds += 3 * 3600
+    supervisor.keep_alive()
+    second = Supervisor(supervisor.file, print)
+    second.remember()
+    assert second.ends[-1].at >= str(content["written_at"])
+    assert service.child
+    service.child.kill()
+    service.child.wait()
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"ends": [{"odd": 1}]}', '{"ends": 5}', "\0"])
 def test_a_file_that_makes_no_sense_is_begun_anew(tmp_path: Path, content: str) -> None:
     file = tmp_path / "services.json"

@@ -105,6 +105,24 @@ def test_few_rows_are_read_alone_at_the_same_time(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_visit_waits_for_its_turn_once(experiment: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each of its rows would wait, for minutes, and nothing be sent meanwhile."""
+    monkeypatch.setattr(read_attempts, "TURN_SECONDS", 0.0)
+    first = experiment()
+    made = [first, beside(first), beside(first, "third")]
+    wait_to_be_collected(*made)
+    Job.objects.update(collecting_attempts=1)
+    with ExitStack() as others:
+        for _ in range(MOST_AT_A_TIME):
+            assert others.enter_context(take_turn())
+        with mock.patch.object(tick, "take_turn", side_effect=take_turn) as asked:
+            assert execution.tick(first.cluster_id) == "done"
+    assert asked.call_count == 1
+    execution.tick(first.cluster_id)
+    assert {row.jobs.get().state for row in made} == {"done"}
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_worker_that_is_killed_over_one_jobs_files_stops_no_other(experiment: Make) -> None:
     culprit = experiment()
     innocent = [beside(culprit), beside(culprit, "third")]

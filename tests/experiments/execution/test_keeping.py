@@ -22,6 +22,8 @@ from experiments.execution.moves import Move, move_each
 from experiments.execution.series_copy import copy_series
 from experiments.models import Event, Experiment, Job, Run, Series, Snapshot
 from experiments.snapshots import replace_paths, restore_paths
+from runners.directories import Fetched
+from runners.runner import Runner
 from tests.conftest import collecting_each, finish, tick_until
 from tests.factories import RunFactory
 
@@ -135,6 +137,29 @@ def test_jobs_that_failed_are_stored_together_with_what_the_scheduler_said(
     crashed = made.runs.exclude(environment=made.baseline)
     assert set(crashed.values_list("state", "reason")) == {("failed", "crashed")}
     assert all("exit code 9: no room" in run.message for run in crashed)
+
+
+def test_files_that_say_to_be_larger_than_any_disk_do_not_damage_their_run(
+    experiment: Make,
+) -> None:
+    """A sparse file may say so: 8 EiB take no room on some file systems."""
+    made = experiment()
+    wait_until_all_have_ended(made)
+    fetch = Runner.collect
+
+    def fetch_and_add(runner: Runner, directory: str, **options: Any) -> Fetched:
+        files = fetch(runner, directory, **options)
+        for run in made.runs.all():
+            files.sizes |= {f"{run.folder}/{name}": 2**63 - 1 for name in "ab"}
+        return files
+
+    with (
+        mock.patch.object(Runner, "collect", fetch_and_add),
+        mock.patch.object(Runner, "collect_all", return_value={}),
+    ):
+        execution.tick(made.cluster_id)
+    assert set(made.runs.values_list("state", "reason")) == {("succeeded", "")}
+    assert set(made.runs.values_list("files_bytes", flat=True)) == {2**63 - 1}
 
 
 class TestSnapshots:

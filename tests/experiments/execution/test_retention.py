@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from experiments import execution
@@ -31,7 +33,7 @@ from experiments.models import (
     ShareLink,
 )
 from runners.runner import Runner
-from tests.conftest import finish, tick_until
+from tests.conftest import finish, pause_longer, tick_until
 from tests.factories import JobFactory, LaunchedFactory, OperationFactory, RunFactory
 
 pytestmark = pytest.mark.django_db
@@ -312,6 +314,52 @@ def test_what_is_pinned_before_it_is_sent_is_not_among_them(launched: Experiment
     operation.refresh_from_db()
     assert operation.message == "There is nothing to remove any more."
     assert is_there(job)
+
+
+ASKED_FOR_MEANWHILE: dict[str, Callable[[Job], object]] = {
+    "a copy": lambda job: request_copy(RunFile.objects.get(run__job=job), job.experiment.owner),
+    "another collection": lambda job: request_collection(job, job.experiment.owner),
+    "a pin": lambda job: pins.pin(job.experiment, job.experiment.owner),
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("what", ASKED_FOR_MEANWHILE)
+def test_what_is_asked_for_while_it_is_being_chosen_stays(what: str, launched: Experiment) -> None:
+    """Whoever asks is first here, and the choice waits for them."""
+    Cluster.objects.update(removes_uncopied=True)
+    job = ended(launched)
+    job.runs.update(state="failed")
+    RunFile.objects.create(run=job.runs.get(), path="checkpoint", size_bytes=10)
+    operation = OperationFactory(
+        kind="clean_up", cluster=launched.cluster, staged_image=None, state="planned"
+    )
+    chosen: list[Job] = []
+
+    def choose() -> None:
+        chosen.extend(retention_operations._choose(operation))
+        connection.close()
+
+    chooser = threading.Thread(target=choose)
+    with transaction.atomic():
+        assert ASKED_FOR_MEANWHILE[what](job) is not False
+        chooser.start()
+        wait_for_a_lock()
+    chooser.join(120)
+    assert chosen == []
+    assert not Removal.objects.exists()
+
+
+def wait_for_a_lock() -> None:
+    """Wait until another connection waits for a row that this one has locked."""
+    query = """SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    for _ in zip(range(240), pause_longer(), strict=False):
+        with connection.cursor() as cursor:
+            cursor.execute(query)
+            if cursor.fetchone()[0]:
+                return
+    raise AssertionError("nobody waits")
 
 
 def test_a_worker_killed_after_sending_removes_nothing_twice(launched: Experiment) -> None:
