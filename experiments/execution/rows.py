@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from experiments.execution.lease import Lease
 from experiments.execution.operations import make_operation_handle
 from experiments.execution.specs import name_job_directory
-from experiments.models import Job, Operation
+from experiments.models import Experiment, Job, Operation
 from runners.jobs import JobSpec, Resources
 
 # Large columns of an image. A visit reads them only to send an operation.
@@ -21,11 +21,15 @@ FOLLOWED = (
 
 
 def list_jobs(held: Lease, *states: str) -> QuerySet[Job]:
-    """Return the held cluster's jobs in these states, in the order of their keys."""
+    """Return the held cluster's jobs in these states, in the order of their keys.
+
+    Jobs of one experiment share its row: to make one for each takes longer than reading them.
+    """
+    experiments = Experiment.objects.select_related("partition").defer("plan")
     return (
         Job.objects.filter(cluster=held.cluster, state__in=states)
-        .select_related("experiment__partition", "workload", "cluster")
-        .defer("script", "experiment__plan")
+        .prefetch_related(Prefetch("experiment", experiments), "workload", "cluster")
+        .defer("script")
         .order_by("pk")
     )
 

@@ -42,6 +42,8 @@ MOST_REFUSALS = 10
 """After as many refusals a visit sends nothing more, however many experiments still wait."""
 PORTION = 50
 """As many jobs are sent together; before the next, what has changed on the cluster is looked at."""
+FIRST_PORTION = 10
+"""As many are sent first in a visit: the cluster has something to do while the others are sent."""
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Sending:
     began: datetime
     sent_back: set[str] = field(default_factory=set)  # uids
     refused_by: set[int] = field(default_factory=set)  # keys of pauses
+    portion: int = FIRST_PORTION  # of jobs, to be sent next
 
 
 def recover(held: Lease, runner: Runner) -> None:
@@ -130,6 +133,7 @@ def send_planned(
     rows = _next_rows(visit)
     while rows:
         _send_until_refused(visit, rows)
+        visit.portion = PORTION
         if any(row.state == row.State.QUEUED for row in rows):
             held.note_change()
         rows = _next_rows(visit) if len(visit.refused_by) < MOST_REFUSALS else []
@@ -144,7 +148,7 @@ def _list_cancelled(held: Lease) -> list[Job | Operation]:
     """Return the planned rows that have been cancelled."""
     operations = list_operations(held, Operation.State.PLANNED).exclude(cancel_requested_at=None)
     jobs = list_jobs(held, Job.State.PLANNED).exclude(experiment__cancelled_at=None)
-    return [*operations.iterator(), *jobs.iterator()]
+    return [*operations, *jobs]
 
 
 def _next_rows(visit: Sending) -> list[Job | Operation]:
@@ -188,7 +192,7 @@ def _rows_to_send(
         planned = planned.filter(gpu_seconds__lte=max(gpu_seconds, 0))
     in_order = take_turns(planned.exclude(uid__in=visit.sent_back))
     new = [row for row in operations if row.uid not in visit.sent_back and _is_due_operation(row)]
-    jobs = cut_to_gpu_seconds(in_order[: min(free, PORTION)], gpu_seconds)
+    jobs = cut_to_gpu_seconds(in_order[: min(free, visit.portion, PORTION)], gpu_seconds)
     rows: list[Job | Operation] = [*new, *jobs]
     return rows[:free]
 

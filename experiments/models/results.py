@@ -111,7 +111,8 @@ class SnapshotManager(models.Manager["Snapshot"]):
             hashes.append(known[text])
         in_order = [rows[digest] for digest in sorted(rows)]  # as other visits lock them
         self.bulk_create(in_order, ignore_conflicts=True)
-        stored_rows = {row.content_hash: row for row in self.filter(content_hash__in=rows)}
+        stored = self.filter(content_hash__in=rows).only("content_hash")  # the rest is known
+        stored_rows = {row.content_hash: row for row in stored}
         return [stored_rows[digest] for digest in hashes]
 
 

@@ -59,6 +59,20 @@ def test_a_portion_is_sent_by_two_commands(
     finish(made)
 
 
+def test_the_first_portion_is_small(experiment: Make, commands: list[Sequence[str]]) -> None:
+    made = experiment(repeats=sending.FIRST_PORTION + 5)
+    assert execution.tick(made.cluster_id) == "done"
+    work_directory = made.cluster.work_directory
+    portions = [
+        sum(word.startswith(f"{work_directory}/jobs/") for word in argv)
+        for argv in commands
+        if argv[:2] == ["sh", "-c"] and argv[3] == "submit"
+    ]
+    assert portions == [sending.FIRST_PORTION, 5]
+    lifecycle.cancel(made, made.owner)
+    finish(made)
+
+
 def test_what_has_ended_comes_home_by_two_commands(
     experiment: Make, commands: list[Sequence[str]]
 ) -> None:
