@@ -23,6 +23,10 @@ VARIABLES = re.compile(
     r"|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|HOME|TMPDIR|TZ|LANG|LC_[A-Z]+"
     r"|(APPTAINER|SINGULARITY)_(CONTAINER|NAME|BIND))$"
 )
+OF_ONE_JOB = re.compile(
+    r"SLURM_(JOB_?ID|JOB_NAME|JOB_(START|END)_TIME|TASK_PID|STEP_LAUNCHER_PORT|SRUN_COMM_PORT)$"
+)
+"""Names and times of a job, which its record has: with them no two snapshots would be the same."""
 SECRETS = re.compile(r"TOKEN|SECRET|PASS|KEY(_|$)|JWT|CREDENTIAL|AUTH")
 LIBRARIES = re.compile(
     r"blas|lapack|mkl|blis|flexiblas|gomp|iomp|cuda|cudnn|cublas|nccl|nvidia"
@@ -114,7 +118,7 @@ def select_variables(environ: Any) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environ.items())
-        if VARIABLES.match(name) and not SECRETS.search(name)
+        if VARIABLES.match(name) and not SECRETS.search(name) and not OF_ONE_JOB.match(name)
     }
 
 

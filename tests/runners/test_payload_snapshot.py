@@ -25,9 +25,11 @@ CHOSEN = {
     "OMP_PLACES": "cores",
     "CUDA_VISIBLE_DEVICES": "0,1",
     "LD_LIBRARY_PATH": "/opt/läufe/lib",
-    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_PARTITION": "gpu",
     "PYTHONNOUSERSITE": "1",
 }
+OF_ONE_JOB = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_JOB_NAME": "tare-7-1"}
+OF_ONE_JOB |= {"SLURM_JOB_START_TIME": "7", "SLURM_JOB_END_TIME": "8", "SLURM_TASK_PID": "9"}
 SECRET = {
     "SLURM_JWT": "s3cret",
     "TF_API_TOKEN": "s3cret",
@@ -42,7 +44,7 @@ SECRET = {
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     parameters = WORKLOADS["blas"].clean({"matrix_size": 8, "steps": 2, "burn_in": 1, "threads": 1})
     directory = tmp_path_factory.mktemp("run") / "run"
-    return run_payload(directory, "blas", parameters, variables={**CHOSEN, **SECRET})
+    return run_payload(directory, "blas", parameters, variables={**CHOSEN, **SECRET, **OF_ONE_JOB})
 
 
 def test_it_tells_where_the_program_ran(ran: Ran) -> None:
@@ -137,14 +139,18 @@ def test_it_tells_the_variables_as_they_were_given(ran: Ran) -> None:
     assert "OMP_NUM_THREADS" not in variables, "what the workload itself sets is a parameter"
 
 
+def test_what_names_one_job_stays_out(ran: Ran) -> None:
+    assert not OF_ONE_JOB.keys() & ran.inside["variables"].keys(), "no two would be the same"
+
+
 def test_secrets_stay_out(ran: Ran) -> None:
     assert "s3cret" not in json.dumps(ran.inside)
 
 
 @given(st.text(st.sampled_from("ABKEYSLURMTOKEN_"), min_size=1))
 def test_only_names_of_the_list_are_kept(name: str) -> None:
-    kept = snapshot.select_variables({name: "value", "SLURM_JOB_ID": "7"})
-    assert kept["SLURM_JOB_ID"] == "7"
+    kept = snapshot.select_variables({name: "value", "SLURM_JOB_PARTITION": "gpu"})
+    assert kept["SLURM_JOB_PARTITION"] == "gpu"
     if name in kept:
         assert name.startswith("SLURM_")
         assert "TOKEN" not in name
