@@ -44,6 +44,8 @@ NOT_BEGUN: dict[str, tuple[Failure, str]] = {
         "else says safely which copy of a job may start: choose another work directory",
     ),
 }
+NO_ROOM_LEFT = "73"
+"""The exit code of a job script that could not write its own: see `finish` there."""
 LAST_LINES = 10
 """In as many lines at the end of a program's output its own last words are looked for."""
 
@@ -71,6 +73,11 @@ def name_failure(
         code = ending.exit_code.partition(":")[0]
         if code in NOT_BEGUN:
             return NOT_BEGUN[code]
+    if ending and record.exit_code is None and ending.exit_code.partition(":")[0] == NO_ROOM_LEFT:
+        return (
+            "disk full",
+            "the job could not write its last files (exit code 73): the disk or the quota was full",
+        )
     if record.started_by is None and (named := _find_written(NO_ROOM, record.output_tail)):
         return named
     if ending and record.started_by is None and ending.node and _is_by_the_system(ending):

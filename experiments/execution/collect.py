@@ -16,7 +16,7 @@ from experiments.execution.operations import EMPTY_RECORD, finish_operation
 from experiments.execution.repairs import is_taken_back, plan_on_any_node
 from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
-from experiments.execution.scheduler_answers import find_ending
+from experiments.execution.scheduler_answers import ask_endings, find_ending
 from experiments.execution.unbegun_jobs import claim_unbegun, is_unbegun
 from experiments.models import Job, Operation
 from runners.directories import Fetched
@@ -59,24 +59,25 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
     record = read_record(files, extra_files=extra_files)
     if record.exit_code == 0:
         return None if record.missing and files_may_be_late(row) else (record, "", "")
-    scheduler_ending = find_ending(row, runner.read_endings([row.scheduler_id]))
+    scheduler_ending = find_ending(row, ask_endings([row], runner))
     was_requeued = bool(find_requeued([row]))
     reason: str
     reason, message = name_failure(record, scheduler_ending, was_requeued=was_requeued)
-    may_be_late = files_may_be_late(row) and not row.cancel_requested_at
-    if is_there and not may_be_late and is_unbegun(row, record, reason, scheduler_ending):
+    if is_there and is_unbegun(row, record, reason, scheduler_ending):
+        if files_may_be_late(row):
+            return None
         evidence = {row: message if scheduler_ending else ""}
         reason, message = claim_unbegun(evidence, runner).get(row.pk, (reason, message))
     if isinstance(row, Job) and must_wait(row, record, reason):
         return None
-    if reason == "lost" and may_be_late:
+    if reason == "lost" and not row.cancel_requested_at and files_may_be_late(row):
         return None
-    if reason == "lost" and is_there and record.started_by is None:
-        # A job that meets a full disk leaves no files either, and not every site keeps accounts.
+    if reason == "lost" and is_there:
+        # A job that meets a full disk leaves no exit code, and not every site keeps accounts.
         problem = runner.why_not_written(row.directory)
         if problem and problem.kind == "disk full":
             reason = "quota" if "quota" in str(problem).lower() else "disk full"
-            message = f"the job left nothing, and there is no room for it: {problem}"
+            message = f"the job left no exit code, and there is no room for one: {problem}"
     return record, reason, f"{message}. {describe_location(row, is_there=is_there)}"
 
 

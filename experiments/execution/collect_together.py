@@ -18,13 +18,19 @@ from experiments.execution.collect import (
     make_ending,
 )
 from experiments.execution.files_left import list_files_of_workloads
-from experiments.execution.guard import handle_together, is_about_the_visit
+from experiments.execution.guard import (
+    handle_together,
+    is_about_the_visit,
+    make_storable,
+    note_failure,
+)
 from experiments.execution.keeping import keep_endings
+from experiments.execution.own_failures import Failure
 from experiments.execution.read_attempts import count_attempt
 from experiments.execution.repairs import is_taken_back
 from experiments.execution.requeued_jobs import find_requeued
 from experiments.execution.run_ends import Ending
-from experiments.execution.scheduler_answers import find_ending
+from experiments.execution.scheduler_answers import NoAccounts, ask_endings, find_ending
 from experiments.execution.unbegun_jobs import claim_unbegun, is_unbegun
 from experiments.models import Job, Operation
 from runners.directories import Fetched
@@ -113,19 +119,27 @@ def _find_endings(
 ) -> dict[int, Ending | None]:
     """Return how jobs ended, by key: those of which files and scheduler say it without a doubt.
 
-    None for those whose files are waited for.
+    None for those whose files, or accounts, are waited for.
     """
     read = [job for job in jobs if job.pk in records and not is_taken_back(job)]
     failed = [job for job in read if records[job.pk].exit_code != 0]
+    endings: dict[int, Ending | None] = {}
     try:
         named = _name_failures(failed, records, runner)
     except Refused:
         named = {}
         read = [job for job in read if job not in failed]
-    endings: dict[int, Ending | None] = {}
+    except NoAccounts as error:
+        note_failure(failed[0].cluster, Failure(make_storable(str(error))), of=failed[0])
+        named = {}
+        read = [job for job in read if job not in failed]
+        endings |= dict.fromkeys(job.pk for job in failed)
     for job in read:
-        record = records[job.pk]
-        reason, message = named.get(job.pk, ("", ""))
+        named_end = named.get(job.pk, ("", ""))
+        if named_end is None:
+            endings[job.pk] = None
+            continue
+        record, (reason, message) = records[job.pk], named_end
         if reason:
             message = f"{message}. {describe_location(job)}"
         if reason != "lost" or job.cancel_requested_at:  # then it has ended all the same
@@ -138,18 +152,25 @@ def _find_endings(
 
 def _name_failures(
     failed: Sequence[Job], records: Mapping[int, Record], runner: Runner
-) -> dict[int, tuple[str, str]]:
-    """Return why jobs failed, and the evidence, by key. Those that never began are claimed."""
+) -> dict[int, tuple[str, str] | None]:
+    """Return why jobs failed, and the evidence, by key. Those that never began are claimed.
+
+    None for those that may still show that they began.
+    """
     if not failed:
         return {}
-    last_words = runner.read_endings([job.scheduler_id for job in failed])
+    last_words = ask_endings(failed, runner)
     requeued = find_requeued(failed)
-    named: dict[int, tuple[str, str]] = {}
+    named: dict[int, tuple[str, str] | None] = {}
     unbegun = {}
     for job in failed:
         record, last_word = records[job.pk], find_ending(job, last_words)
         reason, message = name_failure(record, last_word, was_requeued=job.pk in requeued)
         named[job.pk] = reason, message
-        if not files_may_be_late(job) and is_unbegun(job, record, reason, last_word):
+        if not is_unbegun(job, record, reason, last_word):
+            continue
+        if files_may_be_late(job):
+            named[job.pk] = None
+        else:
             unbegun[job] = message if last_word else ""
     return named | claim_unbegun(unbegun, runner)

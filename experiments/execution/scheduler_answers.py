@@ -5,9 +5,11 @@ Numbers alone do not tell: a scheduler that has lost its state gives them again,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from experiments.models import Job, Operation
+from runners.errors import TryAgain
+from runners.runner import Runner
 from runners.schedulers import JobEnding, Status
 from runners.schedulers.base import is_of_another_job
 
@@ -22,3 +24,18 @@ def find_ending(row: Job | Operation, endings: Mapping[str, JobEnding]) -> JobEn
     """Return the accounts of a row's ended job; None if there are none."""
     ending = endings.get(row.scheduler_id)
     return None if ending is None or is_of_another_job(ending, row.name) else ending
+
+
+class NoAccounts(TryAgain):
+    """The accounts of ended jobs do not answer. All that needs none of them goes on."""
+
+
+def ask_endings(rows: Sequence[Job | Operation], runner: Runner) -> Mapping[str, JobEnding]:
+    """Return how jobs ended, by number, as far as the scheduler remembers. Raises NoAccounts."""
+    try:
+        return runner.read_endings([row.scheduler_id for row in rows])
+    except TryAgain as error:
+        if error.kind != "busy":  # then nothing else is answered either
+            raise
+        message = f"it has ended, and waits for the scheduler's accounts. {error}"
+        raise NoAccounts(message, kind=error.kind) from error

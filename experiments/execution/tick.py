@@ -44,7 +44,7 @@ from experiments.execution.read_attempts import (
 from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
-from experiments.execution.scheduler_answers import find_status
+from experiments.execution.scheduler_answers import NoAccounts, find_status
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_times import has_cancellations, is_urgent, time_visit
@@ -265,6 +265,8 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
             try:
                 with contain_failure(row, row.cluster, partial(end_as_damaged, row)):
                     has_turn = _collect_row(row, runner)
+            except NoAccounts as error:
+                note_failure(row.cluster, Failure(make_storable(str(error))), of=row)
             except TryAgain as error:
                 if error.kind != "time-out" or too_slow:
                     raise

@@ -22,7 +22,7 @@ from experiments.models import Cluster
 from standalone import children as family
 from standalone.services import Service, Supervisor
 from tests.faults.cluster import Breakable
-from tests.faults.invariants import Account
+from tests.faults.invariants import Account, read_counter
 from tests.faults.site import Load, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.soak, pytest.mark.timeout(4 * 3600)]
@@ -157,13 +157,15 @@ def test_the_soak(site: Site, brought_up: Breakable, capsys: pytest.CaptureFixtu
     with capsys.disabled():
         print_table(load, account, injected, took)
     assert account.is_kept
-    assert not count_lost_jobs(load), "nobody wanted them to end without being executed"
+    assert list_unexecuted(load) == [], "nobody wanted them to end without being executed"
 
 
-def count_lost_jobs(load: Load) -> int:
-    """Return how many jobs ended though nobody ended them and nothing of them was executed."""
-    count: int = load.experiment.jobs.filter(state="failed", reason="lost").count()
-    return count
+def list_unexecuted(load: Load) -> list[str]:
+    """Return how each job has ended of which nothing was executed, though nobody wanted that."""
+    executed = read_counter(load.counter)
+    jobs = load.experiment.jobs.filter(state="failed").exclude(reason="cancelled outside")
+    uids = {directory.partition("-")[0] for directory in executed}
+    return [f"{job.reason}: {job.message}" for job in jobs if job.uid not in uids]
 
 
 def is_over(load: Load) -> bool:
@@ -178,17 +180,22 @@ def is_over(load: Load) -> bool:
 def print_table(load: Load, account: Account, injected: Counter[str], took: float) -> None:
     runs, jobs = load.experiment.runs, load.experiment.jobs
     reasons = Counter(jobs.filter(state="failed").values_list("reason", flat=True))
+    by_rule = load.experiment.events.filter(what=TRIED_BY_RULE)
+    again = Counter(why.partition(" (")[0] for why in by_rule.values_list("why", flat=True))
     rows: list[tuple[str, object]] = [
         ("seed", SEED),
         ("jobs", account.jobs),
         ("runs that succeeded", runs.filter(state="succeeded").count()),
         ("jobs that failed", ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or 0),
-        ("attempts planned by rule", load.experiment.events.filter(what=TRIED_BY_RULE).count()),
+        (
+            "attempts planned by rule",
+            ", ".join(f"{n} {reason}" for reason, n in again.items()) or 0,
+        ),
         ("executions counted", account.executions),
         ("attempts executed twice", len(account.executed_twice)),
         ("succeeded without an execution", len(account.not_executed)),
         ("results lost", len(account.lost)),
-        ("jobs that were never executed", count_lost_jobs(load)),
+        ("jobs that were never executed", len(list_unexecuted(load))),
         ("forbidden events", len(account.forbidden)),
         ("jobs or runs not in a final state", len(account.unfinished)),
         ("faults", injected.total()),

@@ -164,6 +164,20 @@ def test_a_job_is_executed_once(runner, block, program, tmp_path):
     assert read_record(before).bad_checksums == []
 
 
+def test_a_job_that_cannot_write_its_exit_code_says_so_by_its_own(runner, block, program, tmp_path):
+    """As on a disk that has become full: the accounts then tell what the files cannot."""
+    job = block(program("true"))
+    runner.transport.send(job.directory, render_job_files(job, Slurm()))
+    (tmp_path / "bin").mkdir()
+    full = tmp_path / "bin" / "mv"
+    full.write_text('#!/bin/sh\ncase $* in */jobs/*/runs/*) exec /bin/mv "$@" ;; esac\nexit 1\n')
+    full.chmod(0o755)
+    variables = {**os.environ, "SLURM_JOB_ID": "7", "PATH": f"{full.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "job.sh"], cwd=job.directory, env=variables, check=False)
+    assert done.returncode == 73
+    assert not (Path(job.directory) / "exit_code").exists()
+
+
 def test_two_copies_at_the_very_same_time_agree_on_one(runner, block, program, tmp_path):
     job = block(program(f"echo ran >>'{tmp_path}/ran'"))
     copies = 8

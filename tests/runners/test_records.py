@@ -231,7 +231,10 @@ def test_a_full_disk_is_named_where_the_job_could_not_begin():
     kind, message = name_failure(read_record({}), word)
     assert (kind, "73" in message, "quota" in message) == ("disk full", True, True)
     begun = read_record({"started": b"7\n"})
-    assert name_failure(begun, word)[0] == "failed"  # it is the code of something else
+    kind, message = name_failure(begun, word)
+    assert (kind, "its last files" in message) == ("disk full", True)
+    whole = read_record({"started": b"7\n", "exit_code": b"1\n"})
+    assert name_failure(whole, word)[0] == "failed"  # it is the code of something else
 
 
 @pytest.mark.parametrize(

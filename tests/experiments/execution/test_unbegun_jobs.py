@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.comparisons import TRIED_AGAIN
-from experiments.execution import collect, lifecycle
+from experiments.execution import attempts_by_rule, collect, lifecycle
 from experiments.execution.attempts_by_rule import MOST_BY_RULE, NOT_TRIED, TRIED_BY_RULE
 from experiments.execution.moves import record_event
 from experiments.execution.unbegun_jobs import GONE, LOST
@@ -164,26 +164,33 @@ def test_a_job_that_comes_back_before_the_claim_is_not_sent_again(load: Load) ->
     assert [(job.state, job.attempt) for job in (first, second)] == [("done", 1), ("done", 2)]
 
 
-def test_no_answer_of_the_accounts_is_no_answer(
-    made: Experiment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("alone", [False, True])
+def test_accounts_that_do_not_answer_are_waited_for(
+    load: Load, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
-    """However long it lasts: nothing is claimed, no state changes, and the page says why."""
+    """However long it lasts: nothing is claimed, nobody else waits, and the page says why."""
+    made = load.experiment
     problem = "Slurm does not answer: sacct: error: Problem talking to the database"
 
     def away(self: Runner, ids: Any) -> Any:
         raise TryAgain(problem, kind="busy")
 
     notice(made)
-    Job.objects.filter(block__gt=0).update(gone_at=timezone.now() - timedelta(hours=1))
+    load.gate.touch()
     with monkeypatch.context() as patched:
         patched.setattr(Runner, "read_endings", away)
-        for _ in range(2):
-            Cluster.objects.update(retry_at=None)
-            assert execution.tick(made.cluster_id) == "try again"
+        if alone:
+            Job.objects.update(collecting_attempts=1)
+        tick_until(load.cluster, made.jobs.filter(block=0, state="done").exists)
+        Job.objects.filter(block__gt=0).update(gone_at=timezone.now() - timedelta(hours=1))
+        assert execution.tick(load.cluster.pk) == "done"
     for job in list_waiting(made):
         assert (job.state, job.attempt) == ("collecting", 1)
         assert not Path(job.directory, "started").exists()
-    assert Cluster.objects.get().last_error == problem
+    assert Cluster.objects.get().own_failure.endswith(
+        f": it has ended, and waits for the scheduler's accounts. {problem}"
+    )
+    finish_all(load)
 
 
 def test_what_the_accounts_know_is_not_lost(
@@ -195,6 +202,32 @@ def test_what_the_accounts_know_is_not_lost(
     execution.tick(made.cluster_id)
     for job in list_waiting(made):
         assert (job.state, job.reason, job.attempt) == ("failed", "cancelled outside", 1)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_nobody_has_cancelled_is_claimed_too(
+    load: Load, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    """As after slurmctld came back without its state: its accounts then say so of all jobs."""
+    word = JobEnding("CANCELLED", "0:0", "by nobody", "", "controller failure", "sacct")
+    monkeypatch.setattr(attempts_by_rule, "FILES_MAY_BE_LATE", timedelta(0))
+    notice(load.experiment)
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "read_endings", lambda self, ids: dict.fromkeys(ids, word))
+        if alone:
+            Job.objects.update(collecting_attempts=1)
+        Job.objects.filter(block__gt=0).update(gone_at=timezone.now())
+        execution.tick(load.cluster.pk)
+        lost = list_waiting(load.experiment)
+        assert {job.state for job in lost} == {"collecting"}, "it may still show that it began"
+        Job.objects.filter(block__gt=0).update(gone_at=timezone.now() - timedelta(minutes=1))
+        execution.tick(load.cluster.pk)
+    told = load.experiment.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
+    claimed = "Tare has claimed its directory, so no copy of it can begin"
+    why = f"{LOST} (sacct: CANCELLED 0:0 by nobody, and it had not begun: {claimed})"
+    assert list(told) == [why, why]
+    assert all("steps aside" in run_late_copy(job.directory) for job in lost)
+    finish_all(load)
 
 
 @pytest.fixture

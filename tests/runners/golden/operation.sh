@@ -254,7 +254,7 @@ finish() {
         \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
         sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum >sha256sums.part
     mv -f sha256sums.part sha256sums # a file that cannot be read takes only itself off the list
-    leave exit_code "$1"
+    leave exit_code "$1" || exit 73
     exit "$1"
 }
 
