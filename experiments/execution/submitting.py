@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.db import transaction
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
@@ -296,8 +297,9 @@ def refuse(row: Row, message: str) -> None:
     end_without_sending(row, REFUSED, make_storable(message), Job.State.FAILED)
 
 
+@transaction.atomic
 def end_without_sending(row: Row, reason: str, message: str, to: str) -> None:
-    """End a row that no scheduler has accepted."""
+    """End a row that no scheduler has accepted, with its runs."""
     if isinstance(row, Operation):
         end_unsent(row, reason, message, to=to)
         return

@@ -13,8 +13,9 @@ from django.db import transaction
 
 from experiments import execution
 from experiments.execution import lifecycle, sending, submitting
+from experiments.execution.experiment_pauses import Stopped
 from experiments.execution.moves import Move, move_each
-from experiments.models import Cluster, Event, Experiment, Job
+from experiments.models import Cluster, Event, Experiment, Job, Run
 from runners.errors import NotNow, Refused
 from runners.runner import Runner
 from runners.submissions import NotReached, Outcome
@@ -130,6 +131,32 @@ def test_a_job_whose_files_can_be_sent_nowhere_ends_alone(experiment: Make) -> N
     finish(made)
     states = [Job.objects.get(pk=job.pk).state for job in (first, second, third)]
     assert states == ["done", "failed", "done"]
+
+
+ENDED_UNSENT: dict[str, Callable[[Experiment], object]] = {
+    "refused": lambda made: mock.patch.object(
+        Runner, "submit_all", side_effect=Refused("no such option")
+    ),
+    "cancelled": lambda made: mock.patch.object(
+        submitting,
+        "find_stopped",
+        side_effect=lambda keys: Stopped(paused=frozenset(), cancelled=frozenset(keys)),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ENDED_UNSENT)
+def test_a_worker_killed_while_it_ends_a_job_that_was_not_sent_leaves_no_run_behind(
+    experiment: Make, how: str
+) -> None:
+    """Nothing would ever end such a run: its job has ended."""
+    made = experiment()
+    killed = mock.patch.object(submitting, "end_runs", side_effect=SystemExit("killed here"))
+    with ENDED_UNSENT[how](made), killed, pytest.raises(SystemExit):  # type: ignore[attr-defined]
+        execution.tick(made.cluster_id)
+    assert made.jobs.get().state == "submitting"
+    finish(made)
+    assert not made.runs.exclude(state__in=Run.FINAL).exists()
 
 
 def test_many_jobs_of_somebody_without_the_right_make_one_pause(experiment: Make) -> None:
