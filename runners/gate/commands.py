@@ -1,9 +1,9 @@
 """All commands that Tare sends to a login node, as patterns for the forced command.
 
 An argument stands for itself. `<path>` is below the work directory, `<work>` may be that directory
-itself, `<folder>` is below it and holds no links; `<number>`, `<id>`, `<ids>`, `<name>`, `<names>`,
-`<digest>`, `<key>` and `<text>` are what they say; `...` repeats what follows it, any number of
-times. `tests/runners/test_gate.py` fails for a script that is not here.
+itself; `<number>`, `<id>`, `<ids>`, `<name>`, `<names>`, `<digest>`, `<key>` and `<text>` are what
+they say; `...` repeats what follows it, any number of times.
+`tests/runners/test_gate.py` fails for a script that is not here.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, STARTED, TAIL
 from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
 from runners.submissions import SEND_JOBS
-from runners.transports.base import APPEND, FINISH, READ, SEND, SENT, WRITE
+from runners.transports.base import APPEND, FINISH, READ, SENT, WRITE
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ ANY = (
     Command("going on with it", ("sh", "-c", APPEND, "append", "<path>", "<number>", "<number>")),
     Command("ending it", ("sh", "-c", FINISH, "finish", "<path>")),
     Command("giving it up", ("rm", "-f", "<path>.part")),
-    Command("sending files", ("sh", "-c", SEND, "send", "<folder>")),
     *(
         Command(
             f"sending {folder}",

@@ -31,9 +31,6 @@ mv -f "$1.part" "$1"
 READ = f"""[ -e "$1" ] || exit {MISSING}
 exec tail -c "+$2" "$1"
 """
-SEND = """export LC_ALL=C
-mkdir -p "$1" && exec tar -xf - --no-same-owner -C "$1"
-"""
 # OpenSSL hashes four times as fast on processors with SHA instructions; most login nodes have it.
 SUM = """sum() {
     if command -v openssl >/dev/null; then openssl dgst -sha256 -r; else sha256sum; fi
@@ -177,15 +174,6 @@ class Transport(ABC):
             raise FileNotFoundError(path)
         require_success(done, f"reading {path}")
         return sink.hash.hexdigest()
-
-    def send(self, directory: str, files: Mapping[str, bytes], *, timeout: float = 300) -> None:
-        """Write files, by their names below `directory`, in one transfer; `*.sh` as executables.
-
-        Raises NotNow where the directory cannot be made or written to.
-        """
-        script = ["sh", "-c", SEND, "send", directory]
-        done = self.run(script, stdin=build_archive(files), timeout=timeout)
-        require_sent(done, f"sending to {directory}")
 
     def __enter__(self) -> Self:
         return self

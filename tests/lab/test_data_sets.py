@@ -38,7 +38,7 @@ def sent(cluster: Machine, here: Path, name: str) -> str:
         for path in here.rglob("*")
         if path.is_file()
     }
-    cluster.runner.transport.send(there, files)
+    cluster.send(there, files)
     return there
 
 

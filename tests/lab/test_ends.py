@@ -14,6 +14,7 @@ from experiments.models import Cluster, Environment, Experiment, Job
 from lab.client import Lab
 from tests.conftest import finish, tick_until
 from tests.factories import ExperimentFactory, WorkloadFactory
+from tests.sending import send_files
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db]
 
@@ -123,7 +124,7 @@ def experiment_that_waits_once(cluster: Cluster, folder: str, *, waits: bool = T
                 f"[ \"$(wc -l <'{folder}/count')\" = {waits:d} ] && exec sleep 600\nexit 3\n"
             )
             path = f"{folder}/{name}"
-            runner.transport.send(folder, {name: script.encode()})
+            send_files(runner.transport, folder, {name: script.encode()})
             runner.transport.run(["chmod", "+x", path])
             environments.append(
                 Environment.objects.create(

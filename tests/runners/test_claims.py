@@ -20,6 +20,7 @@ from runners.schedulers import Slurm
 from runners.scripts import render_job_files
 from runners.transports import Completed, Local
 from tests.runners.direct_jobs import finished
+from tests.sending import send_files
 
 Block = Callable[..., JobSpec]
 Program = Callable[..., EnvironmentSpec]
@@ -27,7 +28,7 @@ Program = Callable[..., EnvironmentSpec]
 
 def send(runner: Runner, job: JobSpec) -> JobSpec:
     """Write a job's directory. Nothing is submitted: no lock makes copies of it wait."""
-    runner.transport.send(job.directory, render_job_files(job, Slurm()))
+    send_files(runner.transport, job.directory, render_job_files(job, Slurm()))
     return job
 
 

@@ -22,6 +22,7 @@ from runners.scripts import render_job_files
 from runners.transports import Completed
 from runners.workloads import WORKLOADS
 from tests.runners.direct_jobs import events, finished, started, until
+from tests.sending import send_files
 
 CONTAINERS = [kind for kind, runtime in RUNTIMES.items() if runtime.formats]
 
@@ -181,7 +182,8 @@ def test_a_job_that_cannot_write_its_exit_code_says_so_by_its_own(runner, block,
 def test_two_copies_at_the_very_same_time_agree_on_one(runner, block, program, tmp_path):
     job = block(program(f"echo ran >>'{tmp_path}/ran'"))
     copies = 8
-    runner.transport.send(job.directory, render_job_files(job, Slurm()))  # no lock makes these wait
+    # No lock makes these wait.
+    send_files(runner.transport, job.directory, render_job_files(job, Slurm()))
     processes = [
         subprocess.Popen(
             ["bash", "job.sh"],
@@ -293,9 +295,9 @@ def test_journals_are_read_on_from_an_offset_in_one_command(runner, block, progr
     assert list(grown) == [job.directory for job in jobs[:2]]
     for job in jobs[:2]:
         assert grown[job.directory] == (Path(job.directory) / "journal.ndjson").read_bytes()
-    lines, offset = parse_journal(grown[jobs[1].directory])
-    half = len(json.dumps(lines[0])) + 1
-    more = runner.read_journals({jobs[0].directory: offset, jobs[1].directory: half})
+    lines, _ = parse_journal(grown[jobs[1].directory])
+    whole, half = len(grown[jobs[0].directory]), len(json.dumps(lines[0])) + 1
+    more = runner.read_journals({jobs[0].directory: whole, jobs[1].directory: half})
     assert more == {jobs[1].directory: grown[jobs[1].directory][half:]}
     assert len(commands) == 2
     assert runner.read_journals({}) == {}

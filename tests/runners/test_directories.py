@@ -23,6 +23,7 @@ from runners.directories import (
 )
 from runners.errors import Refused, TryAgain
 from runners.transports import Completed, Local, Transport
+from tests.sending import send_files
 
 
 @pytest.fixture(params=["local", "ssh"])
@@ -48,7 +49,7 @@ def test_a_directory_travels_there_and_back(transport, tmp_path):
         " spaces ": b"",
         "a" * 200: b"",
     }
-    transport.send(directory, files)
+    send_files(transport, directory, files)
     assert (Path(directory) / "job.sh").stat().st_mode & 0o777 == 0o755
     assert (Path(directory) / "runs/0-a/spec.json").stat().st_mode & 0o777 == 0o644
     os.link(f"{directory}/job.sh", f"{directory}/started")

@@ -55,7 +55,7 @@ class TestScript:
             for word in command.pattern:
                 if word.startswith("<") and word not in ("<probes>", "<options>"):
                     kind = word.strip("<>").partition(">")[0]
-                    assert kind in (*script["KINDS"], "path", "work", "folder")
+                    assert kind in (*script["KINDS"], "path", "work")
 
 
 def load() -> dict[str, Any]:

@@ -134,28 +134,25 @@ def test_a_full_disk_is_worth_trying_again(transport, monkeypatch, message):
     failed = Completed(2, b"", f"tar: job.sh: Cannot write: {message}".encode())
     monkeypatch.setattr(transport, "run", lambda *args, **kwargs: failed)
     with pytest.raises(NotNow, match=message) as caught:
-        transport.send("/scratch/jobs/1", {"job.sh": b""})
+        transport.write("/scratch/jobs/1/job.sh", b"")
     assert (caught.value.kind, caught.value.scope) == ("disk full", "site")
 
 
 def test_a_directory_that_may_not_be_written_is_the_sites(transport):
     for write in (
-        lambda: transport.send("/proc/none", {"job.sh": b""}),
         lambda: transport.write("/proc/none/file", b""),
         lambda: transport.upload(
             "/proc/none/file", io.BytesIO(b"1"), 1, hashlib.sha256().hexdigest()
         ),
     ):
-        with pytest.raises(
-            NotNow, match=r"(Sending to|Writing|Sending) /proc/none.* failed: "
-        ) as caught:
+        with pytest.raises(NotNow, match=r"(Writing|Sending) /proc/none.* failed: ") as caught:
             write()
         assert (caught.value.kind, caught.value.scope) == ("work directory", "site")
 
 
 def test_a_name_that_is_too_long_is_no_fault_of_the_sites(transport, tmp_path):
     with pytest.raises(Refused, match="File name too long"):
-        transport.send(str(tmp_path), {"n" * 300: b""})
+        transport.write(str(tmp_path / ("n" * 300)), b"")
 
 
 CONTENT = bytes(range(256)) * 20_000
