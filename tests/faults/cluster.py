@@ -58,6 +58,13 @@ class Breakable:
     def thaw_sshd(self) -> None:
         self.signal("CONT", self.find("pgrep", "sshd"))
 
+    def freeze_sessions(self) -> None:
+        """Freeze the processes that serve the researcher, as a network does that is cut.
+
+        The login node does not notice it; new connections are served.
+        """
+        self.signal("STOP", self.find(*SESSIONS))
+
     def cut_connections(self) -> None:
         """Kill the processes of sshd that serve the researcher; it takes new connections."""
         self.signal("KILL", self.find(*SESSIONS))
@@ -81,7 +88,47 @@ class Breakable:
             place.unlink()
             self.do("touch", GOES_ON)
 
+    @contextmanager
+    def hold_first_sbatch(self) -> Iterator[Callable[[], bool]]:
+        """Have the first sbatch wait before it submits anything; yield whether it does.
+
+        Others go on at once, and it does in the end.
+        """
+        self.do("rm", "-rf", SUBMITTED, GOES_ON)
+        place = self.root / SBATCH.lstrip("/")
+        place.write_text(
+            f"#!/bin/sh\nif mkdir {SUBMITTED} 2>/dev/null; then\n"
+            f"    until [ -e {GOES_ON} ]; do sleep 0.05; done\nfi\n"
+            'exec /usr/bin/sbatch "$@"\n'
+        )
+        place.chmod(0o755)
+        try:
+            yield (self.root / SUBMITTED.lstrip("/")).exists
+        finally:
+            self.do("touch", GOES_ON)
+            place.unlink()
+
     # --- Slurm
+
+    @contextmanager
+    def hide_job(self, job_id: str) -> Iterator[None]:
+        """Have squeue and sacct leave a job out, as if they had never known it."""
+        places = [self.root / f"usr/local/bin/{name}" for name in ("squeue", "sacct")]
+        for place in places:
+            place.write_text(
+                f'#!/bin/bash\nset -o pipefail\n/usr/bin/{place.name} "$@" | '
+                f"sed '/^{job_id}[.|]/d'\n"
+            )
+            place.chmod(0o755)
+        try:
+            yield
+        finally:
+            for place in places:
+                place.unlink()
+
+    def list_queue(self) -> list[str]:
+        """Return the names of all jobs that wait or run."""
+        return self.do("/usr/bin/squeue", "--noheader", "--format=%j").split()
 
     def kill_slurmctld(self) -> None:
         self.signal("KILL", self.find("pgrep", "-x", "slurmctld"))

@@ -104,6 +104,26 @@ def test_the_connection_is_cut_before_sbatch_has_answered(
     assert sorted(names) == sorted({*names}), "none was submitted twice"
 
 
+def test_the_network_is_cut_while_the_loop_of_sbatch_runs(
+    site: Site, cluster: Breakable, load: Load
+) -> None:
+    """The login node does not notice, and goes on submitting what another worker has sent again."""
+    cluster.drain(*NODES)
+    with cluster.hold_first_sbatch() as is_held:
+        first = site.start(children.visit, load.cluster.pk)
+        site.wait_until(is_held)
+        cluster.freeze_sessions()
+        first.kill()
+        serve(site)
+        site.wait_until(lambda: load.experiment.jobs.filter(state="queued").count() == 4, 120)
+        assert len(set(cluster.list_queue())) == 4
+    site.wait_until(lambda: len(cluster.list_queue()) > 4)
+    assert len(set(cluster.list_queue())) == 4, "at least one of them is there twice"
+    cluster.resume(*NODES)
+    all_executed_once(site, load, 240)
+    assert set(load.experiment.jobs.values_list("attempt", flat=True)) == {1}
+
+
 def test_slurmctld_is_killed(site: Site, cluster: Breakable, running: Load) -> None:
     cluster.kill_slurmctld()
     says(site, running, "cluster", "slurmctld is killed")
@@ -175,6 +195,41 @@ def test_slurm_forgets_jobs_that_wait(site: Site, cluster: Breakable, load: Load
     assert set(load.experiment.jobs.values_list("attempt", flat=True)) == {2}
 
 
+def test_a_job_that_waits_vanishes_from_squeue_and_sacct(
+    site: Site, cluster: Breakable, load: Load
+) -> None:
+    """It is sent again; when its first copy gets a node after all, that one steps aside."""
+    cluster.drain(*NODES)
+    serve(site)
+    site.wait_until(lambda: load.experiment.jobs.filter(state="queued").count() == 4, 120)
+    job = load.experiment.jobs.order_by("pk")[0]
+    first_copy = job.name
+    with cluster.hide_job(job.scheduler_id):
+        again = load.experiment.jobs.filter(pk=job.pk, attempt=2, state="queued")
+        site.wait_until(again.exists, 180)
+        says(site, load, "events", "Slurm forgets jobs that wait")
+    assert first_copy in cluster.list_queue()
+    cluster.resume(*NODES)
+    all_executed_once(site, load, 240)
+    cluster.wait_for(lambda: first_copy not in cluster.list_queue())
+    account = load.make_account()
+    assert (account.executions, account.is_kept) == (8, True)
+
+
+def test_a_job_that_runs_vanishes_from_squeue_and_sacct(
+    site: Site, cluster: Breakable, running: Load
+) -> None:
+    """Its claim says that it has begun: it is not sent again, and its results come late."""
+    job = running.experiment.jobs.filter(state="running").order_by("pk")[0]
+    with cluster.hide_job(job.scheduler_id):
+        site.wait_until(running.experiment.jobs.filter(pk=job.pk, state="failed").exists, 180)
+        says(site, running, "experiment", "a running job vanishes")
+    running.gate.touch()
+    site.wait_until(lambda: running.experiment.runs.filter(state="succeeded").count() == 8, 300)
+    all_executed_once(site, running)
+    assert set(running.experiment.jobs.values_list("state", "attempt")) == {("done", 1)}
+
+
 def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) -> None:
     job = running.experiment.jobs.filter(state="running").first()
     assert job
@@ -196,5 +251,28 @@ def test_the_disk_is_full(site: Site, cluster: Breakable, load: Load) -> None:
         cluster.do("rm", f"{work}/fills")
         Cluster.objects.get(pk=load.cluster.pk).pauses.update(retry_at=timezone.now())
         all_executed_once(site, load)
+    finally:
+        cluster.do("umount", "-l", work)
+
+
+def test_the_disk_is_full_while_jobs_run(site: Site, cluster: Breakable, load: Load) -> None:
+    """What could not be written is gone; everything else goes on as soon as there is room."""
+    work = load.cluster.work_directory
+    cluster.do("mkdir", "-p", work)
+    cluster.do("mount", "-t", "tmpfs", "-o", "size=20m,mode=777", "tmpfs", work)
+    try:
+        serve(site)
+        begun = load.experiment.jobs.filter(runs__state="running").distinct()
+        site.wait_until(begun.exists)
+        cluster.do("sh", "-c", f"head -c 20M /dev/zero >{work}/fills 2>/dev/null", may_fail=True)
+        load.gate.touch()
+        ended = load.experiment.jobs.filter(state="failed")
+        site.wait_until(ended.exists, 180)
+        says(site, load, "experiment", "the disk is full while jobs run")
+        cluster.do("rm", f"{work}/fills")
+        Cluster.objects.get(pk=load.cluster.pk).pauses.update(retry_at=timezone.now())
+        account = site.finish(load, 240)
+        assert set(ended.values_list("reason", flat=True)) == {"disk full"}
+        assert not account.executed_twice
     finally:
         cluster.do("umount", "-l", work)
