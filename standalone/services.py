@@ -35,6 +35,7 @@ class End:
     at: str  # ISO 8601
     exit_code: int | None  # minus the number of a signal; None: nobody saw it
     ran_seconds: float
+    was_hung: bool = False  # it did nothing any more, and the supervisor killed it
 
 
 @dataclass
@@ -150,7 +151,8 @@ class Supervisor:
         """Look after every service once."""
         now = time.monotonic()
         for service in self.services:
-            if service.child and service.is_hung(now):
+            was_hung = service.child is not None and service.is_hung(now)
+            if service.child and was_hung:
                 self.say(f"{service.name} does nothing any more: its heartbeat is late.")
                 end_session(service.child)
                 service.child.wait()
@@ -158,7 +160,8 @@ class Supervisor:
             exit_code = service.keep_alive(now)
             if exit_code is not None:
                 at = datetime.now(UTC).isoformat(timespec="seconds")
-                self.ends.append(End(service.name, at, exit_code, round(ran_seconds, 1)))
+                end = End(service.name, at, exit_code, round(ran_seconds, 1), was_hung)
+                self.ends.append(end)
                 self._tell_end(service, exit_code)
         self.write(stopped=False)
 

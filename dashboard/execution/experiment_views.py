@@ -89,6 +89,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tally": run_matrix.tally,
         "status": progress.status,
         "planned_jobs": progress.jobs[Job.State.PLANNED],
+        "live_jobs": sum(progress.jobs[state] for state in Job.LIVE),
         "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
         "seconds_left": run_matrix.seconds_left(
             at_once=progress.jobs[Job.State.RUNNING], cooldown_seconds=row.cooldown_seconds

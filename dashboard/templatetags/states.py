@@ -94,4 +94,4 @@ def _contact(cluster: Cluster) -> tuple[str, str, str]:
             return "planned", "never reached", ""
         case "old":
             return "planned", "last reached", ""
-    return "no", cluster.last_error_kind or "not reachable", reached or "never reached"
+    return "no", cluster.trouble, reached or "never reached"

@@ -258,6 +258,11 @@ class ClusterAdmin(Owned):
             if name != SENDERS or may_run_here(request.user)
         ]
 
+    def save_related(self, request: Any, form: Any, formsets: Any, change: bool) -> None:
+        """Have the next visit come at once: what kept it away may have been changed."""
+        super().save_related(request, form, formsets, change)
+        Cluster.objects.filter(pk=form.instance.pk).update(retry_at=None)
+
     def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
         locked = KEYED if obj and why_not_use_keys_of(request.user, obj) else ()
         return (*super().get_readonly_fields(request, obj), *locked)

@@ -191,7 +191,7 @@ def explain_hold(experiment: Experiment) -> str:
     if cluster.waits_for_connections:
         return cluster.last_error.rstrip(".")
     if cluster.last_error:
-        return f"{cluster} could not be reached ({cluster.last_error_kind})"
+        return f"the last visit to {cluster} failed ({cluster.trouble}), and Tare tries again"
     if list_paused_keys([experiment]):
         return "paused, until the site takes jobs again"
     limit = cluster.max_live_jobs

@@ -192,7 +192,7 @@ def _judge(
     if setting is None:
         return "interval is no number", 0
     if row.failures:
-        return row.last_error_kind or "fails", 1
+        return row.trouble or "fails", 1
     if row.waits_for_connections:
         return CONNECTION_LIMIT, 2
     if not holder and row.last_tick_at and late > max(2 * setting, LEAST_LATE_SECONDS):

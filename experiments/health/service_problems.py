@@ -23,6 +23,9 @@ class Problem:
 def tell_how_to_start(service: str, command: str = "") -> str:
     """Return how to start a service of compose, or what the supervisor of `make demo` does."""
     if settings.SUPERVISOR_FILE:
-        return "make demo starts it again within seconds, and says in its terminal what ended it."
+        return (
+            "make demo starts it again: within seconds if it has ended, after a minute if it does "
+            "nothing any more. Its terminal says which."
+        )
     alone = f", or manage.py {command}" if command else ""
     return f"Start it: docker compose up -d {service}{alone}."

@@ -100,7 +100,9 @@ def _read_end(row: Mapping[str, Any]) -> End | None:
     return End(
         service=str(row.get("service", "")),
         at=at if at.tzinfo else at.replace(tzinfo=UTC),
-        how=describe_exit(row.get("exit_code")),
+        how="did nothing any more, and was killed"
+        if row.get("was_hung") is True
+        else describe_exit(row.get("exit_code")),
         ran_seconds=float(ran) if ran and is_number else None,
     )
 

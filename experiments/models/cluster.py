@@ -413,6 +413,15 @@ class Cluster(SharedInside):
         return self.last_error_kind == CONNECTION_LIMIT
 
     @property
+    def trouble(self) -> str:
+        """Return what is wrong with the last visit in a word or two, "" if nothing is."""
+        if not self.last_error or self.waits_for_connections:
+            return ""
+        # Of a cluster: its scheduler is away, or what it prints makes no sense.
+        kind = self.last_error_kind
+        return "no usable answer" if kind == "busy" else kind or "not reachable"
+
+    @property
     def contact(self) -> Literal["never", "failed", "recent", "old"]:
         """Return whether the cluster was reached lately, by the outcome and age of its visits."""
         if self.last_error and not self.waits_for_connections:

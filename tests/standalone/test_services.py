@@ -118,6 +118,7 @@ def test_one_that_hangs_is_killed_and_started_again(tmp_path: Path, clock: Clock
     supervisor.keep_alive()
     assert messages[0] == "worker does nothing any more: its heartbeat is late."
     assert messages[1].startswith("worker was killed by SIGKILL")
+    assert [(end.exit_code, end.was_hung) for end in supervisor.ends] == [(-9, True)]
     assert service.child
     assert service.child.pid != first.pid
     service.child.kill()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from experiments.models import Cluster, Environment, Event, Image
 from tests.dashboard.conftest import People, Site
@@ -85,6 +87,17 @@ def test_a_cluster_that_cannot_be_reached_is_refused(
     page = as_admin.post(reverse("admin:experiments_cluster_add"), cluster(**changes))
     assert words in page.content.decode()
     assert not Cluster.objects.exists()
+
+
+def test_a_changed_cluster_is_visited_without_a_wait(as_admin: Client) -> None:
+    """What kept visits away, such as a limit or a wrong host, may have been changed."""
+    row = ClusterFactory(retry_at=timezone.now() + timedelta(minutes=5), failures=9)
+    answer = as_admin.post(
+        reverse("admin:experiments_cluster_change", args=[row.pk]), cluster(name=row.name)
+    )
+    assert answer.status_code == 302
+    row.refresh_from_db()
+    assert row.retry_at is None
 
 
 def partition(**changes: Any) -> dict[str, Any]:

@@ -406,9 +406,37 @@ def test_an_unreachable_cluster_says_what_waits(as_owner: Client, alive: Experim
     cluster.last_error, cluster.last_error_kind = "lab:22 did not answer", "time-out"
     cluster.save(update_fields=["last_error", "last_error_kind"])
     page = as_owner.get(reverse("cluster", args=[cluster.pk])).content.decode()
-    assert "1 job waits; nothing is lost." in page
+    looked = "1 job there is shown as it was when Tare last looked"
+    assert looked in " ".join(page.split())
+    assert "Nothing is lost." in page
     assert "lab:22 did not answer" in page
     assert POLLS in page
+    JobFactory(experiment=alive, repeat=3, state="planned")
+    page = as_owner.get(reverse("cluster", args=[cluster.pk])).content.decode()
+    assert "1 job waits to be sent." in page
+    of_experiment = as_owner.get(alive.get_absolute_url()).content.decode()
+    assert looked in " ".join(of_experiment.split())
+    assert f"{cluster}: time-out" in of_experiment
+
+
+def test_a_scheduler_that_is_away_is_not_called_busy(as_owner: Client, alive: Experiment) -> None:
+    problem = "Slurm does not answer: Unable to contact slurm controller"
+    Cluster.objects.filter(pk=alive.cluster_id).update(last_error=problem, last_error_kind="busy")
+    addresses = (alive.get_absolute_url(), reverse("cluster", args=[alive.cluster_id]), "/")
+    for page in (as_owner.get(address).content.decode() for address in addresses):
+        assert "no usable answer" in page.lower()
+        assert "busy" not in page.lower()
+
+
+def test_an_ended_experiment_does_not_tell_of_its_cluster(
+    as_owner: Client, alive: Experiment
+) -> None:
+    end(alive)
+    alive.jobs.update(state="failed")
+    Cluster.objects.filter(pk=alive.cluster_id).update(
+        last_error="lab:22 did not answer", last_error_kind="time-out"
+    )
+    assert "time-out" not in as_owner.get(alive.get_absolute_url()).content.decode()
 
 
 @pytest.mark.parametrize("address", ["/nothing/", "/experiments/99/", "/runs/nothing/"])

@@ -126,6 +126,7 @@ def test_a_clusters_page_says_its_rule_and_what_it_has_freed(old: Run, people: P
     assert "removed 30 days after their files were collected and verified" in page
     assert "1 now, at most 500 at a time" in page
     assert "none that are old enough" in page
+    assert "Removed none yet" in page
     operation = OperationFactory(
         kind="clean_up", cluster=old.job.cluster, staged_image=None, state="done"
     )

@@ -147,7 +147,11 @@ def test_the_place_in_tares_queue_is_behind_what_its_owner_launched_before(
         ({"enabled": False}, "is switched off, and nothing is sent to it"),
         (
             {"last_error": "no route to host", "last_error_kind": "unreachable"},
-            "could not be reached (unreachable)",
+            " failed (unreachable), and Tare tries again",
+        ),
+        (
+            {"last_error": "Slurm does not answer: no contact", "last_error_kind": "busy"},
+            " failed (no usable answer), and Tare tries again",
         ),
     ],
 )

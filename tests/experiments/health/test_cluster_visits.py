@@ -64,6 +64,7 @@ def test_one_that_backs_off_says_why_and_is_not_late(now: datetime) -> None:
         now,
         last_tick_at=now - timedelta(minutes=2),
         failures=7,
+        last_error="Nobody listens",
         last_error_kind="not reachable",
         retry_at=now + timedelta(minutes=3),
     )

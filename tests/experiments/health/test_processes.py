@@ -130,7 +130,10 @@ def test_under_a_supervisor_nobody_is_told_to_start_anything(settings: Settings)
         "Start it: docker compose up -d clock, or manage.py clock."
     )
     settings.SUPERVISOR_FILE = "/var/services.json"
-    assert tell_how_to_start("clock", "clock").startswith("make demo starts it again")
+    assert tell_how_to_start("clock", "clock") == (
+        "make demo starts it again: within seconds if it has ended, after a minute if it does "
+        "nothing any more. Its terminal says which."
+    )
 
 
 def test_a_container_asks_about_its_own_processes_only(sign: MakeSign) -> None:

@@ -30,14 +30,17 @@ def test_reads_what_the_supervisor_writes(file: Path) -> None:
     early, late = NOW - timedelta(hours=2), NOW - timedelta(minutes=1)
     for at, exit_code in ((early, 1), (late, -9), (NOW - timedelta(days=30), 1)):
         supervisor.ends.append(End("worker", at.isoformat(), exit_code, 3.5))
+    hung_at = NOW - timedelta(hours=1)
+    supervisor.ends.append(End("worker", hung_at.isoformat(), -9, 3.5, was_hung=True))
     supervisor.write(stopped=False)
     supervision = read_supervision(NOW)
     assert supervision
     assert [(end.at, end.how) for end in supervision.ends] == [
         (late, "killed by SIGKILL"),
+        (hung_at, "did nothing any more, and was killed"),
         (early, "ended with exit code 1"),
     ]
-    assert supervision.counts == {"worker": 2}
+    assert supervision.counts == {"worker": 3}
     (service,) = supervision.services
     assert (service.name, service.is_loop, service.ends_in_a_row) == ("worker", True, 9)
     assert not supervision.is_stopped
