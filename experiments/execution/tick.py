@@ -6,17 +6,17 @@ tick finishes what one that died has left. A problem with one row ends or postpo
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from textwrap import shorten
 
 from django.db import DatabaseError, InterfaceError, transaction
 from django.utils import timezone
 
+from experiments.execution.cancelling import NewCancellations, cancel
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.collect_together import collect_together, split_first_portion
@@ -47,16 +47,19 @@ from experiments.execution.rows import list_followed, list_jobs, list_rows, make
 from experiments.execution.scheduler_answers import NoAccounts, find_status
 from experiments.execution.sending import recover, send_planned
 from experiments.execution.submitting import SendingPaused
-from experiments.execution.visit_times import has_cancellations, is_urgent, time_visit
-from experiments.models import Cluster, Credential, Job, Operation
-from experiments.models.cluster import LONGEST_BACK_OFF
-from runners.errors import Refused, TryAgain
+from experiments.execution.visit_outcomes import (
+    ask_for_another_visit,
+    back_off,
+    back_off_from,
+    note_success,
+    wait_for_limit,
+)
+from experiments.execution.visit_times import is_urgent, time_visit
+from experiments.models import Cluster, Job, Operation
+from runners.errors import TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner
 from runners.schedulers import Status
-from runners.untrusted import clean_text
-
-logger = logging.getLogger(__name__)
 
 MOST_AGAIN = 5  # jobs in one visit
 LEAST_SECONDS = 1.0  # between two looks at the live jobs in one visit
@@ -74,50 +77,47 @@ def tick(cluster_pk: int) -> str:
     if not cluster.enabled:
         return "disabled"
     if cluster.due_at and now < cluster.due_at and not is_urgent(cluster, now):
-        _ask_for_another_visit(cluster)
+        ask_for_another_visit(cluster)
         return "early"
     visit = {"last_tick_at": now, "wanted_at": None, "visitor": name_process()}
     with hold_lease(cluster, visit) as held, time_visit(cluster, held):
         if held is None:
-            _ask_for_another_visit(cluster)
+            ask_for_another_visit(cluster)
             return "busy"
         try:
             with connect(cluster) as runner:
                 _visit(held, runner)
         except LimitReached as reached:
-            _wait_for_limit(cluster, reached)
+            wait_for_limit(cluster, reached)
             return "limit"
         except TryAgain as error:
-            _back_off(cluster, error)
+            back_off(cluster, error)
             return "try again"
         except LeaseLost:
             return "lease lost"
         except Exception as error:
             with suppress(DatabaseError, InterfaceError):  # it may be what failed
-                _back_off_from(cluster, describe_failure(error))
+                back_off_from(cluster, describe_failure(error))
             raise
-        _note_success(cluster)
+        note_success(cluster)
         return "done"
-
-
-def _ask_for_another_visit(cluster: Cluster) -> None:
-    """Have the clock enqueue a visit as soon as one is allowed: somebody waits for it."""
-    Cluster.objects.filter(pk=cluster.pk).update(wanted_at=timezone.now())
 
 
 def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
     last_look = began = time.monotonic()
-    looked_at = timezone.now()
-    collect_in_time = partial(_collect, deadline=began + COLLECTING_SECONDS)
+    cancellations = NewCancellations(held, runner, since=timezone.now())
+    collect_in_time = partial(
+        _collect, between=cancellations.cancel, deadline=began + COLLECTING_SECONDS
+    )
 
     def look_after() -> None:
-        """Look after the live jobs again, as often as the cluster may be asked, or to cancel."""
-        nonlocal last_look, looked_at
-        is_due = time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS)
-        if is_due or has_cancellations(held.cluster, since=looked_at):
-            last_look, looked_at = time.monotonic(), timezone.now()
+        """Look after the live jobs again, as often as the cluster may be asked."""
+        nonlocal last_look
+        cancellations.cancel()
+        if time.monotonic() - last_look >= max(held.cluster.poll_seconds, LEAST_SECONDS):
+            last_look = time.monotonic()
             _poll(held, runner)
             collect_in_time(held, runner)
 
@@ -126,7 +126,7 @@ def _visit(held: Lease, runner: Runner) -> None:
             held.renew()
             step(held, runner)
         if send_planned(held, runner, look_after, began + SENDING_SECONDS):
-            _ask_for_another_visit(held.cluster)
+            ask_for_another_visit(held.cluster)
 
 
 def _poll(held: Lease, runner: Runner) -> None:
@@ -139,11 +139,11 @@ def _poll(held: Lease, runner: Runner) -> None:
     # Not by the number alone: it may be another job's by now.
     unwanted = [row for row in rows if row.cancel_requested_at and find_status(row, statuses)]
     if unwanted:
-        _cancel(unwanted, runner)
+        cancel(unwanted, runner)
         statuses = runner.poll(ids)
     status_by_row = {row: find_status(row, statuses) for row in rows}
     known = [row for row, status in status_by_row.items() if status]
-    _cancel(note_requeued(known, statuses, runner), runner)
+    cancel(note_requeued(known, statuses, runner), runner)
     # What waits has no journal yet.
     if follow([row for row, status in status_by_row.items() if not _is_queued(status)], runner):
         held.note_change()
@@ -162,16 +162,6 @@ def _poll(held: Lease, runner: Runner) -> None:
 
 def _is_queued(status: Status | None) -> bool:
     return status is not None and status.state == "queued"
-
-
-def _cancel(rows: list[Job | Operation], runner: Runner) -> None:
-    """Cancel jobs in one call, or one by one if the scheduler refuses one of them."""
-    try:
-        runner.cancel([row.scheduler_id for row in rows])
-    except Refused:
-        for row in rows:
-            with contain_failure(row, row.cluster):
-                runner.cancel([row.scheduler_id])
 
 
 def _keep_statuses(statuses: Mapping[str, Status], rows: Sequence[Job | Operation]) -> None:
@@ -242,11 +232,13 @@ def _adopt(row: Job | Operation, owner: str) -> None:
         record_event(row.experiment, "adopted", job=row, why=change)
 
 
-def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
-    """Collect what has ended. If two rows time out the site is slow: raise TryAgain.
+def _collect(
+    held: Lease, runner: Runner, *, between: Callable[[], object], deadline: float
+) -> None:
+    """Collect what has ended, and call `between` before each further portion.
 
-    A single row that times out waits for the next visit. So do those to be read alone, as soon as
-    one of them has waited for its turn in vain.
+    If two rows time out the site is slow: raise TryAgain. A single one waits for the next visit. So
+    do those to be read alone, as soon as one of them has waited for its turn in vain.
     """
     too_slow: Job | Operation | None = None
     has_turn = True
@@ -273,6 +265,8 @@ def _collect(held: Lease, runner: Runner, *, deadline: float) -> None:
                 too_slow = row
                 message = f"its files could not be fetched. {make_storable(str(error))}"
                 note_failure(row.cluster, Failure(message), of=row)
+        if rows:
+            between()
 
 
 def _collect_row(row: Job | Operation, runner: Runner) -> bool:
@@ -319,44 +313,3 @@ def _collect_job_again(job: Job, runner: Runner) -> None:
         # Otherwise each visit would end here, and nothing would be sent.
         put_off(job, str(error), is_away=error.kind != "time-out")
         raise
-
-
-def _wait_for_limit(cluster: Cluster, reached: LimitReached) -> None:
-    """Have the next visit wait for the cluster's own limit; nothing has failed."""
-    # In case somebody raises the limit it is looked at again before that.
-    retry_at = min(reached.goes_on_at, timezone.now() + LONGEST_BACK_OFF)
-    Cluster.objects.filter(pk=cluster.pk).update(
-        last_error=str(reached), last_error_kind=reached.kind, failures=0, retry_at=retry_at
-    )
-
-
-def _back_off(cluster: Cluster, error: TryAgain) -> None:
-    """Write the error on the cluster's page, and wait longer until the next visit."""
-    failures = cluster.failures + 1
-    pause = min(
-        timedelta(seconds=cluster.poll_seconds) * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF
-    )
-    logger.warning("%s: %s (%s)", cluster, clean_text(str(error)), error.kind)
-    Cluster.objects.filter(pk=cluster.pk).update(
-        last_error=make_storable(str(error)),
-        last_error_kind=error.kind,
-        failures=failures,
-        retry_at=timezone.now() + pause,
-    )
-
-
-def _back_off_from(cluster: Cluster, problem: Failure) -> None:
-    """Back off after a failure of Tare's own has ended a visit."""
-    _back_off(cluster, TryAgain(problem.message, kind="Tare itself failed"))
-    Cluster.objects.filter(pk=cluster.pk).update(
-        own_failure="", own_failure_details=problem.details, own_failed_at=timezone.now()
-    )
-
-
-def _note_success(cluster: Cluster) -> None:
-    now = timezone.now()
-    Cluster.objects.filter(pk=cluster.pk).update(
-        last_seen_at=now, last_error="", last_error_kind="", failures=0, retry_at=None
-    )
-    if cluster.credential_id:
-        Credential.objects.filter(pk=cluster.credential_id).update(last_used_at=now)

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from experiments.execution.cancelling import has_cancellations
 from experiments.execution.lease import Lease
-from experiments.models import Cluster, Job, Operation
+from experiments.models import Cluster
 
 LEAST_PAUSE = timedelta(seconds=1)  # between two visits, however urgent
-SENT = (Job.State.SUBMITTING, Job.State.QUEUED, Job.State.RUNNING)
 
 
 def is_urgent(cluster: Cluster, now: datetime) -> bool:
@@ -26,16 +26,6 @@ def is_urgent(cluster: Cluster, now: datetime) -> bool:
     if last is None or now - last < LEAST_PAUSE:
         return False
     return has_cancellations(cluster, since=last)
-
-
-def has_cancellations(cluster: Cluster, *, since: datetime) -> bool:
-    """Return whether somebody has cancelled jobs that the scheduler may have, since that time."""
-    return any(
-        model._default_manager.filter(
-            cluster=cluster, state__in=SENT, cancel_requested_at__gt=since
-        ).exists()
-        for model in (Job, Operation)
-    )
 
 
 @contextmanager

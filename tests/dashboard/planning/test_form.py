@@ -9,11 +9,13 @@ import pytest
 from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboard.form_styles import PercentField
 from dashboard.planning.experiment_forms import ExperimentForm, ScalesField
 from experiments.execution import lifecycle
-from experiments.models import Experiment, Run, StagedImage
+from experiments.execution.gpu_hours import find_month
+from experiments.models import Cluster, Experiment, GPUMonth, Run, StagedImage
 from tests.dashboard.conftest import People, Site
 from tests.factories import (
     ClusterFactory,
@@ -139,6 +141,20 @@ def test_the_preview_counts_and_saves_nothing(as_owner: Client, site: Site) -> N
     found = answer.context["form"].forecast
     assert (found.combinations, found.blocks, found.jobs, found.runs) == (4, 10, 10, 20)
     assert 'id="consequences"' in page
+
+
+def test_the_preview_warns_where_fewer_gpu_hours_are_left(as_owner: Client, site: Site) -> None:
+    def preview() -> str:
+        return as_owner.post(NEW, asked(site, scales="1x1"), headers=HTMX).content.decode()
+
+    warning = "GPU-hours left in"
+    assert warning not in preview(), "there is no limit"
+    Cluster.objects.update(max_gpu_hours_per_month=1)
+    month = find_month(timezone.now())
+    GPUMonth.objects.create(cluster=site.cluster, month=month, gpu_seconds=3540)
+    assert "lab has 0.0 of 1 GPU-hour left in" in preview()
+    Cluster.objects.update(max_gpu_hours_per_month=1000)
+    assert warning not in preview()
 
 
 def test_the_preview_puts_problems_at_their_fields(as_owner: Client, site: Site) -> None:

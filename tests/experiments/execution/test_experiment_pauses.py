@@ -12,14 +12,15 @@ import pytest
 from django.utils import timezone
 
 from experiments import execution
-from experiments.execution import experiment_pauses, lifecycle, submitting
+from experiments.execution import collect_together, experiment_pauses, lifecycle, submitting
 from experiments.execution.visit_times import is_urgent
 from experiments.management.commands import clock
 from experiments.models import Cluster, Experiment, Job, Pause, Run
 from runners.jobs import JobSpec
 from runners.runner import Runner
+from runners.schedulers import Status
 from runners.submissions import Outcome
-from tests.conftest import tick_until
+from tests.conftest import collecting_each, tick_until
 from tests.factories import JobFactory, LaunchedFactory, OperationFactory
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +54,17 @@ def sent(before: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
         mock.patch.object(submitting, "move_each", move_each),
     ):
         yield names
+
+
+@contextmanager
+def in_the_queue() -> Iterator[None]:
+    """Have the scheduler know all jobs that it is asked about."""
+
+    def poll(self: Runner, ids: Sequence[str]) -> dict[str, Status]:
+        return {each: Status("running", "RUNNING", "") for each in ids}
+
+    with mock.patch.object(Runner, "poll", poll):
+        yield
 
 
 def states(made: Experiment) -> set[str]:
@@ -157,7 +169,7 @@ class TestCancel:
         Cluster.objects.update(poll_seconds=86_400, last_tick_at=ago)
         assert execution.tick(made.cluster_id) == "early"
         lifecycle.cancel(made, made.owner)
-        with mock.patch.object(Runner, "cancel") as cancel:
+        with in_the_queue(), mock.patch.object(Runner, "cancel") as cancel:
             assert execution.tick(made.cluster_id) == "done"
             cancel.assert_any_call([f"{os.getpid()}-1"] * 2)
             assert execution.tick(made.cluster_id) == "early", "once a click"
@@ -169,7 +181,7 @@ class TestCancel:
         Cluster.objects.update(retry_at=timezone.now() + timedelta(minutes=4))
         assert execution.tick(made.cluster_id) == "early"
         lifecycle.cancel(made, made.owner)
-        with mock.patch.object(Runner, "cancel") as cancel:
+        with in_the_queue(), mock.patch.object(Runner, "cancel") as cancel:
             assert execution.tick(made.cluster_id) == "done"
         cancel.assert_any_call([f"{os.getpid()}-1"])
 
@@ -185,6 +197,31 @@ class TestCancel:
         ):
             execution.tick(made.cluster_id)
         assert ["1-77"] in [call.args[0] for call in cancel.call_args_list]
+
+    def test_a_visit_that_collects_for_minutes_cancels_between_two_portions(
+        self, experiment: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = experiment(repeats=3)
+        running, *ended = made.jobs.order_by("pk")
+        common = {"scheduler_id": f"{os.getpid()}-1", "directory": "/nowhere"}
+        made.jobs.update(state="collecting", gone_at=timezone.now(), **common)
+        made.jobs.filter(pk=running.pk).update(state="running", gone_at=None)
+        happened: list[str] = []
+
+        def collect(row: Job, runner: Runner) -> None:
+            happened.append("collected")
+            lifecycle.cancel(made, made.owner)
+
+        monkeypatch.setattr(collect_together, "PORTION", 1)
+        with (
+            collecting_each(collect),
+            in_the_queue(),
+            mock.patch.object(Runner, "cancel") as cancel,
+        ):
+            cancel.side_effect = lambda ids: happened.extend(ids)
+            execution.tick(made.cluster_id)
+        assert len(ended) == 2
+        assert happened == ["collected", f"{os.getpid()}-1", "collected"]
 
 
 class TestUrgency:

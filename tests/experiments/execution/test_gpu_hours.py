@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -254,3 +256,23 @@ def test_jobs_know_their_gpu_time_from_the_launch_on() -> None:
     job = made.jobs.order_by("pk")[0]
     assert (job.runs.count(), job.workload.time_limit_seconds) == (2, 60)
     assert job.gpu_seconds == 240, "2 runs, a pause and the overhead, in whole minutes"
+
+
+@pytest.mark.django_db
+def test_jobs_of_before_learn_their_gpu_time_and_the_month_what_was_used() -> None:
+    migration = import_module("experiments.migrations.0048_gpu_hours_so_far")
+    made = ExperimentFactory(scales=["1x1"], cooldown_seconds=5)
+    lifecycle.launch(made, made.owner)
+    expected = list(made.jobs.order_by("pk").values_list("gpu_seconds", flat=True))
+    made.jobs.update(gpu_seconds=0)
+    now = timezone.now()
+    times = {"started_at": now - HOUR, "ended_at": now, "gone_at": now}
+    JobFactory(cluster=made.cluster, state="done", scale="2x4 srun", **times)
+    long_ago = dict.fromkeys(times, now - timedelta(days=40))
+    JobFactory(cluster=made.cluster, state="done", scale="2x4", **long_ago)
+    migration.fill_jobs(apps, None)
+    migration.fill_month(apps, None)
+    assert list(made.jobs.order_by("pk").values_list("gpu_seconds", flat=True)) == expected
+    month = GPUMonth.objects.get()
+    in_this_month = dict(split_by_month(now - HOUR, now))[month.month]
+    assert month.gpu_seconds == pytest.approx(8 * in_this_month)
