@@ -243,8 +243,6 @@ def _collect(
     too_slow: Job | Operation | None = None
     has_turn = True
     rows = sort_untried_first(list_rows(held, Job.State.COLLECTING))
-    if rows:
-        held.note_change()
     while rows and time.monotonic() <= deadline:
         portion, rows = split_first_portion(rows)
         held.renew()
@@ -265,6 +263,8 @@ def _collect(
                 too_slow = row
                 message = f"its files could not be fetched. {make_storable(str(error))}"
                 note_failure(row.cluster, Failure(message), of=row)
+        if any(row.is_final for row in portion):
+            held.note_change()
         if rows:
             between()
 
