@@ -1,4 +1,4 @@
-"""Where rows meet runners: the only package that imports both."""
+"""What is done on clusters: the only package that imports both the models and `runners.runner`."""
 
 import experiments.execution.build_operations  # its kinds of operations
 import experiments.execution.inspect_operations  # its kinds of operations

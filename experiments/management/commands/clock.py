@@ -42,6 +42,8 @@ from experiments.notify import (
 
 # How long a requested check or host key may wait before the clock enqueues it again.
 WAITING_SECONDS = 10
+# The same for visits to clusters. Those that wait in a queue are not added once more.
+AGAIN_SECONDS = 60
 PAUSE_SECONDS = 0.5
 INTERVAL_COLUMNS = (
     *("poll_seconds", "changed_at", "last_tick_at", "last_tick_seconds"),
@@ -95,9 +97,16 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
     for cluster in clusters.only(*INTERVAL_COLUMNS):
         is_busy = cluster.pk in busy_keys
         pause = cluster.interval_seconds if is_busy else cluster.idle_seconds
-        if now - enqueued_at.get(cluster.pk, float("-inf")) >= pause:
+        since = now - enqueued_at.get(cluster.pk, float("-inf"))
+        if since >= pause or (since >= AGAIN_SECONDS and _is_overdue(cluster, pause, moment)):
             enqueued_at[cluster.pk] = now
             enqueue_tick(cluster.pk)
+
+
+def _is_overdue(cluster: Cluster, pause: float, moment: datetime) -> bool:
+    """Return whether the visit that was asked for has not begun: its task may be lost."""
+    last = cluster.last_tick_at
+    return last is None or (moment - last).total_seconds() > pause + AGAIN_SECONDS
 
 
 def enqueue_early(handled: dict[int, datetime]) -> None:

@@ -31,6 +31,22 @@ def pass_time(cluster: Cluster, **columns: Any) -> None:
     Cluster.objects.filter(pk=cluster.pk).update(**({"last_tick_at": ago} | columns))
 
 
+@pytest.mark.parametrize("minutes", [None, 10, 120])
+def test_a_visit_whose_task_was_lost_is_asked_for_again_within_minutes(
+    here: Cluster, rung: list[int], minutes: int | None
+) -> None:
+    """As by a Valkey that was killed: otherwise it would be an hour late here."""
+    last = None if minutes is None else timezone.now() - timedelta(minutes=minutes)
+    Cluster.objects.update(poll_seconds=3600, last_tick_at=last)
+    enqueued_at = {here.pk: 1000.0}
+    clock.enqueue_due(enqueued_at, 1050.0)
+    assert rung == [], "a worker may be about to take it"
+    clock.enqueue_due(enqueued_at, 1100.0)
+    assert rung == ([] if minutes == 10 else [here.pk])
+    clock.enqueue_due(enqueued_at, 1101.0)
+    assert len(rung) <= 1
+
+
 def test_a_ring_inside_the_pause_is_not_lost(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(poll_seconds=60)
     answered: dict[int, datetime] = {}
