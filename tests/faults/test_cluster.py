@@ -171,6 +171,7 @@ def test_a_job_is_cancelled_outside(site: Site, cluster: Breakable, running: Loa
     site.finish(running, 180)
     ended = running.experiment.jobs.get(scheduler_id=job_id)
     assert (ended.state, ended.reason) == (Job.State.FAILED, "cancelled outside")
+    says(site, running, "experiment", "a job is cancelled outside")
     assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
 
 
@@ -237,6 +238,7 @@ def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) 
     site.finish(running, 240)
     job.refresh_from_db()
     assert job.state == Job.State.FAILED
+    says(site, running, "experiment", "a directory is deleted")
     assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
 
 
