@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 
 from experiments.models import Experiment, Run
 from tests.dashboard.conftest import Open, People, Site, drawn, measured
+from tests.factories import JobFactory, RunFactory
 
 pytestmark = [
     pytest.mark.browser,
@@ -68,6 +69,27 @@ RING = """() => {
     contrast: (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05),
   };
 }"""
+CONTRAST = """async (one) => {
+  await Promise.all(one.getAnimations().map((animation) => animation.finished));
+  const style = getComputedStyle(one);
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const light = (colour) => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((part) => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const grounds = [];
+  for (let up = one; up; up = up.parentElement)
+    grounds.unshift(getComputedStyle(up).backgroundColor);
+  grounds.forEach((ground) => light(ground));
+  const ground = light('transparent');
+  const pair = [ground, light(style.color)];
+  return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+}"""
 EDGES = """(plot) => {
   const sides = (one) => one.getBoundingClientRect();
   const all = (which) => [...plot.querySelectorAll(which)].map(sides);
@@ -123,6 +145,27 @@ def test_the_focus_is_seen_wherever_the_keyboard_goes(
             seen.append(ring)
         assert len(seen) > 15
         assert [ring for ring in seen if ring["width"] < 2 or ring["contrast"] < 3] == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_is_to_be_read_before_a_button_can_be_read_on_a_phone(
+    theme: Literal["light", "dark"], page: Page, open_page: Open, results: Experiment
+) -> None:
+    job = JobFactory(experiment=results, repeat=9, state="planned")
+    RunFactory(job=job, state=Run.State.PLANNED)
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_page(results.get_absolute_url())
+    for text in ("Pause", "Cancel"):
+        opener = page.locator("summary", has_text=text)
+        opener.click()
+        box = page.locator(".confirm:visible").bounding_box()
+        assert box
+        assert (box["x"] >= 0, box["x"] + box["width"] <= 390) == (True, True)
+        for target in (opener, page.locator(".confirm:visible button")):
+            target.hover()
+            assert target.evaluate(CONTRAST) >= 4.5, target
+        opener.click()
 
 
 @pytest.mark.parametrize("width", [1440, 1280, 390])
