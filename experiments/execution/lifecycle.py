@@ -215,7 +215,8 @@ def _end(
         move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
         live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
         list(live.select_for_update().order_by("pk").values_list("pk"))  # in the order of visits
-        return count + live.update(cancel_requested_at=now)
+        # Of this moment: a visit that began a second ago has seen nothing of all this.
+        return count + live.update(cancel_requested_at=timezone.now())
 
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from typing import Any
+from unittest import mock
 
 import pytest
 from django.utils import timezone
 
 from experiments import execution
+from experiments.execution import lifecycle
 from experiments.execution.lease import Lease
-from experiments.execution.visit_times import time_visit
+from experiments.execution.visit_times import LEAST_PAUSE, is_urgent, time_visit
 from experiments.models import Cluster
+from tests.factories import JobFactory, LaunchedFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -55,3 +59,21 @@ def test_a_visit_that_fails_says_how_long_it_took(
         execution.tick(here.pk)
     here.refresh_from_db()
     assert here.last_tick_seconds is not None
+
+
+def test_a_visit_that_begins_while_an_experiment_is_being_cancelled_is_not_the_one_that_ends_it(
+    here: Cluster,
+) -> None:
+    """With thousands of planned jobs that takes seconds, and no visit sees any of it before."""
+    launched = LaunchedFactory(cluster=here, partition=None)
+    JobFactory(experiment=launched, state="running", scheduler_id="1-1")
+    real = lifecycle.move_all
+
+    def begin_a_visit_meanwhile(*args: Any, **options: Any) -> int:
+        Cluster.objects.update(last_tick_at=timezone.now())
+        return real(*args, **options)
+
+    with mock.patch.object(lifecycle, "move_all", begin_a_visit_meanwhile):
+        lifecycle.cancel(launched, launched.owner)
+    here.refresh_from_db()
+    assert is_urgent(here, timezone.now() + LEAST_PAUSE)
