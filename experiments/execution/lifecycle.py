@@ -244,6 +244,10 @@ def retry(job: Job, by: User) -> None:
 def plan_next_attempt(job: Job, *, why: str, by: User | None = None, avoided_nodes: str) -> bool:
     """Plan a failed job and its failed runs anew; return False if another was faster."""
     with transaction.atomic():
+        # Locked: a row that was read an attempt ago would name the next one like the last.
+        current = Job.objects.select_for_update().filter(pk=job.pk, attempt=job.attempt)
+        if not current.exists():
+            return False
         anew = {**JOB_ANEW, "attempt": job.attempt + 1, "avoided_nodes": avoided_nodes}
         if not move(job, Job.State.PLANNED, why=why, by=by, **anew):
             return False

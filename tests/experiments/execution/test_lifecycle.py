@@ -289,3 +289,14 @@ def test_a_catalogue_row_that_an_experiment_uses_cannot_be_deleted() -> None:
     for row in (run.environment, run.workload, run.job.cluster):
         with pytest.raises(ProtectedError):
             row.delete()
+
+
+def test_a_click_that_was_delayed_for_a_whole_attempt_plans_none_in_its_directory() -> None:
+    job = JobFactory(state="failed", reason="lost", attempt=2)
+    RunFactory(job=job, state="failed")
+    as_it_was = Job.objects.get(pk=job.pk)
+    as_it_was.attempt = 1
+    assert not lifecycle.plan_next_attempt(as_it_was, why="", avoided_nodes="")
+    assert Job.objects.get(pk=job.pk).state == "failed"
+    assert lifecycle.plan_next_attempt(job, why="", avoided_nodes="")
+    assert Job.objects.get(pk=job.pk).attempt == 3
