@@ -20,7 +20,10 @@ from typing import Any
 # After one end, at once; after more of them in a row, later and later.
 PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # seconds
 STEADY_SECONDS = 60.0  # which ends a row: what ran for as long had started well
-HUNG_SECONDS = 30.0  # for which a service is late with its heartbeat before it is killed
+# For which a service is late with its heartbeat before it is killed. A clock is late, too, while
+# PostgreSQL is away, and a worker that does nothing beats every seven minutes only.
+HUNG_SECONDS = 300.0
+KILL_SECONDS = 5.0  # which a killed child may take to end: one that waits for a disk takes longer
 LOOP = 5  # as many ends in a row are said to be a loop
 MOST_ENDS = 50  # which the file keeps
 WRITTEN_SECONDS = 60.0  # after which the file is written anew though nothing has changed
@@ -155,7 +158,8 @@ class Supervisor:
             if service.child and was_hung:
                 self.say(f"{service.name} does nothing any more: its heartbeat is late.")
                 end_session(service.child)
-                service.child.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    service.child.wait(KILL_SECONDS)
             ran_seconds = now - service.started_at
             exit_code = service.keep_alive(now)
             if exit_code is not None:
