@@ -25,10 +25,10 @@ showLocalTimes(document);
 document.addEventListener("htmx:afterSwap", () => showLocalTimes(document));
 
 // Nobody looks, nobody asks; and what somebody is about to do is not swept away.
+const BUSY = "details.menu[open], input:focus, select:focus";
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (!event.target.hasAttribute("data-live")) return;
-  const busy = event.target.querySelector("details.menu[open], input:focus, select:focus");
-  if (document.hidden || busy) event.preventDefault();
+  if (document.hidden || event.target.querySelector(BUSY)) event.preventDefault();
 });
 
 // A live part is replaced quietly: focus and sideways scrolling stay where they were.
@@ -37,6 +37,10 @@ let replaced = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
   const live = event.detail.target;
   if (!live.hasAttribute("data-live")) return;
+  if (live.querySelector(BUSY)) { // it was begun while the answer was under way
+    event.detail.shouldSwap = false;
+    return;
+  }
   replaced = {
     id: live.id,
     focused: [...live.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement),
@@ -62,6 +66,14 @@ document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-print]")) window.print();
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
   }
 });
 

@@ -7,7 +7,7 @@ import re
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
@@ -293,6 +293,35 @@ def test_asking_whether_to_cancel_is_not_swept_away(
     expect(question).to_be_visible()
     question.click()
     expect(page.get_by_text("asked to end")).to_be_visible()
+
+
+def test_an_answer_that_was_under_way_sweeps_no_question_away(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    """A slow answer comes after the reader has opened the menu, by keyboard."""
+    experiment = measured(site, people.owner, blocks=1)
+    RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    open_page(experiment.get_absolute_url())
+    page.evaluate(
+        "document.addEventListener('htmx:afterRequest',"
+        " () => { document.documentElement.dataset.answered = 'yes'; })"
+    )
+    late: list[Route] = []
+    page.route("**/experiments/**", lambda route: late.append(route))
+    with page.expect_request("**/experiments/**"):
+        pass
+    opener = page.locator("summary", has_text="Cancel")
+    opener.press("Enter")
+    page.keyboard.press("Tab")
+    question = page.get_by_role("button", name="Cancel the rest")
+    expect(question).to_be_focused()
+    for route in late:
+        route.continue_()
+    expect(page.locator("html")).to_have_attribute("data-answered", "yes", timeout=60_000)
+    expect(question).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(question).to_be_hidden()
+    expect(opener).to_be_focused()
 
 
 def test_times_are_the_readers_own_and_utc_on_hover(
