@@ -31,7 +31,8 @@ def is_unbegun(
     """
     if not isinstance(row, Job) or row.cancel_requested_at:
         return False
-    is_lost = (reason == "lost" and ending is None) or reason == "controller failure"
+    # A node that never started the job lets its time pass, until the scheduler calls that TIMEOUT.
+    is_lost = (reason == "lost" and ending is None) or reason in ("controller failure", "time-out")
     has_begun = record.started_by or record.exit_code is not None or record.journal
     return is_lost and not has_begun
 

@@ -205,11 +205,18 @@ def test_what_the_accounts_know_is_not_lost(
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_what_nobody_has_cancelled_is_claimed_too(
-    load: Load, monkeypatch: pytest.MonkeyPatch, alone: bool
+@pytest.mark.parametrize(
+    "word",
+    [
+        JobEnding("CANCELLED", "0:0", "by nobody", "", "controller failure", "sacct"),
+        JobEnding("TIMEOUT", "0:0", "", "node2", "time-out", "sacct"),
+    ],
+)
+def test_what_never_began_is_claimed_though_it_has_accounts(
+    load: Load, monkeypatch: pytest.MonkeyPatch, word: JobEnding, alone: bool
 ) -> None:
-    """As after slurmctld came back without its state: its accounts then say so of all jobs."""
-    word = JobEnding("CANCELLED", "0:0", "by nobody", "", "controller failure", "sacct")
+    """As after slurmctld came back without its state, and where a node never started a job."""
+    said = "TIMEOUT 0:0, node2" if word.node else "CANCELLED 0:0 by nobody"
     monkeypatch.setattr(attempts_by_rule, "FILES_MAY_BE_LATE", timedelta(0))
     notice(load.experiment)
     with monkeypatch.context() as patched:
@@ -224,7 +231,7 @@ def test_what_nobody_has_cancelled_is_claimed_too(
         execution.tick(load.cluster.pk)
     told = load.experiment.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
     claimed = "Tare has claimed its directory, so no copy of it can begin"
-    why = f"{LOST} (sacct: CANCELLED 0:0 by nobody, and it had not begun: {claimed})"
+    why = f"{LOST} (sacct: {said}, and it had not begun: {claimed})"
     assert list(told) == [why, why]
     assert all("steps aside" in run_late_copy(job.directory) for job in lost)
     finish_all(load)
