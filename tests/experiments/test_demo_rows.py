@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from experiments import demo
+from experiments.management.commands import demo as command
 from experiments.management.commands.prepare_demo import PASSWORD_CHANGED
 from experiments.models import Cluster, Environment, User
 from tests.factories import AdminFactory
@@ -112,3 +116,24 @@ def test_the_lab_is_not_asked_before_it_is_back_and_stays_enabled(
     demo.register_lab(facts, owner)
     cluster.refresh_from_db()
     assert cluster.retry_at is None
+
+
+def test_the_lab_is_up_when_it_has_written_so_since_its_last_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then its file is that of the last time, and its sshd may answer already."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        facts = {"host": "127.0.0.1", "port": server.getsockname()[1]}
+        (tmp_path / "lab.json").write_text(json.dumps(facts))
+        (tmp_path / "pid").touch()
+        os.utime(tmp_path / "lab.json", (1, 1))
+        waits: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                (tmp_path / "lab.json").touch()
+
+        monkeypatch.setattr(command.time, "sleep", wait)
+        assert command.wait_for_lab(tmp_path) == facts
+        assert len(waits) == 3

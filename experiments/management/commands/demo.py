@@ -122,15 +122,22 @@ class Command(BaseCommand):
 
 
 def wait_for_lab(folder: Path) -> dict[str, Any]:
-    """Return lab.json once its sshd answers."""
+    """Return lab.json once the lab has written it since its last start, and its sshd answers."""
     while True:
         try:
             facts: dict[str, Any] = json.loads((folder / "lab.json").read_text())
             socket.create_connection((facts["host"], facts["port"]), timeout=2).close()
+            # Its sshd answers before all of it is up; until then the file is that of the last time.
+            is_new = _read_time(folder / "lab.json") >= _read_time(folder / "pid")
         except (OSError, ValueError):
-            time.sleep(0.2)
-        else:
+            is_new = False
+        if is_new:
             return facts
+        time.sleep(0.2)
+
+
+def _read_time(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def read_progress(path: Path) -> tuple[str, int | None]:
