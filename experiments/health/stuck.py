@@ -33,6 +33,7 @@ LONGEST = timedelta(minutes=10)  # in which a job is submitted or collected
 LONGEST_CANCEL = timedelta(minutes=10)
 LONGEST_WAIT = timedelta(minutes=1)  # until somebody begins what a person has asked for
 RECENT = timedelta(days=14)
+FAILURES = 2  # of visits in a row; one alone is over in seconds
 
 PAUSED_BY_A_PERSON = Q(state=Job.State.PLANNED, experiment__paused_at__isnull=False)
 
@@ -80,6 +81,7 @@ def list_stuck(now: datetime) -> list[Stuck]:
         _list_unreadable,
         _list_not_cancelled,
         _list_switched_off,
+        _list_failing_clusters,
         _list_pauses,
         _list_paused_experiments,
         _list_limits,
@@ -231,6 +233,29 @@ def _list_switched_off(now: datetime) -> list[Stuck]:
             "experiments.",
             jobs,
             _describe_job("since"),
+        )
+    ]
+
+
+def _list_failing_clusters(now: datetime) -> list[Stuck]:
+    live = Job.objects.filter(cluster=OuterRef("pk")).exclude(state__in=Job.FINAL)
+    failing = (
+        Cluster.objects.filter(Exists(live), enabled=True, failures__gte=FAILURES)
+        .exclude(last_error="")
+        .exclude(last_error_kind=CONNECTION_LIMIT)
+    )
+    return [
+        _cut(
+            "Clusters with jobs whose last visits failed",
+            "Tare asks again by itself, later each time; the list of visits below says when. "
+            "Nothing of their jobs is lost.",
+            failing.only("name", "last_error", "last_error_kind", "last_seen_at").order_by("name"),
+            lambda row: Row(
+                f"{row}: {row.trouble}",
+                reverse("cluster", args=[row.pk]),
+                row.last_seen_at,
+                row.last_error,
+            ),
         )
     ]
 

@@ -147,7 +147,7 @@ def test_many_clusters_and_jobs_take_few_statements(
     all_run: None, django_assert_max_num_queries: Any
 ) -> None:
     add_jobs(clusters=50, jobs=100)
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(24):
         report = read_report()
     assert len(report.visits) == 50
     assert sum(row.live for row in report.visits) == 5000

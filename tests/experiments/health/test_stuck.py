@@ -11,7 +11,16 @@ from django.utils import timezone
 
 from experiments.execution.read_attempts import MOST_ATTEMPTS
 from experiments.health.stuck import MOST_SHOWN, Stuck, list_stuck
-from experiments.models import CheckReport, Event, ImageImport, Job, Operation, Pause, RunFile
+from experiments.models import (
+    CheckReport,
+    Cluster,
+    Event,
+    ImageImport,
+    Job,
+    Operation,
+    Pause,
+    RunFile,
+)
 from experiments.models.images import ARCHIVE
 from tests.factories import (
     AdminFactory,
@@ -96,6 +105,20 @@ def test_jobs_where_nobody_goes(now: datetime) -> None:
     assert find(now).title == "Jobs on clusters that are not in service"
 
 
+def test_clusters_that_cannot_be_visited(now: datetime) -> None:
+    for failures, kind, error in ((2, "unreachable", "no route to host"), (1, "busy", "a moment")):
+        cluster = ClusterFactory(
+            name=kind, failures=failures, last_error=error, last_error_kind=kind, last_seen_at=now
+        )
+        JobFactory(experiment=LaunchedFactory(cluster=cluster), state=Job.State.RUNNING)
+    ClusterFactory(failures=9, last_error="nobody has jobs there")
+    group = find(now)
+    assert (group.title, group.count) == ("Clusters with jobs whose last visits failed", 1)
+    (row,) = group.rows
+    assert (row.text, row.details) == ("unreachable: unreachable", "no route to host")
+    assert (row.url, row.since) == (f"/clusters/{Cluster.objects.get(name='unreachable').pk}/", now)
+
+
 def test_pauses_say_where_and_why(now: datetime) -> None:
     cluster = ClusterFactory(name="near")
     common = {"cluster": cluster, "message": "no room", "since": now, "retry_at": now}
@@ -170,7 +193,7 @@ def test_of_many_the_oldest_are_shown_and_the_others_counted(
         )
         for number in range(2, 5001)
     )
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(18):
         group = find(now)
     assert (group.count, len(group.rows), group.more) == (5000, MOST_SHOWN, 4990)
     assert group.rows[0].since == now - HOUR - timedelta(seconds=5000)
