@@ -168,7 +168,7 @@ def test_a_job_is_executed_once(runner, block, program, tmp_path):
 def test_a_job_that_cannot_write_its_exit_code_says_so_by_its_own(runner, block, program, tmp_path):
     """As on a disk that has become full: the accounts then tell what the files cannot."""
     job = block(program("true"))
-    runner.transport.send(job.directory, render_job_files(job, Slurm()))
+    send_files(runner.transport, job.directory, render_job_files(job, Slurm()))
     (tmp_path / "bin").mkdir()
     full = tmp_path / "bin" / "mv"
     full.write_text('#!/bin/sh\ncase $* in */jobs/*/runs/*) exec /bin/mv "$@" ;; esac\nexit 1\n')
