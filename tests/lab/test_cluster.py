@@ -13,7 +13,7 @@ import pytest
 
 from lab.client import Lab, ensure_lab, load_lab
 from lab.instance import PORTS
-from tests.lab.machine import namespace_of, until
+from tests.lab.machine import namespace_of
 
 pytestmark = pytest.mark.lab
 
@@ -102,20 +102,6 @@ def test_a_job_gets_its_gpus_and_accounting_knows_it(shell: Callable[[str], str]
 def test_sbatch_refuses_more_time_than_the_partition_has(shell: Callable[[str], str]) -> None:
     refusal = shell("sbatch --partition=debug --time=10 --wrap true 2>&1 || true")
     assert "Requested time limit is invalid" in refusal
-
-
-def test_a_node_can_be_taken_down_and_brought_back(lab: Lab, shell: Callable[[str], str]) -> None:
-    state = "sinfo -h -n node2 -p gpu -o %T"
-    # Whatever earlier tests have left on it ends with that.
-    down = lab.execute(["scontrol", "update", "nodename=node2", "state=down", "reason=test"])
-    assert down.returncode == 0
-    assert until(lambda: shell(state) == "down", 120)
-    lab.execute(["scontrol", "update", "nodename=node2", "state=resume"])
-    if not until(lambda: shell(state) == "idle", 60):
-        # Seen twice: no job is left, and slurmctld still counts its processors as taken.
-        lab.execute(["scontrol", "reconfigure"])
-    is_idle = until(lambda: shell(state) == "idle", 300)
-    assert is_idle, shell("scontrol show node node2; scontrol show jobs; squeue -a --states=all")
 
 
 @pytest.mark.parametrize("runtime", ["bare metal", "sif", "sandbox", "P1", "R1", "charliecloud"])

@@ -72,6 +72,25 @@ def test_jobs_of_the_last_start_fail_at_once_and_those_that_waited_run(tmp_path:
         stop_lab(tmp_path)
 
 
+def test_a_node_can_be_taken_down_and_brought_back(tmp_path: Path) -> None:
+    """In a lab of its own: others need both nodes, and leave states that take long to end."""
+    lab = ensure_lab(tmp_path)
+    update = ["scontrol", "update", "nodename=node2"]
+
+    def state() -> str:
+        show = ["sinfo", "--noheader", "--nodes=node2", "--partition=gpu", "--format=%T"]
+        return lab.execute(show, user=lab.user).stdout.strip()
+
+    try:
+        assert until(lambda: state() == "idle", 120), state()
+        assert lab.execute([*update, "state=down", "reason=test"]).returncode == 0
+        assert until(lambda: state() == "down", 120), state()
+        assert lab.execute([*update, "state=resume"]).returncode == 0
+        assert until(lambda: state() == "idle", 120), state()
+    finally:
+        stop_lab(tmp_path)
+
+
 def test_a_second_start_in_the_foreground_takes_up_a_lab_that_runs(tmp_path: Path) -> None:
     running = ensure_lab(tmp_path)
     second = subprocess.Popen(
