@@ -113,7 +113,7 @@ def measure(folder: Path) -> None:
     succeeded = made.runs.filter(state="succeeded").count()
     grown = count_bytes(connection) - size_before
     print(f"{JOBS} jobs of {RUNS} runs with 2 series of {STEPS} steps, {succeeded} succeeded")
-    print(f"{'results a second':32} {JOBS / took:10.1f}")
+    print(f"{'results a second':32} {results / took:10.1f}")
     print(f"{'own processor time':32} {own:10.1f} s")
     steps = results * 2 * STEPS
     print(f"{'steps a second into PostgreSQL':32} {steps / sum(copying_seconds):10,.0f}")
