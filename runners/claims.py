@@ -14,9 +14,9 @@ from runners.errors import TryAgain
 from runners.transports import Completed
 from runners.untrusted import clean_text
 
-OURS = "tare:"
+PREFIX = "tare:"
 """What Tare's claim begins with. A job script's is the id of its job, which never looks like it."""
-CLAIM_TEXT = f"{OURS} the scheduler did not know this job any more, and it had not begun"
+CLAIM_TEXT = f"{PREFIX} the scheduler did not know this job any more, and it had not begun"
 
 # Prints "claimed N" for each directory, by its number, whose claim is Tare's, also where an earlier
 # command has made it.
@@ -30,7 +30,7 @@ for directory; do
         [ ! -e journal.ndjson ] && [ ! -e exit_code ] || exit
         mine=.claim-tare-$$-$number
         echo '{CLAIM_TEXT}' >"$mine" && ln "$mine" started
-        [ "$(stat -c %h "$mine")" = 2 ] || grep -q '^{OURS}' started && echo "claimed $number"
+        [ "$(stat -c %h "$mine")" = 2 ] || grep -q '^{PREFIX}' started && echo "claimed $number"
         rm -f "$mine"
     ) 2>/dev/null
 done
@@ -40,7 +40,7 @@ done
 
 def is_claimed_by_tare(started: str) -> bool:
     """Return whether this text of a file `started` is Tare's own."""
-    return started.startswith(OURS)
+    return started.startswith(PREFIX)
 
 
 def read_claims(done: Completed, directories: Sequence[str]) -> set[str]:

@@ -160,8 +160,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
     plural = "" if count == 1 else "s"
     messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
     if not row.cluster.enabled and row.jobs.filter(state__in=Job.LIVE).exists():
-        words = f"{row.cluster} is switched off: its jobs there end once it is enabled again."
-        messages.warning(request, words)
+        text = f"{row.cluster} is switched off: its jobs there end once it is enabled again."
+        messages.warning(request, text)
     return redirect(row)
 
 

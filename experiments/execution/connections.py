@@ -143,7 +143,7 @@ def _hop(cluster: Cluster, jump: SSHAddress | None, trying: Credential | None) -
 
 
 class Link(SSH):
-    """A connection with a key of ours, which remembers when it was last used.
+    """A connection with a stored key, which remembers when it was last used.
 
     It is opened only while the cluster's limit allows it: otherwise LimitReached, a TryAgain.
     """

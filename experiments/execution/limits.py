@@ -75,10 +75,10 @@ def claim_connection(cluster_pk: int) -> None:
     """
     with transaction.atomic():
         rows = Cluster.objects.select_for_update(no_key=True).filter(pk=cluster_pk)
-        found = rows.values_list("name", "max_connections_per_hour").first()
-        if found is None:
+        name_and_limit = rows.values_list("name", "max_connections_per_hour").first()
+        if name_and_limit is None:
             return
-        name, most = found
+        name, most = name_and_limit
         if most is not None:
             now = timezone.now()
             allowance = compute_allowance(

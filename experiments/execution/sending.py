@@ -178,10 +178,10 @@ def _rows_to_send(
     held = visit.held
     free = _count_free(held)
     gpu_seconds = find_gpu_seconds_left(held.cluster) if free else 0
-    wanted = list_jobs(held, Job.State.PLANNED).filter(
+    may_be_sent = list_jobs(held, Job.State.PLANNED).filter(
         experiment__cancelled_at=None, experiment__paused_at=None
     )
-    planned = exclude_held(wanted, pauses)
+    planned = exclude_held(may_be_sent, pauses)
     operations = [
         row for row in list_operations(held, Operation.State.PLANNED) if not is_held(row, pauses)
     ]

@@ -51,6 +51,6 @@ def claim_unbegun(unbegun: Mapping[Job, str], runner: Runner) -> dict[int, tuple
     named = {}
     for job, evidence in unbegun.items():
         if job.directory in claimed:
-            words = evidence or runner.scheduler.absence
-            named[job.pk] = reason, f"{words}, and it had not begun: {CLAIMED}"
+            why = evidence or runner.scheduler.absence
+            named[job.pk] = reason, f"{why}, and it had not begun: {CLAIMED}"
     return named

@@ -100,8 +100,8 @@ def list_cluster_visits(now: datetime, signs: Sequence[ServiceSign] = ()) -> lis
     visits = [_make(row, now, signs, live[row.pk], waiting[row.pk], paused[row.pk]) for row in rows]
     holds = find_holds([visit.cluster for visit in visits if visit.waiting], now)
     visits = [
-        replace(visit, holds=(*_describe_live(visit), *(hold.text for hold in found)))
-        if (found := holds.get(visit.cluster.pk)) is not None
+        replace(visit, holds=(*_describe_live(visit), *(hold.text for hold in held_by)))
+        if (held_by := holds.get(visit.cluster.pk)) is not None
         else visit
         for visit in visits
     ]

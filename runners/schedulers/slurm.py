@@ -232,9 +232,9 @@ class Slurm(Scheduler):
             kind = ENDED.get(state.partition(" ")[0])  # of "CANCELLED by 1000"
             if job_id.isdigit() and kind is not None:
                 nodes = "" if node in NO_NODES else node
-                words = (state, exit_code, _clean_reason(reason), nodes, kind)
+                fields = (state, exit_code, _clean_reason(reason), nodes, kind)
                 source = "sacct" if has_accounts else "scontrol"
-                ending = JobEnding(*words, source=source, name=name)
+                ending = JobEnding(*fields, source=source, name=name)
                 if has_accounts and state == "CANCELLED":
                     ending = replace(ending, reason=BY_NOBODY, kind="controller failure")
                 endings[job_id] = ending

@@ -10,8 +10,8 @@ from django.utils import timezone
 from experiments.models import Cluster, Job
 from tests.faults import children
 from tests.faults.cluster import NODES, Breakable
+from tests.faults.page_texts import PAGE_TEXTS
 from tests.faults.points import POINTS
-from tests.faults.said import SAID
 from tests.faults.site import Load, Reader, Site
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(600)]
@@ -56,17 +56,17 @@ def all_executed_once(site: Site, load: Load, seconds: float = 120) -> None:
 def says(site: Site, load: Load, page: str, fault: str, seconds: float = 90) -> None:
     """Wait until a page says what is written down about a fault."""
     reader = Reader(load)
-    told = [""]
+    text = [""]
 
-    def is_said() -> bool:
-        told[0] = reader.read(page)
-        return SAID[fault] in told[0]
+    def is_shown() -> bool:
+        text[0] = reader.read(page)
+        return PAGE_TEXTS[fault] in text[0]
 
     try:
-        site.wait_until(is_said, seconds)
+        site.wait_until(is_shown, seconds)
     except AssertionError:
-        raise AssertionError(f"{page} says: {told[0]}") from None
-    print(f"{fault}: the page {page} says: {told[0]}")
+        raise AssertionError(f"{page} says: {text[0]}") from None
+    print(f"{fault}: the page {page} says: {text[0]}")
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -15,7 +15,7 @@ import pytest
 
 from experiments.models import Cluster
 from lab.instance import WORK
-from tests.faults.said import SAID
+from tests.faults.page_texts import PAGE_TEXTS
 from tests.faults.site import Load, Reader, launch, use_servers
 from tests.lab.started_demo import Demo, find_services, wait_for
 from tests.source_tree import BASE
@@ -90,7 +90,7 @@ def test_the_demo_is_ended_and_started_again(folder: Path, way: str) -> None:
         reasons = set(failed.values_list("reason", flat=True))
         assert reasons <= ({"lost"} if way == POWER_CUT else set()), events
         if failed.count() < 4:
-            assert SAID["the demo is ended"] in events, events
+            assert PAGE_TEXTS["the demo is ended"] in events, events
 
 
 def test_the_web_server_is_killed(folder: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults import children
+from tests.faults.page_texts import PAGE_TEXTS
 from tests.faults.points import POINTS
-from tests.faults.said import SAID
 from tests.faults.site import Load, Reader, Site
 
 Make = Callable[..., Load]
@@ -55,7 +55,7 @@ def test_valkey_is_killed(site: Site, make_load: Make) -> None:
     site.wait_until(load.experiment.runs.filter(state="running").exists)
     reader = Reader(load)
     site.kill_valkey()
-    assert SAID["Valkey is killed"] in reader.read("operations")
+    assert PAGE_TEXTS["Valkey is killed"] in reader.read("operations")
     site.start_servers()
     account = site.finish(load)
     assert account.executions == account.runs == 2
@@ -68,7 +68,7 @@ def test_postgresql_is_killed(site: Site, make_load: Make) -> None:
     site.wait_until(load.experiment.runs.filter(state="running").exists)
     reader = Reader(load)
     site.kill_postgres()
-    assert SAID["PostgreSQL is killed"] in reader.read("experiment")
+    assert PAGE_TEXTS["PostgreSQL is killed"] in reader.read("experiment")
     site.start_servers()
     account = site.finish(load)
     assert account.executions == account.runs == 2

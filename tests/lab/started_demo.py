@@ -57,14 +57,14 @@ class Demo:
 
     def processes(self) -> list[str]:
         """Command lines of everything that carries this demo's folder in its environment."""
-        mark, found = f"TARE_VAR={self.folder}".encode(), []
+        mark, command_lines = f"TARE_VAR={self.folder}".encode(), []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_text().replace("\0", " "))
+                    command_lines.append((process / "cmdline").read_text().replace("\0", " "))
             except OSError:
                 continue
-        return found
+        return command_lines
 
     def stop(self) -> float:
         """Press Ctrl-C; return how long it took to end, in seconds."""

@@ -80,8 +80,8 @@ def test_a_password_that_a_person_has_set_stays(folder: Path) -> None:
     first.process.wait()
     second = Demo(folder, first.port)  # at once, while these still end
     try:
-        told = log_in(second, "a password of my own", page="operations/")
-        assert re.search(r"supervisor</th>\s*<td>ended, and nobody saw how", told)
+        page = log_in(second, "a password of my own", page="operations/")
+        assert re.search(r"supervisor</th>\s*<td>ended, and nobody saw how", page)
         second.says("^Log in as demo with the password that was set on the site")
         assert "Overview" in log_in(second, "a password of my own")
     finally:
@@ -110,8 +110,8 @@ def test_a_service_that_dies_is_started_again(folder: Path) -> None:
             wait_for(lambda name=name, pid=pid: find_services(folder).get(name, pid) != pid, demo)
         wait_for(answers, demo)
         assert "Overview" in log_in(demo)
-        told = BeautifulSoup(log_in(demo, page="operations/"), "html.parser")
-        rows = [" ".join(row.get_text().split()) for row in told.select("tr")]
+        page = BeautifulSoup(log_in(demo, page="operations/"), "html.parser")
+        rows = [" ".join(row.get_text().split()) for row in page.select("tr")]
         for name in killed:
             assert [row for row in rows if f" {name} killed by SIGKILL" in row], rows
         wait_for(

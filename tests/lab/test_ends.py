@@ -81,8 +81,8 @@ def test_what_the_site_ended_is_named_and_tried_again_by_rule(
     finish(made)
     job.refresh_from_db()
     assert (job.state, job.attempt) == ("done", 2)
-    told = made.events.get(what=attempts_by_rule.TRIED_BY_RULE)
-    assert told.why.startswith(f"{reason} ({evidence}")
+    by_rule = made.events.get(what=attempts_by_rule.TRIED_BY_RULE)
+    assert by_rule.why.startswith(f"{reason} ({evidence}")
     counted = lab.execute(["cat", f"{folder}/count"]).stdout.split()
     first, second = (run.environment.name for run in made.runs.order_by("position"))
     assert counted == [first, first, second], "once in each attempt"
@@ -108,8 +108,8 @@ def test_a_node_without_its_gpus_is_avoided_by_the_next_attempt(
     bad = lab.execute(["cat", f"{folder}/bad"]).stdout.strip()
     assert (job.state, job.attempt, job.avoided_nodes) == ("done", 2, bad)
     assert bad not in set(made.runs.values_list("node", flat=True))
-    told = made.events.get(what=attempts_by_rule.TRIED_BY_RULE).why
-    assert told == f"no GPU ({bad}: nvidia-smi says: No devices were found)"
+    why = made.events.get(what=attempts_by_rule.TRIED_BY_RULE).why
+    assert why == f"no GPU ({bad}: nvidia-smi says: No devices were found)"
     counted = lab.execute(["cat", f"{folder}/count"]).stdout.split()
     assert counted == [run.environment.name for run in made.runs.order_by("position")]
 

@@ -73,8 +73,8 @@ def test_only_what_the_table_says_is_tried_again(reason: str) -> None:
     planned = [("planned", 2), ("planned", 2)]
     as_before = [("failed", 1), ("failed", 1)]
     assert states_of(Job.objects.get(pk=job.pk)) == (planned if reason in BY_RULE else as_before)
-    told = job.experiment.events.filter(what=TRIED_BY_RULE)
-    assert [event.why for event in told] == (
+    by_rule = job.experiment.events.filter(what=TRIED_BY_RULE)
+    assert [event.why for event in by_rule] == (
         [f"{reason} (sacct: NODE_FAIL 1:0, node2)"] if reason in BY_RULE else []
     )
     assert not job.experiment.events.filter(what=TRIED_AGAIN).exists(), "nobody has chosen"
@@ -167,8 +167,8 @@ def test_a_job_that_no_other_node_can_take_is_sent_without_avoiding_any(
     job = made.jobs.get()
     assert (job.state, job.avoided_nodes) == ("done", "")
     assert not Pause.objects.exists()
-    told = job.events.get(what="submitting → planned").why
-    assert told == f"no other nodes than node1: {words}"
+    reason = job.events.get(what="submitting → planned").why
+    assert reason == f"no other nodes than node1: {words}"
 
 
 @pytest.mark.parametrize("prevented_by", ["limit", "experiment", "person"])
@@ -183,8 +183,8 @@ def test_the_rule_has_limits(prevented_by: str) -> None:
         Job.objects.update(cancel_requested_at=timezone.now())
     plan_by_rule(job)
     assert states_of(Job.objects.get(pk=job.pk)) == [("failed", 1)]
-    told = [event.why for event in job.events.filter(what=NOT_TRIED)]
-    assert [why.rpartition(": ")[2] for why in told] == (
+    reasons = [event.why for event in job.events.filter(what=NOT_TRIED)]
+    assert [why.rpartition(": ")[2] for why in reasons] == (
         ["its block has been, 2 times"] if prevented_by == "limit" else []
     )
 
@@ -258,8 +258,8 @@ def test_a_requeued_job_is_taken_out_of_the_queue_and_planned_anew(
     finish(made)
     job.refresh_from_db()
     assert (job.state, job.attempt) == ("done", 2)
-    told = job.events.get(what=REQUEUED)
-    assert "PENDING BeginTime, though it had begun" in told.why
+    requeued = job.events.get(what=REQUEUED)
+    assert "PENDING BeginTime, though it had begun" in requeued.why
     assert [run.state for run in made.runs.all()] == ["succeeded", "succeeded"]
     assert "requeued (the scheduler's queue: " in job.events.get(what=TRIED_BY_RULE).why
     assert (tmp_path / "count").read_text().split() == ["ran"] * 3

@@ -102,8 +102,8 @@ def test_they_are_sent_again_and_each_run_is_executed_once(
             "its process is gone, as after a restart of the machine, and it had not begun: Tare "
             "has claimed its directory, so no copy of it can begin. Its files are in "
         )
-    told = made.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
-    assert [why.partition(" (")[0] for why in told] == [LOST, LOST]
+    reasons = made.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
+    assert [why.partition(" (")[0] for why in reasons] == [LOST, LOST]
     assert not made.events.filter(what=TRIED_AGAIN).exists(), "nobody has chosen"
     before = load.counter.read_text()
     for directory in lost:
@@ -216,7 +216,7 @@ def test_what_never_began_is_claimed_though_it_has_accounts(
     load: Load, monkeypatch: pytest.MonkeyPatch, word: JobEnding, alone: bool
 ) -> None:
     """As after slurmctld came back without its state, and where a node never started a job."""
-    said = "TIMEOUT 0:0, node2" if word.node else "CANCELLED 0:0 by nobody"
+    accounts = "TIMEOUT 0:0, node2" if word.node else "CANCELLED 0:0 by nobody"
     monkeypatch.setattr(attempts_by_rule, "FILES_MAY_BE_LATE", timedelta(0))
     notice(load.experiment)
     with monkeypatch.context() as patched:
@@ -229,10 +229,10 @@ def test_what_never_began_is_claimed_though_it_has_accounts(
         assert {job.state for job in lost} == {"collecting"}, "it may still show that it began"
         Job.objects.filter(block__gt=0).update(gone_at=timezone.now() - timedelta(minutes=1))
         execution.tick(load.cluster.pk)
-    told = load.experiment.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
+    reasons = load.experiment.events.filter(what=TRIED_BY_RULE).values_list("why", flat=True)
     claimed = "Tare has claimed its directory, so no copy of it can begin"
-    why = f"{LOST} (sacct: {said}, and it had not begun: {claimed})"
-    assert list(told) == [why, why]
+    why = f"{LOST} (sacct: {accounts}, and it had not begun: {claimed})"
+    assert list(reasons) == [why, why]
     assert all("steps aside" in run_late_copy(job.directory) for job in lost)
     finish_all(load)
 
