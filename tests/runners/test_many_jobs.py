@@ -44,7 +44,7 @@ def test_an_odd_answer_about_journals_is_none(answer: bytes) -> None:
         mock.patch.object(Local, "run", return_value=Completed(0, answer, b"")),
         pytest.raises(TryAgain, match="journals"),
     ):
-        Runner(Local(), Direct()).read_journals({"/work/jobs/a-1": 0})
+        Runner(Local(), Direct()).read_journals({"/scratch/jobs/a-1": 0})
 
 
 class Counting(Direct):
