@@ -15,6 +15,7 @@ import pytest
 from django.conf import settings as site_settings
 from django.core.management import call_command
 from django.db import connection
+from django.test import override_settings
 from hypothesis import settings as hypothesis_settings
 from pytest_django import Settings
 
@@ -82,18 +83,21 @@ def _home_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _plain_static_files(settings: Settings) -> None:
-    """The manifest is made by collectstatic, which tests do without."""
+@pytest.fixture(scope="session", autouse=True)
+def _plain_and_quick() -> Iterator[None]:
+    """Do without the manifest that collectstatic makes, and hash passwords quickly; what the site's
+    own way has hashed can be read.
+
+    These hold for the whole session: a server that still answers the page of the test before would
+    see them change, and keep what it has made of the half that it saw.
+    """
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings: Settings) -> None:
-    """Passwords are hashed quickly; what the site's own way has hashed can be read."""
     quick = "django.contrib.auth.hashers.MD5PasswordHasher"
-    settings.PASSWORD_HASHERS = [quick, *site_settings.PASSWORD_HASHERS]
+    with override_settings(
+        STORAGES={**site_settings.STORAGES, "staticfiles": plain},
+        PASSWORD_HASHERS=[quick, *site_settings.PASSWORD_HASHERS],
+    ):
+        yield
 
 
 @pytest.fixture(autouse=True)
