@@ -4,7 +4,7 @@ PAGE_TEXTS = {
     "Valkey is killed": "Valkey does not answer. Workers are not told what to do, so nothing is "
     "submitted or collected; nothing is lost: what is to be done stands in PostgreSQL.",
     "PostgreSQL is killed": "Jobs on the clusters go on, and no result is lost.",
-    "sshd is frozen": "nothing is lost. Tare asks again at",
+    "sshd is frozen": "Nothing is lost. Tare asks again at",
     "slurmctld is killed": "Slurm does not answer: ",
     "all nodes are drained": "in Slurm’s queue: a node that it needs is down, drained or reserved",
     "the power of a node is cut": "tried again by rule",

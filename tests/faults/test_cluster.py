@@ -237,7 +237,8 @@ def test_directories_are_deleted(site: Site, cluster: Breakable, running: Load) 
     cluster.do("rm", "-rf", job.directory)
     site.finish(running, 240)
     job.refresh_from_db()
-    assert job.state == Job.State.FAILED
+    events = job.events.order_by("pk").values_list("what", "why")
+    assert job.state == Job.State.FAILED, list(events)
     says(site, running, "experiment", "a directory is deleted")
     assert running.experiment.jobs.filter(state=Job.State.DONE).count() == 3
 
