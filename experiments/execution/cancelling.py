@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.utils import timezone
+from django.db.models import Max, QuerySet
+from django.db.models.functions import Now
 
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
@@ -18,14 +19,22 @@ from runners.runner import Runner
 SENT = (Job.State.SUBMITTING, Job.State.QUEUED, Job.State.RUNNING)
 
 
-def has_cancellations(cluster: Cluster, *, since: datetime) -> bool:
-    """Return whether somebody has cancelled jobs that the scheduler may have, since that time."""
-    return any(
-        model._default_manager.filter(
-            cluster=cluster, state__in=SENT, cancel_requested_at__gt=since
-        ).exists()
-        for model in (Job, Operation)
+def find_last_cancellation(cluster: Cluster) -> datetime | None:
+    """Return when somebody last cancelled a job of which the scheduler has not been told."""
+    latest = (
+        rows.aggregate(latest=Max("cancel_requested_at"))["latest"]
+        for rows in _list_untold(cluster)
     )
+    return max((time for time in latest if time), default=None)
+
+
+def _list_untold(cluster: Cluster) -> list[QuerySet[Job] | QuerySet[Operation]]:
+    """Return cancelled rows that the scheduler may have, and of which it has not been told."""
+    untold = {"cluster": cluster, "state__in": SENT, "cancel_sent_at": None}
+    return [
+        model._default_manager.filter(**untold).exclude(cancel_requested_at=None)
+        for model in (Job, Operation)
+    ]
 
 
 def cancel(rows: list[Job | Operation], runner: Runner) -> None:
@@ -36,6 +45,15 @@ def cancel(rows: list[Job | Operation], runner: Runner) -> None:
         for row in rows:
             with contain_failure(row, row.cluster):
                 runner.cancel([row.scheduler_id])
+    for model in (Job, Operation):
+        told = [row.pk for row in rows if isinstance(row, model) and is_untold(row)]
+        if told:
+            model._default_manager.filter(pk__in=told).update(cancel_sent_at=Now())
+
+
+def is_untold(row: Job | Operation) -> bool:
+    """Return whether a person has cancelled a row and the scheduler was not asked to."""
+    return row.cancel_requested_at is not None and row.cancel_sent_at is None
 
 
 @dataclass
@@ -44,19 +62,18 @@ class NewCancellations:
 
     held: Lease
     runner: Runner
-    since: datetime
+    handled: set[str] = field(default_factory=set)  # uids
 
     def cancel(self) -> None:
-        """Cancel the jobs of which that was requested since the last look."""
-        if not has_cancellations(self.held.cluster, since=self.since):
+        """Cancel the jobs of which the scheduler has not been told, each once in a visit."""
+        if not any(rows.exists() for rows in _list_untold(self.held.cluster)):
             return
-        now = timezone.now()
         rows = [
             row
             for row in list_followed(self.held)
-            if row.cancel_requested_at and row.cancel_requested_at > self.since
+            if is_untold(row) and row.uid not in self.handled
         ]
-        self.since = now
+        self.handled |= {row.uid for row in rows}
         if not rows:  # they are being submitted: `recover` cancels what it finds of them
             return
         statuses = self.runner.poll([row.scheduler_id for row in rows])

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Model, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.access.permissions import why_not_use
@@ -215,8 +216,7 @@ def _end(
         move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
         live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
         list(live.select_for_update().order_by("pk").values_list("pk"))  # in the order of visits
-        # Of this moment: a visit that began a second ago has seen nothing of all this.
-        return count + live.update(cancel_requested_at=timezone.now())
+        return count + live.update(cancel_requested_at=Now())
 
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:

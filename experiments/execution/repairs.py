@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.comparisons import TRIED_AGAIN
@@ -111,7 +112,7 @@ def allow_any_node(job: Job, by: User) -> None:
         row = Job.objects.select_for_update(of=("self",)).defer("script").get(pk=job.pk)
         if not can_allow_any_node(row):
             raise NotDone("Not changed: it does not wait for a node any more.")
-        columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": timezone.now()}
+        columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": Now()}
         Job.objects.filter(pk=row.pk).update(node="", **columns)
         Pause.objects.holding(row.experiment).update(retry_at=timezone.now())
         record_event(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
@@ -136,6 +137,7 @@ def plan_on_any_node(job: Job) -> None:
             return
         end_runs(job, Run.State.FAILED, reason=NOT_STARTED, message=why)
         anew = {**JOB_ANEW, "attempt": job.attempt + 1, "cancel_requested_at": None}
+        anew["cancel_sent_at"] = None
         move(job, Job.State.PLANNED, why=why, **anew)
         for run in list_missing_runs(job):
             move(run, Run.State.PLANNED, why=why, **RUN_ANEW)

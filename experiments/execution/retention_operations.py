@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.execution.lease import Lease
@@ -81,7 +82,7 @@ def _end_if_held(cluster: Cluster, operation: Operation) -> None:
 def request_end(operation: Operation) -> None:
     """Have the next visit end an operation."""
     rows = Operation.objects.filter(pk=operation.pk, cancel_requested_at=None)
-    rows.exclude(state__in=Operation.FINAL).update(cancel_requested_at=timezone.now())
+    rows.exclude(state__in=Operation.FINAL).update(cancel_requested_at=Now())
 
 
 class CleanUp(OperationKind):

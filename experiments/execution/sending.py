@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -18,6 +17,7 @@ from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from experiments.clusters.pauses import exclude_held, is_held
+from experiments.execution.cancelling import cancel
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
 from experiments.execution.limits import count_submissions_left, find_gpu_seconds_left
@@ -35,7 +35,6 @@ from experiments.execution.submitting import (
     submit,
 )
 from experiments.models import Job, Operation, Pause
-from runners.errors import Refused
 from runners.runner import Runner
 
 MOST_REFUSALS = 10
@@ -87,8 +86,7 @@ def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) 
             submitted_at=row.submitted_at or timezone.now(),
         )
         if row.cancel_requested_at:
-            with suppress(Refused):  # the next visit asks again
-                runner.cancel([scheduler_id])
+            cancel([row], runner)
     elif row.cancel_requested_at:
         end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
     elif is_held(row, pauses):

@@ -56,6 +56,7 @@ from experiments.execution.visit_outcomes import (
 )
 from experiments.execution.visit_times import is_urgent, time_visit
 from experiments.models import Cluster, Job, Operation
+from experiments.models.database_time import database_now
 from runners.errors import TryAgain
 from runners.jobs import JobSpec
 from runners.runner import Runner
@@ -73,7 +74,7 @@ MOST_ABSENT = 200  # rows that are looked for together
 def tick(cluster_pk: int) -> str:
     """Visit a cluster once and return the outcome in a word or two."""
     cluster = Cluster.objects.select_related("credential", "jump_host").get(pk=cluster_pk)
-    now = timezone.now()
+    now = database_now()
     if not cluster.enabled:
         return "disabled"
     if cluster.due_at and now < cluster.due_at and not is_urgent(cluster, now):
@@ -107,7 +108,7 @@ def _visit(held: Lease, runner: Runner) -> None:
     """Do all steps of a visit. Results are collected before anything new is sent."""
     runner = Runner(held.guard(runner.transport), runner.scheduler)
     last_look = began = time.monotonic()
-    cancellations = NewCancellations(held, runner, since=timezone.now())
+    cancellations = NewCancellations(held, runner)
     collect_in_time = partial(
         _collect, between=cancellations.cancel, deadline=began + COLLECTING_SECONDS
     )
@@ -226,7 +227,7 @@ def _leave_queue(
 
 def _adopt(row: Job | Operation, owner: str) -> None:
     """Follow the twin of a row's job that holds its files."""
-    type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner)
+    type(row)._default_manager.filter(pk=row.pk).update(scheduler_id=owner, cancel_sent_at=None)
     if isinstance(row, Job):
         change = f"{owner} instead of {row.scheduler_id}"
         record_event(row.experiment, "adopted", job=row, why=change)

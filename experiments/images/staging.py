@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from experiments.access import audit, permissions
 from experiments.clusters import preflights
@@ -167,9 +167,8 @@ def cancel(operation: Operation, by: User) -> None:
     """Cancel an operation; the next tick ends it. Raises NotDone."""
     if not (operation.owner_id == by.pk or permissions.may_change(by, operation.cluster)):
         raise NotDone("This was asked for by somebody else.")
-    now = timezone.now()
-    waiting = Operation.objects.exclude(state__in=Operation.FINAL)
-    if not waiting.filter(pk=operation.pk).update(cancel_requested_at=now):
+    waiting = Operation.objects.exclude(state__in=Operation.FINAL).filter(pk=operation.pk)
+    if not waiting.update(cancel_requested_at=Now(), cancel_sent_at=None):
         raise NotDone(f"{operation} has ended already.")
     enqueue_tick(operation.cluster_id)
 

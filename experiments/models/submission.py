@@ -37,6 +37,9 @@ class Submission(models.Model):
     journal_offset = models.PositiveBigIntegerField(default=0)
     exit_code = models.IntegerField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
+    cancel_sent_at = models.DateTimeField(
+        null=True, help_text="When the scheduler was asked to cancel it."
+    )
     submitted_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True, help_text="When it had left the queue.")

@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from experiments import execution
 from experiments.execution import collect_together, experiment_pauses, lifecycle, submitting
-from experiments.execution.visit_times import is_urgent
+from experiments.execution.visit_times import LEAST_PAUSE, is_urgent
 from experiments.management.commands import clock
 from experiments.models import Cluster, Experiment, Job, Pause, Run
+from runners.errors import Refused
 from runners.jobs import JobSpec
 from runners.runner import Runner
 from runners.schedulers import Status
@@ -233,13 +234,42 @@ class TestUrgency:
         made.refresh_from_db()
         return made
 
-    def test_is_that_of_what_was_cancelled_since_the_last_visit(self) -> None:
+    def test_is_that_of_what_the_scheduler_was_not_asked_to_cancel(self) -> None:
         cluster = self.cluster(timedelta(minutes=1))
         assert is_urgent(cluster, timezone.now())
-        Job.objects.update(cancel_requested_at=timezone.now() - HOUR)
+        Job.objects.update(cancel_sent_at=timezone.now())
         assert not is_urgent(cluster, timezone.now())
         OperationFactory(cluster=cluster, state="queued", cancel_requested_at=timezone.now())
         assert is_urgent(cluster, timezone.now())
+
+    def test_is_that_of_a_click_too_late_for_the_visit_that_began_after_it(self) -> None:
+        """It is committed after that visit has read the jobs, or its host's clock is ahead."""
+        cluster = self.cluster(timedelta(seconds=5))
+        Job.objects.update(cancel_requested_at=timezone.now() - timedelta(seconds=6))
+        assert is_urgent(cluster, timezone.now())
+
+    def test_comes_in_growing_pauses_while_visits_fail(self) -> None:
+        now = timezone.now()
+        cluster = self.cluster(timedelta())
+        Job.objects.update(cancel_requested_at=now - timedelta(minutes=1))
+        cluster.last_tick_at = now
+        assert not is_urgent(cluster, now + timedelta(seconds=59))
+        assert is_urgent(cluster, now + timedelta(seconds=61))
+        Job.objects.update(cancel_requested_at=now)  # another click
+        assert is_urgent(cluster, now + LEAST_PAUSE)
+
+    def test_is_over_once_the_scheduler_was_asked(self, here: Cluster) -> None:
+        """Also where it refuses, or somebody was faster: later visits ask again in their time."""
+        ago = timezone.now() - timedelta(minutes=1)
+        common = {"scheduler_id": f"{os.getpid()}-1", "cancel_requested_at": ago}
+        row = JobFactory(experiment__cluster=here, state="running", **common)
+        with in_the_queue(), mock.patch.object(Runner, "cancel", side_effect=Refused("no")):
+            execution.tick(here.pk)
+        row.refresh_from_db()
+        assert row.cancel_sent_at
+        Cluster.objects.update(last_tick_at=ago)
+        here.refresh_from_db()
+        assert not is_urgent(here, timezone.now())
 
     def test_leaves_a_second_between_two_visits(self) -> None:
         assert not is_urgent(self.cluster(timedelta()), timezone.now())
