@@ -14,6 +14,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from dashboard.typed_requests import OpenRequest, Request
 from experiments.access.permissions import may_see_operations
 from experiments.comparisons import compare_experiment
+from experiments.execution.overdue_visits import find_overdue_of_clusters
 from experiments.execution.progress import measure_progress
 from experiments.health.processes import list_missing, read_processes
 from experiments.models import Cluster, Experiment, PublishedTable, Run
@@ -39,6 +40,8 @@ def overview(request: Request) -> HttpResponse:
         "preparing": [cluster for cluster in clusters if cluster.preparing],
         "is_new": not visible.exists(),
     }
+    live = {row.cluster_id for row in shown if context["all_progress"][row.pk].has_live_jobs}
+    context["overdue"] = find_overdue_of_clusters(clusters, followed=live)
     context["is_live"] = context["alive"] or context["preparing"] or not clusters
     if request.htmx:
         # What was waited for has ended: the whole page has something new to say.

@@ -20,6 +20,7 @@ from experiments.access.permissions import why_not_change, why_not_write_setup_l
 from experiments.clusters import connection_tests, preflights
 from experiments.clusters.pauses import try_now
 from experiments.execution.limits import describe_limits, find_holds
+from experiments.execution.overdue_visits import find_overdue, find_overdue_of_clusters
 from experiments.execution.retention import summarize
 from experiments.models import Cluster, Experiment, HostKey, Job, Operation, Pause
 from experiments.models.checks import compute_fingerprint
@@ -47,7 +48,10 @@ def clusters(request: Request) -> HttpResponse:
         .prefetch_related("partitions", "runtimes", "pauses__partition")
     )
     clusters_listing = make_listing(request, rows, sorts=SORTS, default="name")
-    return render(request, "clusters/list.html", {"listing": clusters_listing, "filter": filters})
+    shown = list(clusters_listing.page.object_list)
+    overdue = find_overdue_of_clusters(shown, followed={row.pk for row in shown if row.live_jobs})
+    context = {"listing": clusters_listing, "filter": filters, "overdue": overdue}
+    return render(request, "clusters/list.html", context)
 
 
 @require_GET
@@ -86,6 +90,9 @@ def cluster(request: Request, pk: int) -> HttpResponse:
     }
     if context["waiting_jobs"]:
         context["holds"] = find_holds([row], timezone.now())[row.pk]
+    context["overdue_since"] = find_overdue(
+        row, timezone.now(), is_followed=bool(context["live_jobs"])
+    )
     context["refresh_seconds"] = _refresh_seconds(context)
     has_ever_had_a_rule = row.retention_days is not None or row.removal_checked_at is not None
     if not request.htmx and has_ever_had_a_rule:

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, get_editable, get_readable
@@ -22,6 +23,7 @@ from experiments.comparisons import compare_experiment
 from experiments.execution import experiment_pauses, lifecycle, pins, repairs, unsent_jobs
 from experiments.execution.further_attempts import NotDone, find_attempts_of_jobs
 from experiments.execution.late_files import request_collection
+from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import explain_waiting, measure_progress
 from experiments.execution.removed_files import explain_removal
 from experiments.models import Experiment, Job, Run
@@ -106,6 +108,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         if run_matrix.tally.failed
         else 0,
     }
+    if context["planned_jobs"] or context["live_jobs"]:
+        context["overdue_since"] = find_overdue_visit(row, timezone.now())
     if context["pauses"]:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.db.models import Q
 from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
@@ -19,6 +20,7 @@ from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
+from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import explain_hold
 from experiments.execution.removed_files import explain_removal, find_removal
 from experiments.execution.retention import describe_future
@@ -83,6 +85,12 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
     }
     if row.state == Run.State.PLANNED and row.job.state == Job.State.PLANNED:
         context["hold"] = explain_hold(row.experiment)
+    if not row.is_final:
+        context |= {
+            "overdue_since": find_overdue_visit(row.experiment, timezone.now()),
+            "waiting_jobs": int(row.job.state == Job.State.PLANNED),
+            "live_jobs": int(row.job.state in Job.LIVE),
+        }
     if context["can_edit"] and row.state in MAY_CHANGE:
         may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)

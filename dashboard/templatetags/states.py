@@ -24,6 +24,8 @@ def cluster_state(cluster: Cluster, *, short: bool = False) -> SafeString:
     pauses = format_html_join(
         "", " {}", ((state("paused", pause.title),) for pause in cluster.shared_pauses)
     )
+    if cluster.waits_for_connections and cluster.enabled:
+        pauses = format_html(" {}{}", state("paused", "limit of connections"), pauses)
     return format_html("{}{}{}", state(mark, text), beside, pauses)
 
 

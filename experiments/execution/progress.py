@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from experiments.clusters.pauses import list_paused_keys
 from experiments.execution.limits import find_holds
+from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.models import Experiment, Job, Run
 from runners.schedulers.waiting_reasons import explain_reason
 
@@ -113,6 +114,11 @@ class Progress:
     jobs: Counter[str]
     status: Status
 
+    @property
+    def has_live_jobs(self) -> bool:
+        """Return whether the scheduler has jobs of it, or may have."""
+        return any(self.jobs[state] for state in Job.LIVE)
+
 
 def measure_progress(experiments: Iterable[Experiment]) -> dict[int, Progress]:
     """Return the progress of each experiment, by its key, with three queries for all of them."""
@@ -188,6 +194,8 @@ def explain_hold(experiment: Experiment) -> str:
         return "this experiment is paused, until somebody presses Continue"
     if not cluster.enabled:
         return f"{cluster} is switched off, and nothing is sent to it"
+    if find_overdue_visit(experiment, timezone.now()):
+        return f"a visit to {cluster} is due, and does not begin"
     if cluster.waits_for_connections:
         return cluster.last_error.rstrip(".")
     if cluster.last_error:

@@ -15,6 +15,7 @@ from django.db.models import Count
 
 from experiments.execution.holder import is_same_process
 from experiments.execution.limits import find_holds
+from experiments.execution.overdue_visits import compute_due, is_late
 from experiments.models import Cluster, Job, Operation, Pause, ServiceSign
 from experiments.models.cluster import CONNECTION_LIMIT
 
@@ -42,7 +43,6 @@ COLUMNS = (
     "failures",
     "retry_at",
 )
-LEAST_LATE_SECONDS = 30.0
 LIVE_STATES = [str(state) for state in Job.LIVE]
 
 
@@ -136,7 +136,7 @@ def _make(
     is_busy = bool(live or waiting)
     setting = _find_setting(row, is_busy=is_busy)
     planned = row.interval_seconds if setting is not None and is_busy else setting
-    due_at = _find_due(row, planned)
+    due_at = compute_due(row, planned)
     late = (now - due_at).total_seconds() if due_at else 0.0
     holder = _find_holder(row, now, signs)
     state, rank = _judge(row, live + waiting, setting, late, paused, holder)
@@ -164,16 +164,6 @@ def _find_setting(row: Cluster, *, is_busy: bool) -> float | None:
     return seconds if is_busy else row.idle_seconds
 
 
-def _find_due(row: Cluster, interval: float | None) -> datetime | None:
-    if row.last_tick_at is None or interval is None:
-        return row.retry_at
-    try:
-        due_at = row.last_tick_at + timedelta(seconds=interval)
-    except OverflowError:
-        return row.retry_at
-    return max(due_at, row.retry_at) if row.retry_at else due_at
-
-
 def _find_holder(row: Cluster, now: datetime, signs: Sequence[ServiceSign]) -> str:
     if row.lease_until is None or row.lease_until <= now:
         return ""
@@ -195,7 +185,7 @@ def _judge(
         return row.trouble or "fails", 1
     if row.waits_for_connections:
         return CONNECTION_LIMIT, 2
-    if not holder and row.last_tick_at and late > max(2 * setting, LEAST_LATE_SECONDS):
+    if not holder and row.last_tick_at and is_late(late, setting):
         return "late", 1
     if row.last_tick_at is None and not row.preparing:
         return "never visited", 2 if jobs else 4

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db import connections
 from django.test import Client
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -83,7 +84,7 @@ class Site:
 
 @pytest.fixture
 def site(people: People) -> Site:
-    cluster = ClusterFactory(name="lab", owner=people.admin)
+    cluster = ClusterFactory(name="lab", owner=people.admin, last_tick_at=timezone.now())
     return Site(
         cluster=cluster,
         partition=PartitionFactory(cluster=cluster, name="gpu", gpus_per_node=2),

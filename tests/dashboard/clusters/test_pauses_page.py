@@ -32,7 +32,7 @@ WORDS = "sbatch: error: Required partition not available (inactive or drain) <b>
 @pytest.fixture
 def waiting(people: People) -> Experiment:
     """An experiment none of whose jobs has been sent."""
-    cluster = ClusterFactory(last_seen_at=timezone.now())
+    cluster = ClusterFactory(last_seen_at=timezone.now(), last_tick_at=timezone.now())
     made: Experiment = LaunchedFactory(
         owner=people.owner, cluster=cluster, partition=PartitionFactory(cluster=cluster, name="gpu")
     )
@@ -193,7 +193,7 @@ def test_lists_do_not_ask_for_each_cluster(
     as_owner: Client, django_assert_max_num_queries: Any
 ) -> None:
     for _ in range(20):
-        cluster = ClusterFactory(last_seen_at=timezone.now())
+        cluster = ClusterFactory(last_seen_at=timezone.now(), last_tick_at=timezone.now())
         Pause.objects.create(
             cluster=cluster,
             partition=PartitionFactory(cluster=cluster),

@@ -89,7 +89,7 @@ def test_nothing_is_green_without_a_result_and_nothing_runs_that_has_not_begun(
 @pytest.fixture
 def waiting(db: None) -> Experiment:
     """Two jobs planned and one queued, each with a run."""
-    experiment: Experiment = LaunchedFactory()
+    experiment: Experiment = LaunchedFactory(cluster__last_tick_at=timezone.now())
     for repeat, state in enumerate(("planned", "planned", "queued"), start=1):
         job = JobFactory(experiment=experiment, repeat=repeat, state=state)
         RunFactory(job=job, state=Run.State.PLANNED)
