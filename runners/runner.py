@@ -178,7 +178,7 @@ class Runner:
     def poll(self, ids: Sequence[str]) -> dict[str, Status]:
         """Return the status of the live jobs among these, with one call for thousands of jobs."""
         statuses: dict[str, Status] = {}
-        for portion in split_into_portions(ids):
+        for portion in split_into_portions(self._keep_possible(ids)):
             command = self.scheduler.build_status_command([job_id for (job_id,) in portion])
             done = self.transport.run(command, timeout=_compute_timeout(portion))
             statuses |= self.scheduler.parse_status(done)
@@ -264,7 +264,8 @@ class Runner:
     def read_endings(self, ids: Sequence[str]) -> dict[str, JobEnding]:
         """Return how jobs ended, as far as the scheduler remembers."""
         endings: dict[str, JobEnding] = {}
-        for portion in split_into_portions(ids, ids):  # they are named twice
+        known = self._keep_possible(ids)
+        for portion in split_into_portions(known, known):  # they are named twice
             command = self.scheduler.build_accounting_command([job_id for job_id, _ in portion])
             if command is None:
                 return {}
@@ -274,11 +275,15 @@ class Runner:
 
     def cancel(self, ids: Sequence[str]) -> None:
         """End jobs; those that have ended already are no error."""
-        for portion in split_into_portions(ids):
+        for portion in split_into_portions(self._keep_possible(ids)):
             command = self.scheduler.build_cancel_command([job_id for (job_id,) in portion])
             self.scheduler.parse_cancel(
                 self.transport.run(command, timeout=_compute_timeout(portion))
             )
+
+    def _keep_possible(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids that are none of another scheduler's: one makes a whole command fail."""
+        return [job_id for job_id in ids if self.scheduler.is_id(job_id)]
 
 
 def _compute_timeout(portion: Sequence[object]) -> float:

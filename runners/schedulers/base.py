@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -99,7 +99,7 @@ class Scheduler(ABC):
 
     def is_id(self, text: str) -> bool:
         """Return whether this can be a job's id. Anything else would make a whole command fail."""
-        return bool(re.fullmatch(rf"[0-9]{{1,{LONGEST_ID}}}", text))
+        return bool(re.fullmatch(rf"[0-9]{{1,{LONGEST_ID}}}", text)) and int(text) > 0
 
     @abstractmethod
     def render_header(self, job: JobSpec) -> list[str]:
@@ -186,16 +186,20 @@ class Scheduler(ABC):
         return False
 
 
-def parse_printed_id(done: Completed, pattern: str, command: str) -> str:
-    """Return the job id that `command` printed last, on a line of its own.
+def parse_printed_id(
+    done: Completed, pattern: str, command: str, is_id: Callable[[str], bool]
+) -> str:
+    """Return the job id that `command` printed on a line of its own.
 
-    TryAgain if there is none: the job may exist all the same, and is looked for by its name.
+    TryAgain if there is none, or if several numbers could be it, as where a site's own wrapper
+    prints some: the job may exist all the same, and is looked for by its name.
     """
     printed = clean_text(done.stdout)
-    ids = re.findall(pattern, printed, re.MULTILINE)
-    if not ids or len(ids[-1]) > LONGEST_ID:
-        raise TryAgain(f"{command} printed no job id: {printed.strip()[:500]}", kind="busy")
-    return str(ids[-1])
+    ids: set[str] = {text for text in re.findall(pattern, printed, re.MULTILINE) if is_id(text)}
+    if len(ids) != 1:
+        what = "several numbers" if ids else "no job id"
+        raise TryAgain(f"{command} printed {what}: {printed.strip()[:500]}", kind="busy")
+    return ids.pop()
 
 
 def classify_refusal(

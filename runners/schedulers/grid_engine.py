@@ -160,7 +160,7 @@ class GridEngine(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
             raise classify_refusal(_explain_failure(done, Refused), own=OWN, sites=SITES)
-        return parse_printed_id(done, r"^(\d+)$", "qsub")
+        return parse_printed_id(done, r"^(\d+)$", "qsub", self.is_id)
 
     def build_find_command(self, job: JobSpec) -> list[str]:
         return ["bash", "-c", FIND, "find", job.name]

@@ -75,7 +75,8 @@ for id; do scontrol --oneliner show job "$id"; done
 # Options of a script and its files, which a command that runs at once does not have.
 SCRIPT_OPTIONS = ("--job-name=", "--chdir=", "--output=", "--export=", "--no-requeue")
 FULL = re.compile(r"requested nodes are busy|immediate|queued and waiting", re.IGNORECASE)
-FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id", re.IGNORECASE)
+# Not "Invalid job id: 0": then a command has refused one word, and told nothing of all others.
+FORGOTTEN = re.compile(r"accounting storage is disabled|invalid job id specified", re.IGNORECASE)
 # A job in the output of `scontrol show job`, and its parts in the order of sacct's fields above.
 SHOWN_JOB = re.compile(
     r"JobId=(?P<id>\d+) (?=(?:JobName=(?P<name>\S*) )?)(?=.*? JobState=(?P<state>\S+) )"
@@ -122,7 +123,7 @@ class Slurm(Scheduler):
     facts = 'scontrol show job -o "$SLURM_JOB_ID"'
 
     def is_id(self, text: str) -> bool:
-        return super().is_id(text) and 0 < int(text) < NO_JOB
+        return super().is_id(text) and int(text) < NO_JOB
 
     def render_header(self, job: JobSpec) -> list[str]:
         resources = job.resources
@@ -168,7 +169,7 @@ class Slurm(Scheduler):
     def parse_submit(self, done: Completed) -> str:
         if done.returncode != 0:
             raise classify_refusal(_explain_failure(done, Refused), own=OWN, sites=SITES)
-        return parse_printed_id(done, r"^(\d+)(?:;.*)?$", "sbatch")
+        return parse_printed_id(done, r"^(\d+)(?:;.*)?$", "sbatch", self.is_id)
 
     def build_find_command(self, job: JobSpec) -> list[str]:
         return ["squeue", "--noheader", "--states=all", f"--name={job.name}", "--format=%i|%T|%r"]

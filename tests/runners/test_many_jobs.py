@@ -50,6 +50,9 @@ def test_an_odd_answer_about_journals_is_none(answer: bytes) -> None:
 class Counting(Direct):
     """Answers with how many jobs it was asked about."""
 
+    def is_id(self, text: str) -> bool:
+        return text.isdigit()
+
     def build_status_command(self, ids: Sequence[str]) -> list[str]:
         return ["sh", "-c", 'echo "$#-$1 running"', "status", *ids]
 
@@ -64,6 +67,19 @@ def test_thousands_are_asked_about_and_cancelled(ssh: SSH) -> None:
     assert sum(counts) == len(ids)
     assert max(counts) > MANY / 2, "few questions for many jobs"
     runner.cancel(ids)
+
+
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_what_can_be_no_id_of_the_scheduler_is_not_asked_about(kind: str) -> None:
+    """One such id makes a whole command fail: all other jobs would be missing in its answer."""
+    transport = mock.Mock()
+    transport.run.return_value = Completed(0, b"", b"")
+    runner = Runner(transport, SCHEDULERS[kind]())
+    odd = ["0", "", "1-", "-9", "7" * 30]
+    assert runner.poll(odd) == {}
+    assert runner.read_endings(odd) == {}
+    runner.cancel(odd)
+    transport.run.assert_not_called()
 
 
 def test_a_journal_without_end_comes_piece_by_piece(ssh: SSH, tmp_path: Path) -> None:

@@ -71,19 +71,22 @@ def test_an_option_of_two_lines_is_refused_with_its_text() -> None:
         fill_site_options(replace(RESOURCES, directives=("a\nb",)))
 
 
-def test_the_last_id_that_was_printed_counts_up_to_eighteen_digits() -> None:
-    pattern = r"^(\d+)$"
-    assert parse_printed_id(completed("1\n22\n"), pattern, "sub") == "22"
-    assert parse_printed_id(completed("9" * 18), pattern, "sub") == "9" * 18
+def test_the_only_id_that_was_printed_counts_up_to_eighteen_digits() -> None:
+    pattern, is_id = r"^(\d+)$", GridEngine().is_id
+    assert parse_printed_id(completed("x\n22\n0\n"), pattern, "sub", is_id) == "22"
+    assert parse_printed_id(completed("9" * 18), pattern, "sub", is_id) == "9" * 18
     for printed in ("9" * 19, "none", ""):
         with pytest.raises(TryAgain, match=f"^sub printed no job id: {printed}$") as error:
-            parse_printed_id(completed(f" {printed}\n".strip()), pattern, "sub")
+            parse_printed_id(completed(f" {printed}\n".strip()), pattern, "sub", is_id)
         assert error.value.kind == "busy"
+    with pytest.raises(TryAgain, match=r"^sub printed several numbers: 1\n22$") as error:
+        parse_printed_id(completed("1\n22\n"), pattern, "sub", is_id)
+    assert error.value.kind == "busy"
 
 
 def test_a_long_answer_is_cut_where_it_is_repeated() -> None:
     with pytest.raises(TryAgain, match=f"^sub printed no job id: {'x' * 500}$"):
-        parse_printed_id(completed("x" * 600), r"^(\d+)$", "sub")
+        parse_printed_id(completed("x" * 600), r"^(\d+)$", "sub", GridEngine().is_id)
     for parse in (GridEngine().parse_status, Slurm().parse_status):
         with pytest.raises(TryAgain, match=rf"^This is no answer of \w+( \w+)?'s: {'x' * 200}$"):
             parse(completed("x" * 600))

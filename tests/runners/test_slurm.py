@@ -103,6 +103,22 @@ def test_the_id_of_a_submitted_job_is_read(printed):
     assert SLURM.parse_submit(completed(printed)) == "7"
 
 
+@pytest.mark.parametrize("more", ["0", "5000000000", "99999999999999999999", "\u0663"])
+def test_what_cannot_be_an_id_beside_one_is_none(more):
+    """One of these makes squeue refuse the whole question about all jobs of the cluster."""
+    assert SLURM.parse_submit(completed(f"7\n{more}\n")) == "7"
+    with pytest.raises(TryAgain, match="printed no job id"):
+        SLURM.parse_submit(completed(f"{more}\n"))
+
+
+def test_of_two_numbers_none_is_taken_for_the_job():
+    """As where a wrapper around sbatch prints what is left of somebody's hours."""
+    with pytest.raises(TryAgain, match="printed several numbers: 7") as caught:
+        SLURM.parse_submit(completed("7\n5000\n"))
+    assert not isinstance(caught.value, NotNow), "the job may be there"
+    assert SLURM.parse_submit(completed("7\n7;cluster\n")) == "7"
+
+
 FAILED = "sbatch: error: Batch job submission failed: "
 
 
@@ -259,6 +275,14 @@ def test_a_job_that_has_ended_is_not_live(state):
 def test_forgotten_jobs_are_absent(answer):
     assert SLURM.parse_status(answer) == {}
     assert SLURM.parse_find(answer) is None
+
+
+def test_a_question_that_squeue_refuses_says_nothing_about_jobs():
+    message = "squeue: error: Invalid job id: 0\n"
+    with pytest.raises(TryAgain, match="Invalid job id: 0"):
+        SLURM.parse_status(completed(stderr=message, code=1))
+    with pytest.raises(Refused, match="Invalid job id 0"):
+        SLURM.parse_cancel(completed(stderr="scancel: error: Invalid job id 0\n", code=1))
 
 
 @pytest.mark.parametrize(
