@@ -79,6 +79,11 @@ class Job(Submission):
                 name="job_alive",
             ),
             models.Index(
+                fields=["experiment", "block"],
+                condition=models.Q(state="planned"),
+                name="job_planned",
+            ),
+            models.Index(
                 fields=["cluster", "collect_at"],
                 condition=models.Q(collect_at__isnull=False),
                 name="job_to_collect_again",
