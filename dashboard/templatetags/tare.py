@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sized
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,7 @@ from django.forms import BoundField
 from django.template import Context
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.charts.style import SYMBOLS
@@ -159,6 +160,24 @@ def when(value: datetime | None, precision: str = "minutes") -> SafeString:
         precision,
         text,
     )
+
+
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)? UTC")
+
+
+@register.filter
+def timed(text: Any) -> SafeString:
+    """Return a sentence with each time that it names as `when` has it, in the reader's own zone."""
+
+    def show(match: re.Match[str]) -> str:
+        precision = "seconds" if match[1] else "minutes"
+        try:
+            moment = datetime.fromisoformat(match[0].removesuffix(" UTC"))
+        except ValueError:  # there is no 30 February
+            return match[0]
+        return when(moment.replace(tzinfo=UTC), precision)
+
+    return mark_safe(TIME.sub(show, conditional_escape(text)))  # noqa: S308  (escaped)
 
 
 @register.filter

@@ -88,7 +88,7 @@ def claim_connection(cluster_pk: int) -> None:
                 at = allowance.more_at or now
                 raise LimitReached(
                     f"{name} takes at most {_count(most, 'connection')} an hour from Tare, and "
-                    f"has had them; the next one is possible at {_clock(at)}.",
+                    f"has had them; the next one is possible at {_write(at)}.",
                     at,
                 )
         note_use(cluster_pk, CONNECTIONS)
@@ -168,7 +168,7 @@ def find_holds(
             allowance = compute_allowance(uses[row.pk], most, SUBMISSIONS)
             if not allowance.left and allowance.more_at:
                 text = f"{row} takes at most {_count(most, 'submission')} a minute from Tare"
-                text += f", the next at {_clock(allowance.more_at, seconds=True)}"
+                text += f", the next at {_write(allowance.more_at, seconds=True)}"
                 holds[row.pk].append(Hold("submissions", text, allowance.more_at))
     return holds
 
@@ -201,7 +201,7 @@ def _find_gpu_hold(cluster: Cluster, use: GPUUse, least: int, now: datetime) -> 
     next_month = find_next_month(now)
     sooner = "as live jobs end, or " if use.live else ""
     text += f", and each of these jobs may take {least / HOUR:.1f} or more; it goes on {sooner}"
-    return Hold("GPU-hours", f"{text}on {next_month.day} {next_month:%B, %H:%M} UTC", next_month)
+    return Hold("GPU-hours", f"{text}at {_write(next_month)}", next_month)
 
 
 def describe_use(use: GPUUse, now: datetime) -> str:
@@ -223,7 +223,8 @@ def describe_limits(cluster: Cluster, now: datetime) -> list[tuple[str, str]]:
         limits.append(("Connections", f"at most {most} an hour; {used} in the last one"))
     if (most := cluster.max_gpu_hours_per_month) is not None:
         use = describe_use(read_gpu_use([cluster.pk], now)[cluster.pk], now)
-        limits.append(("GPU-hours", f"at most {most} a month (UTC); {use}"))
+        ends = _write(find_next_month(now))
+        limits.append(("GPU-hours", f"at most {most} a month; {use}. It ends at {ends}"))
     return limits
 
 
@@ -244,8 +245,9 @@ def warn_of_gpu_hours(cluster: Cluster, *, gpu_hours: float, longest: float, now
     if gpu_hours <= left:
         return ""
     return (
-        f"{cluster} has {left:.1f} of {_count(most, 'GPU-hour')} left in {now:%B} (UTC): what does "
-        "not fit waits until jobs have ended, or for the next month."
+        f"{cluster} has {left:.1f} of {_count(most, 'GPU-hour')} left in {now:%B}: what does not "
+        "fit waits until jobs have ended, or for the next month, which begins at "
+        f"{_write(find_next_month(now))}."
     )
 
 
@@ -253,5 +255,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _clock(moment: datetime, *, seconds: bool = False) -> str:
-    return f"{moment:%H:%M:%S} UTC" if seconds else f"{moment:%H:%M} UTC"
+def _write(moment: datetime, *, seconds: bool = False) -> str:
+    """Return a time as sentences have it: pages show it in the reader's own zone (`timed`)."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if seconds else f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from bs4 import BeautifulSoup
 from django.forms import modelform_factory
 from django.urls import reverse
 from django.utils import timezone
 
 from experiments.clusters import preflights
 from experiments.execution.gpu_hours import find_month
-from experiments.models import AuditEntry, CheckReport, Cluster, GPUMonth, Job
+from experiments.execution.limits import note_use
+from experiments.models import AuditEntry, CheckReport, Cluster, ClusterUse, GPUMonth, Job
 from runners.preflight import Check
 from tests.dashboard.conftest import People
 from tests.factories import (
@@ -128,6 +132,30 @@ class TestWhatALimitHoldsBack:
         page = self.page(people, reverse("cluster", args=[waiting.cluster_id]))
         assert "takes at most 1 of Tare’s at once. 1 job waits" in page
         assert "1 of 1 live jobs" in self.page(people, reverse("operations"), "admin")
+
+    def test_names_no_second_zone(self, waiting: Job, people: People) -> None:
+        """The reader's browser shows all times in its own zone, those in sentences too."""
+        note_use(waiting.cluster_id, ClusterUse.Kind.SUBMISSIONS, 2)
+        Cluster.objects.update(
+            last_error="far has had them; the next one is possible at 2026-11-23 09:06 UTC.",
+            last_error_kind="connection limit",
+        )
+        run = waiting.runs.get()
+        for address in (
+            *(reverse("cluster", args=[waiting.cluster_id]), run.get_absolute_url()),
+            *(waiting.experiment.get_absolute_url(), reverse("operations")),
+            *(reverse("overview"), reverse("clusters")),
+        ):
+            page = people.client("admin").get(address).content.decode()
+            assert 'datetime="2026-11-23T09:06:00+00:00" data-when="minutes">' in page, address
+            soup = BeautifulSoup(page, "html.parser")
+            for each in soup.find_all("time"):
+                each.decompose()
+            assert "UTC" not in soup.get_text(), address
+        Cluster.objects.update(last_error="", last_error_kind="")
+        page = people.client("admin").get(reverse("cluster", args=[waiting.cluster_id]))
+        assert re.search(r'the next at <time [^>]+ data-when="seconds">', page.content.decode())
+        assert re.search(r"it goes on at <time [^>]+-01T00:00:00", page.content.decode())
 
 
 @pytest.mark.parametrize(

@@ -186,12 +186,12 @@ class TestGPUHoursAMonth:
         assert hold.goes_on_at == next_month
         assert hold.text == (
             f"here has 1 GPU-hour a month for Tare: 0.8 are used in {now:%B}, and each of these "
-            f"jobs may take 0.5 or more; it goes on on 1 {next_month:%B}, 00:00 UTC"
+            f"jobs may take 0.5 or more; it goes on at {next_month:%Y-%m}-01 00:00 UTC"
         )
         JobFactory(cluster=cluster, state="running", gpu_seconds=360)
         (hold,) = find_holds([cluster], now)[cluster.pk]
         assert ", 0.1 kept for 1 live job, and" in hold.text
-        assert "it goes on as live jobs end, or on 1 " in hold.text
+        assert "it goes on as live jobs end, or at 20" in hold.text
         planned.jobs.update(gpu_seconds=7200)
         (hold,) = find_holds([cluster], now)[cluster.pk]
         assert hold.goes_on_at is None
@@ -243,7 +243,7 @@ def test_a_planned_experiment_is_warned_of_what_is_left() -> None:
     assert read_gpu_use([cluster.pk], now)[cluster.pk] == GPUUse(used=7 * 3600)
     assert warn_of_gpu_hours(cluster, gpu_hours=3, longest=1, now=now) == ""
     text = warn_of_gpu_hours(cluster, gpu_hours=4, longest=1, now=now)
-    assert text.startswith(f"far has 3.0 of 10 GPU-hours left in {now:%B} (UTC)")
+    assert text.startswith(f"far has 3.0 of 10 GPU-hours left in {now:%B}: ")
     assert "never be sent" in warn_of_gpu_hours(cluster, gpu_hours=40, longest=11, now=now)
     cluster.max_gpu_hours_per_month = None
     assert warn_of_gpu_hours(cluster, gpu_hours=40, longest=11, now=now) == ""

@@ -158,7 +158,7 @@ class TestSubmissionsAMinute:
         assert hold.goes_on_at == use.at + MINUTE
         assert hold.text == (
             f"here takes at most 3 submissions a minute from Tare, the next at "
-            f"{use.at + MINUTE:%H:%M:%S} UTC"
+            f"{use.at + MINUTE:%Y-%m-%d %H:%M:%S} UTC"
         )
         made.jobs.filter(state="planned").delete()
         assert find_holds([here], timezone.now())[here.pk] == [], "nobody waits"
@@ -176,7 +176,7 @@ class TestConnectionsAnHour:
         assert caught.value.goes_on_at == first.at + HOUR
         assert str(caught.value) == (
             "far takes at most 2 connections an hour from Tare, and has had them; the next one is "
-            f"possible at {first.at + HOUR:%H:%M} UTC."
+            f"possible at {first.at + HOUR:%Y-%m-%d %H:%M} UTC."
         )
         age_uses(HOUR)
         claim_connection(cluster.pk)
