@@ -132,6 +132,7 @@ urlpatterns = [
     path("clusters/<int:pk>/", cluster_views.cluster, name="cluster"),
     path("clusters/<int:pk>/limits/", cluster_views.take_limits, name="cluster_limits"),
     path("pauses/<int:pk>/try/", cluster_views.try_pause, name="pause_try"),
+    path("clusters/<int:pk>/try/", cluster_views.try_cluster, name="cluster_try"),
     path("clusters/<int:pk>/check/", cluster_views.check, name="cluster_check"),
     path("clusters/<int:pk>/host-key/", cluster_views.fetch_host_key, name="host_key_fetch"),
     path("clusters/<int:pk>/connection/", cluster_views.test_connection, name="cluster_connection"),

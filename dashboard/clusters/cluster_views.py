@@ -18,6 +18,7 @@ from dashboard.lists import WordFilter, make_listing
 from dashboard.typed_requests import Request
 from experiments.access.permissions import why_not_change, why_not_write_setup_lines
 from experiments.clusters import connection_tests, preflights
+from experiments.clusters.back_offs import end_back_off
 from experiments.clusters.pauses import try_now
 from experiments.execution.limits import describe_limits, find_holds
 from experiments.execution.overdue_visits import find_overdue, find_overdue_of_clusters
@@ -28,6 +29,7 @@ from experiments.notify import enqueue_tick, enqueue_visit
 
 SORTS = {"name": "name", "contact": "last_seen_at"}
 RECENT = 20
+TRIES_AGAIN = "Tare tries again at its next visit, in a few seconds."
 
 
 @require_GET
@@ -141,20 +143,33 @@ def try_pause(request: Request, pk: int) -> HttpResponse:
     row = seen.select_related("cluster").filter(pk=pk).first()
     if row is None:  # it has ended meanwhile
         messages.info(request, "It is over: jobs are sent again.")
-        return _back_from_pause(request, None)
+        return _back(request, None)
     require(preflights.why_not_check(row.cluster, request.user))
-    try_now(Pause.objects.filter(pk=pk))
+    try_now(row, request.user)
     enqueue_tick(row.cluster_id)
-    messages.info(request, "Tare tries again at its next visit, in a few seconds.")
-    return _back_from_pause(request, row)
+    messages.info(request, TRIES_AGAIN)
+    return _back(request, row.cluster_id)
 
 
-def _back_from_pause(request: Request, row: Pause | None) -> HttpResponse:
+@require_POST
+def try_cluster(request: Request, pk: int) -> HttpResponse:
+    """Have a cluster visited at once whose last visits have failed."""
+    row = visible_row(request, Cluster, pk)
+    require(preflights.why_not_check(row, request.user))
+    if end_back_off(row, request.user):
+        enqueue_tick(row.pk)
+        messages.info(request, TRIES_AGAIN)
+    else:
+        messages.info(request, "Nothing was changed: no failed visit keeps Tare waiting there.")
+    return _back(request, row.pk)
+
+
+def _back(request: Request, cluster_pk: int | None) -> HttpResponse:
     """Return to the page whose button was pressed."""
     experiment = request.POST.get("experiment", "")
     if experiment.isdecimal() and len(experiment) < 19:
         return redirect("experiment", int(experiment))
-    return redirect("cluster", row.cluster_id) if row else redirect("clusters")
+    return redirect("cluster", cluster_pk) if cluster_pk else redirect("clusters")
 
 
 @require_POST

@@ -110,7 +110,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     }
     if context["planned_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
-    if context["pauses"]:
+    if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
     context |= _tab(request, row, context["tab"])

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from experiments.models import Experiment, Job, Operation, Pause
+from experiments.access import audit
+from experiments.clusters.back_offs import ASKED
+from experiments.models import Experiment, Job, Operation, Pause, User
 from runners.errors import Kind, Scope
 
 
@@ -82,9 +85,11 @@ def end_pauses(row: Job | Operation) -> None:
             pause.delete()
 
 
-def try_now(pauses: QuerySet[Pause]) -> int:
-    """Have the next visit try again, and let the waiting times begin anew; return how many."""
-    return pauses.update(retry_at=timezone.now(), failures=0)
+def try_now(pause: Pause, by: User) -> None:
+    """Have the next visit try again, and let the waiting times begin anew."""
+    with transaction.atomic():
+        Pause.objects.filter(pk=pause.pk).update(retry_at=timezone.now(), failures=0)
+        audit.note(by, ASKED, pause.cluster, why=f"pause: {pause.kind}")
 
 
 def list_paused_keys(experiments: Iterable[Experiment]) -> set[int]:

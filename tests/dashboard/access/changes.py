@@ -198,6 +198,17 @@ def take_limits(case: Case) -> Act:
     return case.post("cluster_limits", cluster.pk)
 
 
+def try_again(case: Case) -> Act:
+    cluster = case.new(ClusterFactory, last_error="away", retry_at=NOON)
+    return case.post("cluster_try", cluster.pk)
+
+
+def try_a_pause_again(case: Case) -> Act:
+    cluster = case.new(ClusterFactory)
+    pause = cluster.pauses.create(kind="limit", since=NOON, retry_at=NOON)
+    return case.post("pause_try", pause.pk)
+
+
 def pin(case: Case) -> Act:
     host = {"host": "login.example", "port": 22}
     cluster = case.new(ClusterFactory, transport="ssh", **host)

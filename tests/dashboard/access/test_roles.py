@@ -140,6 +140,7 @@ RULES: dict[str, tuple[str, str, Role | str]] = {
     "environment_new": (GET, "", Role.RESEARCHER),
     "environment_delete": (POST, "environment", Role.RESEARCHER),
     "cluster_check": (POST, "cluster", Role.RESEARCHER),
+    "cluster_try": (POST, "cluster", Role.RESEARCHER),
     "credentials": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "credential_new": (GET, "", Role.CLUSTER_ADMINISTRATOR),
     "credential_import": (GET, "", Role.CLUSTER_ADMINISTRATOR),

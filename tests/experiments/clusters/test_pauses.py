@@ -156,7 +156,7 @@ class TestPromise8Pauses:
             Pause.objects.update(retry_at=timezone.now() + timedelta(minutes=15), failures=9)
             execution.tick(here.pk)
             assert len(asked) == 1
-            try_now(Pause.objects.all())
+            try_now(Pause.objects.get(), made.owner)
             execution.tick(here.pk)
             assert len(asked) == 2
         assert Pause.objects.get().failures == 1
