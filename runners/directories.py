@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 from runners.errors import Refused, TryAgain
 from runners.transports import Transport
 from runners.transports.base import MIB, MISSING, Bounded, Hashed, require_success
+from runners.untrusted import clean_text
 
 LIST_LIMIT = 32 * MIB  # of all names and sizes
 FETCH_LIMIT = 256 * MIB  # of what comes in one transfer
@@ -46,6 +47,7 @@ AROUND = (
 NO_ENDS = ("result.json", "result.jsonl", "spec.json", "inside.json")
 """Files of which the end alone is useless."""
 PLACE = re.compile(r"runs/[^/]+/(?:(?:rank|instance)-\d{1,6}/)?(.+)", re.DOTALL)
+ENTRY = re.compile(rb"([0-9]{1,20}) (.*)", re.DOTALL)  # a file in a list: its size and its name
 NOT_FETCHED = re.compile(r"(payload|files)/|(.*/)?\.", re.DOTALL)
 """Files that were sent with the job, and caches."""
 
@@ -147,13 +149,18 @@ def _list_each(transport: Transport, directories: Sequence[str]) -> dict[str, di
     done = require_success(transport.run(argv, timeout=FETCH_TOGETHER_SECONDS), "listing files")
     listed: dict[str, dict[str, int]] = {}
     lengths: dict[str, int] = {}
+    known = set(directories)
     entries = done.stdout.split(b"\0")
     for place, entry in zip(entries[::2], entries[1::2], strict=False):
         directory = place.decode(errors="surrogateescape")
-        size, _, name = entry.partition(b" ")
-        if size.isdigit():
-            listed.setdefault(directory, {})[name.decode(errors="surrogateescape")] = int(size)
-            lengths[directory] = lengths.get(directory, 0) + len(entry)
+        if directory not in known:
+            odd = clean_text(place[:200]).strip()
+            raise TryAgain(f"This is no list of files: {odd}", kind="busy")
+        if len(done.stdout) >= LIST_TOGETHER_LIMIT and not ENTRY.fullmatch(entry):
+            continue  # the last one, which was cut off
+        size, name = _read_entry(entry)
+        listed.setdefault(directory, {})[name] = size
+        lengths[directory] = lengths.get(directory, 0) + len(entry)
     if len(done.stdout) >= LIST_TOGETHER_LIMIT and listed:
         del listed[next(reversed(listed))]  # others of its files may be missing
     return {
@@ -211,9 +218,17 @@ def list_files(transport: Transport, directory: str, *, timeout: float = 300) ->
         raise FileNotFoundError(directory)
     sizes = {}
     for entry in require_success(done, f"listing {directory}").stdout.split(b"\0")[:-1]:
-        size, _, name = entry.partition(b" ")
-        sizes[name.decode(errors="surrogateescape")] = int(size)
+        size, name = _read_entry(entry)
+        sizes[name] = size
     return sizes
+
+
+def _read_entry(entry: bytes) -> tuple[int, str]:
+    """Return the size and the name of a file in a list. TryAgain if it is no such list."""
+    match = ENTRY.fullmatch(entry)
+    if match is None:
+        raise TryAgain(f"This is no list of files: {clean_text(entry[:200]).strip()}", kind="busy")
+    return int(match[1]), match[2].decode(errors="surrogateescape")
 
 
 def fetch_files(

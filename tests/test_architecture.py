@@ -70,7 +70,7 @@ ROOMS = {
         "shapes": "untrusted",
         "transports": "errors untrusted",
         "claims": "errors transports untrusted",
-        "directories": "errors transports",
+        "directories": "errors transports untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
         "workloads": "directories errors payload transports untrusted",

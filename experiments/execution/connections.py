@@ -14,16 +14,22 @@ from experiments.encryption import WrongKey
 from experiments.execution.holder import is_dead, name_process
 from experiments.execution.limits import claim_connection
 from experiments.models import Cluster, Credential, Job, Operation
-from runners.errors import TryAgain
+from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
 from runners.transports import SSH, Local, SSHAddress, Transport
+from runners.untrusted import clean_text
 
 VISITOR_SECONDS = 15  # after as many without a visit another process may take a cluster over
 CONNECT_SECONDS = 10.0
 PROBE_SECONDS = 3.0  # where the last visit has failed: a host that hangs must not hang us for long
 MOST_VISITOR_SECONDS = 60  # of a process on another host nobody here can tell whether it has died
 SWEEP_SECONDS = 5.0
+NOISY = (
+    "The account's start-up files print something before every command, which cannot be told from "
+    "its answer. Let .bashrc or .profile print for people only: [ -t 1 ] && echo ... They print:"
+)
+MOST_REPEATED = 300  # characters of it
 
 # This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
 # to log in anew every few seconds would cost both sides more than the question asked.
@@ -80,13 +86,23 @@ def connect(cluster: Cluster) -> Iterator[Runner]:
 
 
 def _greet(transport: Transport) -> None:
-    """Ask, before any state moves, whether anybody is there."""
+    """Ask, before any state moves, whether anybody is there, and only answers when asked."""
     if transport.is_open:
         with suppress(TryAgain):
-            transport.run(["true"])
+            _require_silence(transport)
             return
         transport.close()  # what was kept has broken meanwhile; only a new one's word counts
-    transport.run(["true"])
+    _require_silence(transport)
+
+
+def _require_silence(transport: Transport) -> None:
+    """Raise TryAgain if a command that prints nothing comes back with something all the same."""
+    try:
+        printed = clean_text(transport.run(["true"]).stdout).strip()
+    except Refused as too_much:
+        printed = str(too_much)
+    if printed:
+        raise TryAgain(f"{NOISY} {printed[:MOST_REPEATED]}", kind="busy")
 
 
 def _transport_to(cluster: Cluster) -> Transport:

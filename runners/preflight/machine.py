@@ -52,8 +52,9 @@ def check_login_node(answers: Mapping[str, Answer], noise: str, *, area: str) ->
         yield Check(
             area,
             "Quiet log-in",
-            "warning",
-            "The account's start-up files print something before every command.",
+            "failed",
+            "The account's start-up files print something before every command: Tare could not "
+            "tell it from the answers.",
             "Let .bashrc or .profile print for people only: [ -t 1 ] && echo ...",
             noise[:MESSAGE_LIMIT],
             "noisy",

@@ -126,7 +126,11 @@ class Transport(ABC):
         done = self.run(["sh", "-c", SENT, "sent", path, str(size), sha256], timeout=timeout)
         if done.returncode == ALREADY:
             return
-        received = int(require_success(done, f"looking at {path}").stdout)
+        printed = require_success(done, f"looking at {path}").stdout
+        if not re.fullmatch(rb"\s*[0-9]{1,20}\s*", printed):
+            odd = clean_text(printed[:200]).strip()
+            raise TryAgain(f"This is no number of bytes: {odd}", kind="busy")
+        received = int(printed)
         if received > size:
             self.run(["rm", "-f", f"{path}.part"])
             received = 0

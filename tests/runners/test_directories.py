@@ -159,6 +159,34 @@ def test_a_cut_archive_is_worth_trying_again(transport, tmp_path, monkeypatch):
         fetch_files(transport, "/anywhere", ["file"])
 
 
+@pytest.mark.parametrize("noise", [b"Your quota: 95 %\n", b"\xff\0", b"\0"])
+def test_what_a_login_profile_prints_now_and_then_damages_no_record(tmp_path, monkeypatch, noise):
+    """A list that begins so is none: what is not known of a job's files ends no job."""
+    (tmp_path / "output.txt").touch()
+    run = Local.run
+
+    def print_before(self, argv, **options):
+        done = run(self, argv, **options)
+        return Completed(done.returncode, noise + done.stdout, done.stderr)
+
+    monkeypatch.setattr(Local, "run", print_before)
+    with pytest.raises(TryAgain, match="no list of files"):
+        list_files(Local(), str(tmp_path))
+    with pytest.raises(TryAgain, match="no list of files"):
+        fetch_records(Local(), {str(tmp_path): ()})
+
+
+def test_a_file_in_place_of_a_directory_hides_no_other(transport, tmp_path):
+    whole, odd = tmp_path / "whole", tmp_path / "odd"
+    whole.mkdir()
+    (whole / "exit_code").write_text("0")
+    odd.write_text("0")
+    records = fetch_records(transport, {str(odd): (), str(whole): ()})
+    assert records[str(whole)] == {"exit_code": b"0"}
+    with pytest.raises(FileNotFoundError):
+        fetch_record(transport, str(odd))
+
+
 def test_names_in_an_archive_lead_nowhere(transport, monkeypatch):
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
