@@ -1,4 +1,4 @@
-"""Which planned rows a visit sends, in which order, and what becomes of an interrupted submission.
+"""Which planned rows a visit sends, and in which order.
 
 When the site refuses a job for now, a pause is stored. It holds back all rows that the site would
 refuse for the same reason; only a pause of the whole site ends the visit's sending.
@@ -18,22 +18,18 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from experiments.clusters.pauses import exclude_held, is_held
-from experiments.execution.cancelling import cancel
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
 from experiments.execution.limits import count_submissions_left, find_gpu_seconds_left
-from experiments.execution.moves import move
-from experiments.execution.operations import NotPossible, is_due
-from experiments.execution.rows import list_jobs, list_operations, list_rows, make_handle
+from experiments.execution.operations import is_due
+from experiments.execution.rows import list_jobs, list_operations
 from experiments.execution.submitting import (
     CANCELLED_BEFORE,
     SendingPaused,
     end_without_sending,
-    make_spec,
     refuse,
     send_alone,
     send_portion,
-    submit,
 )
 from experiments.models import Experiment, Job, Operation, Pause
 from runners.runner import Runner
@@ -56,63 +52,6 @@ class Sending:
     sent_back: set[str] = field(default_factory=set)  # uids
     refused_by: set[int] = field(default_factory=set)  # keys of pauses
     portion: int = FIRST_PORTION  # of jobs, to be sent next
-
-
-def recover(held: Lease, runner: Runner) -> None:
-    """Adopt the rows in SUBMITTING whose jobs the cluster has, and send the others again.
-
-    Raises SendingPaused, after the last of them, where the whole site takes no jobs now.
-    """
-    site_pause: SendingPaused | None = None
-    for row in list_rows(held, Job.State.SUBMITTING):
-        held.note_change()
-        held.renew()
-        with contain_failure(row, row.cluster, partial(_park, row)):
-            try:
-                _recover_row(row, runner, list(held.cluster.pauses.all()))
-            except SendingPaused as error:
-                site_pause = error if error.pause.is_of_the_site else site_pause
-    if site_pause:
-        raise site_pause
-
-
-def _recover_row(row: Job | Operation, runner: Runner, pauses: Sequence[Pause]) -> None:
-    scheduler_id = runner.find(make_handle(row))
-    if scheduler_id:
-        move(
-            row,
-            Job.State.QUEUED,
-            why=f"found again as {scheduler_id}",
-            scheduler_id=scheduler_id,
-            submitted_at=row.submitted_at or timezone.now(),
-        )
-        if row.cancel_requested_at:
-            cancel([row], runner)
-    elif row.cancel_requested_at:
-        end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
-    elif is_held(row, pauses):
-        move(row, Job.State.PLANNED, why="it was not sent, and sending is paused")
-    elif count_submissions_left(row.cluster) == 0:
-        why = "it was not sent, and the cluster takes no more submissions in this minute"
-        move(row, Job.State.PLANNED, why=why)
-    else:
-        _submit_again(row, runner)
-
-
-def _submit_again(row: Job | Operation, runner: Runner) -> None:
-    try:
-        spec = make_spec(row)
-    except NotPossible as problem:
-        refuse(row, str(problem))
-    else:
-        submit([(row, spec)], runner)
-
-
-def _park(row: Job | Operation, problem: str) -> None:
-    """Leave a row that may have been sent for the next visit, unless a person has cancelled it."""
-    if row.cancel_requested_at:
-        why = f"cancelled; whether it was sent is not known. {problem}"
-        end_without_sending(row, "cancelled", why, Job.State.CANCELLED)
 
 
 def send_planned(

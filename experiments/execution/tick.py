@@ -29,6 +29,7 @@ from experiments.execution.guard import (
     note_failure,
 )
 from experiments.execution.holder import name_process
+from experiments.execution.interrupted_sendings import recover
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
 from experiments.execution.limits import LimitReached
@@ -45,7 +46,7 @@ from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
 from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
 from experiments.execution.scheduler_answers import NoAccounts, find_status
-from experiments.execution.sending import recover, send_planned
+from experiments.execution.sending import send_planned
 from experiments.execution.submitting import SendingPaused
 from experiments.execution.visit_outcomes import (
     ask_for_another_visit,
@@ -122,11 +123,13 @@ def _visit(held: Lease, runner: Runner) -> None:
             _poll(held, runner)
             collect_in_time(held, runner)
 
+    for step in (plan_removals, _poll, collect_in_time, _collect_again):
+        held.renew()
+        step(held, runner)
+    deadline = began + SENDING_SECONDS
     with suppress(SendingPaused):  # which comes last: all else is done
-        for step in (plan_removals, _poll, collect_in_time, _collect_again, recover):
-            held.renew()
-            step(held, runner)
-        if send_planned(held, runner, look_after, began + SENDING_SECONDS):
+        held.renew()
+        if recover(held, runner, deadline) or send_planned(held, runner, look_after, deadline):
             ask_for_another_visit(held.cluster)
 
 
