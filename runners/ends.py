@@ -30,6 +30,9 @@ class End:
     """Whether Tare plans another attempt by itself: never where the program is the cause."""
 
 
+AGAIN = "Then try again."
+"""The end of an advice; pages leave it out where no button does that."""
+
 ENDS: dict[str, End] = {
     # --- The machine, or a rule of the site: tried again by rule
     "node failure": End(
@@ -74,7 +77,7 @@ ENDS: dict[str, End] = {
     "cancelled outside": End(
         "person",
         "Somebody cancelled the job with the scheduler's own commands.",
-        "If it was none of you, ask the site. Then try again.",
+        f"If it was none of you, ask the site. {AGAIN}",
     ),
     "time-out": End(
         "program",
@@ -89,23 +92,23 @@ ENDS: dict[str, End] = {
     "disk full": End(
         "site",
         "A file system had no space left.",
-        "Make room in the work directory or where the program writes, then try again.",
+        f"Make room in the work directory or where the program writes. {AGAIN}",
     ),
     "quota": End(
         "site",
         "The account has used up its disk quota.",
-        "Delete what the account no longer needs or ask the site for more, then try again.",
+        f"Delete what the account no longer needs or ask the site for more. {AGAIN}",
     ),
     "gone before it began": End(
         "unknown",
         "The job was deleted while it waited, or lost. Nothing was executed, and no copy of it can "
         "begin any more.",
-        "If nobody wanted it gone, try again.",
+        f"If it was none of you, ask the site. {AGAIN}",
     ),
     "lost": End(
         "unknown",
         "The job ended without an exit code, and the scheduler does not say how.",
-        "Collect again looks for late files. If nothing comes, ask the site and try again.",
+        f"Collect again looks for late files. If nothing comes, ask the site. {AGAIN}",
     ),
     "failed": End(
         "unknown",

@@ -84,7 +84,7 @@ def name_failure(
         evidence = f"{_describe_ending(ending)}: its script never began, as when a prolog fails"
         return "node failure", evidence
     if ending and ending.kind and ending.kind != "failed":
-        return ending.kind, _describe_ending(ending)
+        return ending.kind, _name_person(ending) or _describe_ending(ending)
     # If single processes are killed for their memory, Slurm itself only reports FAILED 0:9.
     if named := _find_written(WRITTEN, record.output_tail):
         return named
@@ -151,6 +151,18 @@ def _find_written(
         if match := re2.search(f"(?i){pattern}", text):
             return kind, source + match[0].strip()[:500]
     return None
+
+
+def _name_person(ending: JobEnding) -> str:
+    """Return "sacct: cancelled by root, node1"; "" where the accounts do not say by whom."""
+    match = re.fullmatch(r"CANCELLED by (\d+)", ending.native)
+    if ending.kind != "cancelled outside" or not match:
+        return ""
+    person = "root" if match[1] == "0" else f"uid {match[1]}"
+    rest = " ".join(filter(None, [ending.exit_code, ending.reason]))
+    rest = f" ({rest})" if rest not in ("", "0:0") else ""
+    node = f", {ending.node}" if ending.node else ""
+    return f"{ending.source}: cancelled by {person}{rest}{node}"
 
 
 def _describe_ending(ending: JobEnding) -> str:

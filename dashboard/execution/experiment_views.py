@@ -114,6 +114,7 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
     context |= _tab(request, row, context["tab"])
+    context["attempts"] = {}
     context |= prepare_report(row)
     if context["can_edit"]:
         jobs = {run.job_id for run in context["failed"]}

@@ -82,6 +82,7 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
         "events": row.job.events.filter(Q(run=None) | Q(run=row)).select_related("actor", "run"),
         "readable_clusters": filter_readable_keys(request.user, Cluster, [row.job.cluster_id]),
         "can_edit": may_change(request.user, row.experiment),
+        "may": None,
     }
     if row.state == Run.State.PLANNED and row.job.state == Job.State.PLANNED:
         context["hold"] = explain_hold(row.experiment)

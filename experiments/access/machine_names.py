@@ -33,7 +33,7 @@ COMMON_NAMES |= {"shared", "short", "single", "small", "standard", "test", "this
 
 # Where messages about ends name nodes: "sacct: NODE_FAIL 1:0, node2. ...", "gpu7: nvidia-smi ...".
 NAMED_IN_ENDS = re.compile(
-    r"^\w+: [A-Z_]+[^,.]*, ([\w.,\[\]-]+?)\.(?: |$)|^([\w.-]{1,100}): nvidia-smi"
+    r"^\w+: (?:[A-Z_]+|cancelled by )[^,.]*, ([\w.,\[\]-]+?)\.(?: |$)|^([\w.-]{1,100}): nvidia-smi"
 )
 
 

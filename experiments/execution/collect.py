@@ -34,16 +34,21 @@ def collect(row: Job | Operation, runner: Runner) -> None:
     ending = _fetch_ending(row, runner)
     if ending is None:
         return
+    record, reason, message, is_there = ending
     if isinstance(row, Job):
-        _keep_job(row, *ending)
+        _keep_job(row, record, reason, message, is_there=is_there)
+    elif reason:
+        location = describe_location(row, is_there=is_there)
+        finish_operation(row, record, reason, f"{_end_sentence(message)} {location}")
     else:
-        finish_operation(row, *ending)
+        finish_operation(row, record, "", "")
 
 
-def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, str] | None:
-    """Return the record with the reason and the message of its failure, both "" for a success.
+def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, str, bool] | None:
+    """Return the record, the reason and the message of its failure, and whether it has a directory.
 
-    None while files may still appear: the next visit collects again.
+    Reason and message are "" for a success. None while files may still appear: the next visit
+    collects again.
     """
     extra_files = list_workload_files(row)
     is_there = True
@@ -54,11 +59,10 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
     except Refused as refusal:  # the file system refuses, or there is more than a transfer holds
         if not row.cancel_requested_at and files_may_be_late(row):
             return None
-        message = f"{str(refusal).rstrip('.')}. {describe_location(row)}"
-        return read_record({}), "unreadable", message
+        return read_record({}), "unreadable", str(refusal), True
     record = read_record(files, extra_files=extra_files)
     if record.exit_code == 0:
-        return None if record.missing and files_may_be_late(row) else (record, "", "")
+        return None if record.missing and files_may_be_late(row) else (record, "", "", True)
     scheduler_ending = find_ending(row, ask_endings([row], runner))
     was_requeued = bool(find_requeued([row]))
     reason: str
@@ -78,7 +82,7 @@ def _fetch_ending(row: Job | Operation, runner: Runner) -> tuple[Record, str, st
         if problem and problem.kind == "disk full":
             reason = "quota" if "quota" in str(problem).lower() else "disk full"
             message = f"the job left no exit code, and there is no room for one: {problem}"
-    return record, reason, f"{message}. {describe_location(row, is_there=is_there)}"
+    return record, reason, message, is_there
 
 
 def describe_location(row: Job | Operation, *, is_there: bool = True) -> str:
@@ -90,10 +94,10 @@ def describe_location(row: Job | Operation, *, is_there: bool = True) -> str:
 
 def end_as_damaged(row: Job | Operation, problem: str) -> None:
     """End a job or operation whose files cannot be read. The files stay where they are."""
-    message = f"{problem.rstrip('.')}. {describe_location(row)}"
     if isinstance(row, Job):
-        _keep_job(row, EMPTY_RECORD, "damaged", message)
+        _keep_job(row, EMPTY_RECORD, "damaged", problem)
         return
+    message = f"{_end_sentence(problem)} {describe_location(row)}"
     with contain_failure(row, row.cluster, partial(_end_damaged_operation, row, message)):
         finish_operation(row, EMPTY_RECORD, "damaged", message)
 
@@ -109,17 +113,31 @@ def files_may_be_late(row: Job | Operation) -> bool:
     return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
 
 
-def _keep_job(job: Job, record: Record, reason: str, message: str) -> None:
+def _keep_job(
+    job: Job, record: Record, reason: str, message: str, *, is_there: bool = True
+) -> None:
     """Store the end of one job, unless it was taken back to be sent again."""
     has_begun = record.started_by or record.journal or reason in ("damaged", "unreadable")
     if reason and is_taken_back(job) and not has_begun:
         plan_on_any_node(job)
         return
-    keep_endings([make_ending(job, record, reason, message)])
+    keep_endings([make_ending(job, record, reason, message, is_there=is_there)])
 
 
-def make_ending(job: Job, record: Record, reason: str, message: str) -> Ending:
+def make_ending(
+    job: Job, record: Record, reason: str, message: str, *, is_there: bool = True
+) -> Ending:
     """Return how a job has ended: cancelled, if a person wanted that and it did not succeed."""
     if reason and job.cancel_requested_at:
         return Ending(job, record, "cancelled", "cancelled by a person", cancelled=True)
-    return Ending(job, record, reason, message)
+    if not reason:
+        return Ending(job, record)
+    message = _end_sentence(message)
+    if is_there:
+        return Ending(job, record, reason, message, location=describe_location(job))
+    message = f"{message} Its directory on {job.cluster} is not there."
+    return Ending(job, record, reason, message, location=f"It was {job.directory}.")
+
+
+def _end_sentence(message: str) -> str:
+    return f"{message.rstrip('.')}."

@@ -12,7 +12,6 @@ from rq.timeouts import BaseTimeoutException
 
 from experiments.execution.attempts_by_rule import must_wait
 from experiments.execution.collect import (
-    describe_location,
     end_as_damaged,
     files_may_be_late,
     make_ending,
@@ -140,11 +139,10 @@ def _find_endings(
             endings[job.pk] = None
             continue
         record, (reason, message) = records[job.pk], named_end
-        if reason:
-            message = f"{message}. {describe_location(job)}"
         if reason != "lost" or job.cancel_requested_at:  # then it has ended all the same
             waits = must_wait(job, record, reason)
-            endings[job.pk] = None if waits else make_ending(job, record, reason, message)
+            ending = make_ending(job, record, reason, message)
+            endings[job.pk] = None if waits else ending
         elif files_may_be_late(job):
             endings[job.pk] = None
     return endings

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from runners.ends import find_end
+from experiments.execution.further_attempts import FurtherAttempts
+from runners.ends import AGAIN, find_end
 from runners.exit_codes import describe_exit_code
 from runners.terminal import plain_text
 
 __all__ = ["describe_exit_code", "find_advice", "plain_text", "split_reason"]
 
 
-def find_advice(reason: str) -> str:
-    """Return what a person can do about an end with this reason, as a sentence; "" if unknown."""
+def find_advice(reason: str, may: FurtherAttempts | None = None) -> str:
+    """Return what a person can do about an end with this reason, in sentences; "" if unknown.
+
+    `may`: the further attempts for which the reader has buttons beside it.
+    """
     end = find_end(reason)
-    return end.advice if end else ""
+    advice = end.advice if end else ""
+    if not advice.endswith(AGAIN) or (may and may.can_retry):
+        return advice
+    instead = "Then run what never began." if may and may.missing else ""
+    return f"{advice.removesuffix(AGAIN)}{instead}".strip()
 
 
 def split_reason(reason: str, message: str) -> tuple[str, str]:

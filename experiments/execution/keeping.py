@@ -217,16 +217,17 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         times = read_times(job, record)
         complete = record.exit_code is not None and not record.missing
         next_look = {} if ending.cancelled else compute_next_look(job, times["ended_at"], complete)
+        message = f"{ending.message} {ending.location}".strip()
         columns = {
             "reason": ending.reason,
-            "message": ending.message,
+            "message": message,
             "exit_code": record.exit_code,
             "snapshot": snapshot if record.snapshot else None,
             "verified_at": timezone.now() if record.is_verified else None,
             **times,
             **next_look,
         }
-        moves.setdefault(to, []).append(Move(job, ending.message, columns))
+        moves.setdefault(to, []).append(Move(job, message, columns))
     for to, group in moves.items():
         for job in move_each(group, Job.State.COLLECTING, to):
             plan_by_rule(job)

@@ -27,7 +27,7 @@ LONGEST_MESSAGE = 5000  # characters
 class Ending:
     """How a job has ended: what it left, why it failed, and whether a person cancelled it.
 
-    Reason and message are "" for a success.
+    Reason, message and location are "" for a success.
     """
 
     job: Job
@@ -35,6 +35,7 @@ class Ending:
     reason: str = ""
     message: str = ""
     cancelled: bool = False
+    location: str = ""  # a sentence on where its files are, said of the job and not of each run
 
     @property
     def damage(self) -> str:
@@ -110,7 +111,7 @@ def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
 
 def describe_damaged_end(run: Run, problem: str) -> RunEnd:
     """Return the end of a run whose files cannot be read; others of its job keep their results."""
-    message = f"{problem.rstrip('.')}. Its files are in {run.job.directory} on {run.job.cluster}."
+    message = f"{problem.rstrip('.')}."
     columns = {"reason": "damaged", "message": message, "ended_at": timezone.now()}
     return RunEnd(run, Run.State.FAILED, columns, message)
 

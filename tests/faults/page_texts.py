@@ -13,7 +13,7 @@ PAGE_TEXTS = {
     "and it had not begun: Tare has claimed its directory, so no copy of it can begin)",
     "Slurm forgets jobs that wait, not their accounts": "lost before it began (sacct: CANCELLED "
     "0:0 by nobody, as when Slurm's controller has lost its state, and it had not begun: ",
-    "a job is cancelled outside": "cancelled outside sacct: CANCELLED by",
+    "a job is cancelled outside": "cancelled outside sacct: cancelled by",
     "a directory is deleted": "is not there.",
     "a running job vanishes": "the job left no exit code",
     "the disk is full while jobs run": "the job could not write its last files (exit code 73): the "

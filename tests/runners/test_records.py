@@ -204,7 +204,18 @@ def test_a_job_that_was_seen_to_wait_again_was_requeued():
     begun = read_record({"started": b"3\n", "exit_code": b"143\n"})
     ending = JobEnding("CANCELLED by 20001", "0:0", "", "node1", "cancelled outside", "sacct")
     assert name_failure(begun, ending, was_requeued=True)[0] == "requeued"
-    assert name_failure(begun, ending)[0] == "cancelled outside"
+    assert name_failure(begun, ending) == (
+        "cancelled outside",
+        "sacct: cancelled by uid 20001, node1",
+    )
+
+
+def test_who_has_cancelled_a_job_is_said_in_words():
+    ending = JobEnding("CANCELLED by 0", "0:0", "", "node1", "cancelled outside", "sacct")
+    record = read_record({"started": b"3\n"})
+    assert name_failure(record, ending) == ("cancelled outside", "sacct: cancelled by root, node1")
+    killed = JobEnding("CANCELLED by 0", "0:15", "None", "", "cancelled outside", "sacct")
+    assert name_failure(record, killed)[1] == "sacct: cancelled by root (0:15 None)"
 
 
 def test_without_any_word_the_exit_code_is_told():

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db
         ("sacct: NODE_FAIL 1:0, gn042. Its files are in /work.", "", {"gn042"}),
         ("gpu7: nvidia-smi says: No devices were found. Its files are", "", {"gpu7"}),
         ("", "gpu7,gpu8", {"gpu7", "gpu8"}),
+        ("sacct: cancelled by root, gn042.", "", {"gn042"}),
         ("the time limit was reached. Its files are in /work.", "", set()),
     ],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments.execution.end_texts import find_advice, split_reason
-from runners.ends import ENDS
+from experiments.execution.further_attempts import FurtherAttempts
+from runners.ends import AGAIN, ENDS
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,26 @@ def test_a_message_does_not_repeat_its_reason(
 
 
 def test_every_reason_comes_with_advice_and_unknown_ones_with_none() -> None:
-    assert all(find_advice(reason) == end.advice != "" for reason, end in ENDS.items())
+    every = FurtherAttempts(can_retry=True, missing=2, can_collect=True)
+    assert all(find_advice(reason, every) == end.advice != "" for reason, end in ENDS.items())
     assert find_advice("set-up failed (exit code 1)") == ENDS["set-up failed"].advice
+
+
+@pytest.mark.parametrize("reason", [name for name, end in ENDS.items() if AGAIN in end.advice])
+def test_advice_names_no_button_that_is_not_there(reason: str) -> None:
+    advice = ENDS[reason].advice
+    assert advice.endswith(AGAIN)
+    repair = FurtherAttempts(missing=1)
+    assert find_advice(reason, FurtherAttempts(can_retry=True)) == advice
+    assert find_advice(reason, repair) == advice.replace(AGAIN, "Then run what never began.")
+    for may in (None, FurtherAttempts(), FurtherAttempts(can_collect=True)):
+        assert find_advice(reason, may) == advice.removesuffix(AGAIN).strip()
+
+
+def test_again_is_advised_in_one_way() -> None:
+    for reason, end in ENDS.items():
+        assert "try again" not in end.advice.removesuffix(AGAIN).lower(), reason
+
+
+def test_no_advice_is_none() -> None:
     assert find_advice("a reason of a program's own") == find_advice("") == ""
