@@ -26,7 +26,8 @@ ALL_DOCUMENTS = 32 * MIB  # of the snapshots of all processes of a job
 LONGEST_ID = 100  # characters that are kept of a text that should be a scheduler's id
 FAILED_STEP = Table({"doing": Text(), "exit_code": CODE})
 ENDED_BY_SIGNAL = (137, 143)  # KILL and TERM
-PARTS = re.compile(r"(rank|instance)-(\d{1,6})/.+", re.DOTALL)
+RUN_FILE = re.compile(r"runs/([0-9]{1,9}-[^/]+)/(.*)", re.DOTALL)
+PARTS = re.compile(r"(rank|instance)-([0-9]{1,6})/.+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
     files = {name: content for name, content in files.items() if name not in unread}
     journal, damage = read_lines(files.get("journal.ndjson", b""))
     times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
-    directories = {name.split("/")[1] for name in files if re.match(r"runs/\d{1,9}-[^/]+/", name)}
-    in_order = sorted(directories, key=lambda name: int(name.partition("-")[0]))
+    run_files = _group_by_run(files)
+    in_order = sorted(run_files, key=lambda name: int(name.partition("-")[0]))
+    unread_files = _group_by_run(dict.fromkeys(unread, b""))
     outputs = [
         name for name in sizes if re.fullmatch(r"output\.txt|job\.out|scheduler[^/]*\.out", name)
     ]
@@ -120,7 +122,9 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
         started_by=None if is_claimed_by_tare(started) else started or None,
         exit_code=_read_number(files, "exit_code"),
         runs={
-            name.partition("-")[2]: _read_run(files, f"runs/{name}", times, unread)
+            (uid := name.partition("-")[2]): _read_run(
+                run_files[name], uid, times, unread_files.get(name, ())
+            )
             for name in in_order
         },
         journal=journal,
@@ -149,18 +153,24 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
     )
 
 
+def _group_by_run(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
+    """Return the files of each run's directory by its name, and by their names there.
+
+    A program may leave thousands of directories beside those of runs: no file is looked at twice.
+    """
+    groups: dict[str, dict[str, bytes]] = {}
+    for path, content in files.items():
+        if match := RUN_FILE.fullmatch(path):
+            groups.setdefault(match[1], {})[clean_text(match[2])] = content
+    return groups
+
+
 def _read_run(
-    files: Mapping[str, bytes],
-    directory: str,
+    run_files: Mapping[str, bytes],
+    uid: str,
     times: Mapping[tuple[str, str], float],
-    unread: Collection[str] = (),
+    unread: Collection[str],
 ) -> RunRecord:
-    uid = directory.rpartition("/")[2].partition("-")[2]
-    run_files = {
-        clean_text(name.removeprefix(f"{directory}/")): content
-        for name, content in files.items()
-        if name.startswith(f"{directory}/")
-    }
     parts = _read_parts(run_files)
     failed_part = next(
         iter(sorted((part for part in parts if part.has_failed), key=_rank_own_failures_first)),
@@ -170,15 +180,13 @@ def _read_run(
     snapshot_inside, damage = _read_document(run_files, "inside.json", INSIDE)
     snapshot_inside = snapshot_inside or snapshots.pop("instance 0", {})
     too_many = [
-        f"{name.removeprefix(directory + '/')}: with those beside it there are more than "
-        f"{ALL_DOCUMENTS // MIB} MiB"
+        f"{name}: with those beside it there are more than {ALL_DOCUMENTS // MIB} MiB"
         for name in unread
-        if name.startswith(f"{directory}/")
     ]
     return RunRecord(
         began=times.get(("run began", uid)),
         ended=times.get(("run ended", uid)),
-        exit_code=_read_number(files, f"{directory}/exit_code"),
+        exit_code=_read_number(run_files, "exit_code"),
         failure=_read_text(run_files, "failure")[-TAIL:] or _describe_failure(failed_part),
         command=_read_text(run_files, "command")[:LONGEST],
         output_tail=_join_outputs(_read_tail(run_files, "output.txt"), parts, failed_part),
@@ -260,7 +268,7 @@ def _measure_sizes(files: Mapping[str, bytes]) -> dict[str, int]:
 
 def _read_number(files: Mapping[str, bytes], name: str) -> int | None:
     text = _read_text(files, name)
-    return int(text) if re.fullmatch(r"\d{1,9}", text) else None
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def _read_document(

@@ -131,6 +131,20 @@ def test_what_stayed_on_the_cluster_is_not_damaged():
     assert list(record.checksums) == list(names)  # without the stump that a full disk left
 
 
+def test_no_file_is_looked_at_once_for_each_directory():
+    """A program may make as many directories as it likes: of these it took seven minutes."""
+    files = {f"runs/{number}-u{number}/exit_code": b"3" for number in range(60_000)}
+    record = read_record(Fetched(files, dict.fromkeys(files, 1)))
+    assert {run.exit_code for run in record.runs.values()} == {3}
+    assert len(record.runs) == len(files)
+
+
+def test_a_number_is_written_in_ascii():
+    files = {"runs/0-a/exit_code": "\u0663".encode(), "exit_code": "\u0660".encode()}
+    record = read_record(files)
+    assert (record.exit_code, record.runs["a"].exit_code) == (None, None)
+
+
 def test_names_with_odd_line_ends_have_their_check_sums():
     name = "runs/0-a/line\u2028end\x0b"
     line = f"{hashlib.sha256(b'x').hexdigest()}  ./{name}\n"
