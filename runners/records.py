@@ -111,6 +111,8 @@ def read_record(files: Mapping[str, bytes], *, extra_files: Collection[str] = ()
     unread = _find_excess_documents(files)
     files = {name: content for name, content in files.items() if name not in unread}
     journal, damage = read_lines(files.get("journal.ndjson", b""))
+    if "journal.ndjson" in sizes and "journal.ndjson" not in files:
+        damage.append(f"it was not fetched, and has {sizes['journal.ndjson'] / MIB:.0f} MiB")
     times = {(line["event"], str(line.get("run"))): line["time"] for line in journal}
     run_files = _group_by_run(files)
     in_order = sorted(run_files, key=lambda name: int(name.partition("-")[0]))

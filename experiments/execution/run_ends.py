@@ -97,9 +97,9 @@ def describe_own_end(run: Run, run_record: RunRecord, record: Record) -> RunEnd:
         "reason": reason,
         "message": message,
         "exit_code": run_record.exit_code,
-        "node": find_journal_line(record, "run began", run.uid).get("node") or "",
-        "began_at": parse_moment(run_record.began),
-        "ended_at": parse_moment(run_record.ended) or timezone.now(),
+        "node": find_journal_line(record, "run began", run.uid).get("node") or run.node,
+        "began_at": parse_moment(run_record.began) or run.began_at,
+        "ended_at": parse_moment(run_record.ended) or run.ended_at or timezone.now(),
         "command": run_record.command,
         "output_tail": run_record.output_tail,
         "phases": result.phases if result else {},
@@ -152,6 +152,8 @@ def has_ended_by_itself(run_record: RunRecord, record: Record) -> bool:
     """Return whether the run ended by itself, rather than being cut off together with its job."""
     if run_record.failure:
         return True
+    if run_record.exit_code is not None and record.exit_code == 0:
+        return True  # its script was not told to end, whatever the journal has kept
     terminated = find_journal_line(record, "terminated").get("time", math.inf)
     return (
         run_record.exit_code is not None

@@ -19,6 +19,7 @@ from experiments import execution
 from experiments.execution import following, keeping, lifecycle, submitting
 from experiments.execution.run_ends import RunEnd
 from experiments.models import Cluster, Experiment, Job, Operation, Run
+from runners.directories import OUR_FILE_LIMIT
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from tests.conftest import collecting_each, finish, tick_until
@@ -116,6 +117,40 @@ def test_an_odd_record_stops_nobody_else(experiment: Make, tmp_path: Path, odd: 
         assert run.state == "succeeded", run.message
     if odd in JOURNAL and odd not in CLEANED:
         assert culprit.events.filter(what="damaged journal", why__contains="line ").exists()
+
+
+def cut_last_lines(journal: Path) -> None:
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:2]) + b'{"ti')
+
+
+def replace_by_fifo(journal: Path) -> None:
+    journal.unlink()
+    os.mkfifo(journal)
+
+
+def make_larger_than_is_read(journal: Path) -> None:
+    with journal.open("ab") as file:
+        file.truncate(OUR_FILE_LIMIT + 1)
+
+
+@pytest.mark.parametrize(
+    "spoil", [Path.unlink, cut_last_lines, replace_by_fifo, make_larger_than_is_read]
+)
+def test_runs_that_ended_well_succeed_without_their_journal(
+    experiment: Make, spoil: Callable[[Path], None]
+) -> None:
+    """A program may remove it, and a disk that was full for a while has kept a part of it."""
+    made = experiment()
+    collecting = made.jobs.filter(state=Job.State.COLLECTING)
+    with collecting_each(mock.Mock()):
+        tick_until(made.cluster, collecting.exists)
+    job = collecting.get()
+    spoil(Path(job.directory) / "journal.ndjson")
+    finish(made)
+    assert set(made.runs.values_list("state", flat=True)) == {"succeeded"}
+    assert all(run.measurements.exists() and run.ended_at for run in made.runs.all())
+    is_said = made.events.filter(what="damaged journal", why__contains="64 MiB").exists()
+    assert is_said == (spoil is make_larger_than_is_read)
 
 
 def test_a_variable_that_is_not_utf8_is_shown(experiment: Make) -> None:
