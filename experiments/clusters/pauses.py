@@ -11,11 +11,12 @@ from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from experiments.access import audit
 from experiments.clusters.back_offs import ASKED
 from experiments.models import Experiment, Job, Operation, Pause, User
+from experiments.models.database_time import database_now
 from runners.errors import Kind, Scope
 
 
@@ -24,7 +25,7 @@ def hold(
 ) -> Pause:
     """Store or prolong the pause of all that the site would refuse likewise, and return it."""
     columns = _columns_of(row, scope)
-    now = timezone.now()
+    now = database_now()
     pause = Pause.objects.filter(cluster=row.cluster, **columns).first()
     if pause is None:
         pause = Pause(cluster=row.cluster, since=now, failures=0, **columns)
@@ -88,7 +89,7 @@ def end_pauses(row: Job | Operation) -> None:
 def try_now(pause: Pause, by: User) -> None:
     """Have the next visit try again, and let the waiting times begin anew."""
     with transaction.atomic():
-        Pause.objects.filter(pk=pause.pk).update(retry_at=timezone.now(), failures=0)
+        Pause.objects.filter(pk=pause.pk).update(retry_at=Now(), failures=0)
         audit.note(by, ASKED, pause.cluster, why=f"pause: {pause.kind}")
 
 

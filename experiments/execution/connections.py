@@ -14,6 +14,7 @@ from experiments.encryption import WrongKey
 from experiments.execution.holder import is_dead, name_process
 from experiments.execution.limits import claim_connection
 from experiments.models import Cluster, Credential, Job, Operation
+from experiments.models.database_time import database_now
 from runners.errors import Refused, TryAgain
 from runners.runner import Runner
 from runners.schedulers import SCHEDULERS
@@ -49,7 +50,7 @@ def find_visitor(cluster_pk: int) -> str:
         return ""
     kept = timedelta(seconds=max(VISITOR_SECONDS, min(3 * row.poll_seconds, MOST_VISITOR_SECONDS)))
     # What lies further ahead was written before the clock was turned back.
-    return row.visitor if abs(timezone.now() - row.last_tick_at) < kept else ""
+    return row.visitor if abs(database_now() - row.last_tick_at) < kept else ""
 
 
 def _close_what_others_visit() -> None:

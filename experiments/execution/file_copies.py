@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.execution.image_transfers import (
@@ -29,17 +30,16 @@ ROOM_BYTES = 2**30
 
 def copy_file(pk: int) -> str:
     """Fetch the file that a person wants a copy of, unless another worker does."""
-    now = timezone.now()
     rows_to_copy = RunFile.objects.to_be_copied().filter(pk=pk)
-    unclaimed = Q(seen_at=None) | Q(seen_at__lt=now - SILENCE)
-    if not rows_to_copy.filter(unclaimed).update(seen_at=now, done_bytes=0):
+    unclaimed = Q(seen_at=None) | Q(seen_at__lt=Now() - SILENCE)
+    if not rows_to_copy.filter(unclaimed).update(seen_at=Now(), done_bytes=0):
         return "copied or being copied"
     forget_old_copies()
     login_relations = ("run__job__cluster__credential", "run__job__cluster__jump_host")
     row = RunFile.objects.select_related(*login_relations).get(pk=pk)
 
     def save_progress(count: int) -> bool:
-        return bool(rows_to_copy.update(done_bytes=count, seen_at=timezone.now()))
+        return bool(rows_to_copy.update(done_bytes=count, seen_at=Now()))
 
     incoming = store.copy_of(f"{row.pk}.part")
     try:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from experiments.access import audit
 from experiments.encryption import WrongKey
@@ -87,15 +87,14 @@ def open_connection(cluster: Cluster) -> Iterator[Transport]:
 
 def send(pk: int) -> str:
     """Send an archive to its cluster, unless another worker does; return the outcome in words."""
-    now = timezone.now()
     rows_to_send = StagedImage.objects.to_be_sent().filter(pk=pk)
-    unclaimed = Q(sending_at=None) | Q(sending_at__lt=now - SILENCE)
-    if not rows_to_send.filter(unclaimed).update(sending_at=now, sent_bytes=0, message=""):
+    unclaimed = Q(sending_at=None) | Q(sending_at__lt=Now() - SILENCE)
+    if not rows_to_send.filter(unclaimed).update(sending_at=Now(), sent_bytes=0, message=""):
         return "sent or being sent"
     row = StagedImage.objects.select_related("image", *LOGIN_RELATIONS).get(pk=pk)
 
     def save_progress(count: int) -> bool:
-        return bool(rows_to_send.update(sent_bytes=count, sending_at=timezone.now()))
+        return bool(rows_to_send.update(sent_bytes=count, sending_at=Now()))
 
     try:
         sha256 = _fetch_into_store(row.image, save_progress)
@@ -103,7 +102,7 @@ def send(pk: int) -> str:
     except GivenUp:
         return "given up"
     except TryAgain as problem:  # the clock enqueues it again until it is sent or cancelled
-        rows_to_send.update(message=describe_problem(problem), sending_at=timezone.now())
+        rows_to_send.update(message=describe_problem(problem), sending_at=Now())
         return "try again"
     except Exception as problem:  # noqa: BLE001 - it would fail again
         failed = {"state": StagedImage.State.FAILED, "message": describe_problem(problem)}
@@ -174,17 +173,16 @@ def _download(
 
 def receive(pk: int) -> str:
     """Import an image into the catalogue, unless another worker does; return the outcome."""
-    now = timezone.now()
     under_way = ImageImport.objects.filter(pk=pk, state=ImageImport.State.UNDER_WAY)
     waiting = Q(state=ImageImport.State.WAITING)
-    died = Q(state=ImageImport.State.UNDER_WAY, seen_at__lt=now - SILENCE)
-    claim = {"state": ImageImport.State.UNDER_WAY, "seen_at": now, "done_bytes": 0, "problem": ""}
+    died = Q(state=ImageImport.State.UNDER_WAY, seen_at__lt=Now() - SILENCE)
+    claim = {"state": ImageImport.State.UNDER_WAY, "seen_at": Now(), "done_bytes": 0, "problem": ""}
     if not ImageImport.objects.filter(waiting | died, pk=pk).update(**claim):
         return "fetched or being fetched"
     row = ImageImport.objects.select_related("owner", *LOGIN_RELATIONS).get(pk=pk)
 
     def save_progress(count: int, **more: Any) -> bool:
-        return bool(under_way.update(done_bytes=count, seen_at=timezone.now(), **more))
+        return bool(under_way.update(done_bytes=count, seen_at=Now(), **more))
 
     # The next worker uses the same name, so that a broken download is continued.
     path = store.make_incoming_path(row.incoming or f"image_import-{row.pk}")

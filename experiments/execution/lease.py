@@ -22,7 +22,6 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from django.db.models import Q
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from experiments.execution.holder import is_dead, make_token
 from experiments.models import Cluster
@@ -67,7 +66,7 @@ class Lease:
 
     def note_change(self) -> None:
         """Have the cluster remember that jobs changed there now: it is visited more often then."""
-        self.at_end["changed_at"] = timezone.now()
+        self.at_end["changed_at"] = Now()
 
     def guard(self, transport: Transport) -> Transport:
         """Return the transport of the visit, which stops with the lease."""
@@ -93,7 +92,7 @@ class Guarded(Transport):
     ) -> Completed:
         self.held.renew()
         done = self.transport.run(argv, timeout=timeout, stdin=stdin, stdout=stdout)
-        self.held.renew(last_seen_at=timezone.now())
+        self.held.renew(last_seen_at=Now())
         return done
 
     @property

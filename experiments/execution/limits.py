@@ -16,6 +16,7 @@ from django.utils import timezone
 from experiments.execution.gpu_hours import HOUR, GPUUse, find_next_month, read_gpu_use
 from experiments.models import Cluster, ClusterUse, Job
 from experiments.models.cluster import CONNECTION_LIMIT
+from experiments.models.database_time import database_now
 from runners.errors import TryAgain
 
 SUBMISSIONS, CONNECTIONS = ClusterUse.Kind.SUBMISSIONS, ClusterUse.Kind.CONNECTIONS
@@ -62,7 +63,7 @@ def list_uses(cluster_pk: int, kind: str, now: datetime) -> list[tuple[datetime,
 
 def note_use(cluster_pk: int, kind: str, count: int = 1) -> None:
     """Write down what is about to be used, and forget what no window holds any more."""
-    now = timezone.now()
+    now = database_now()
     rows = ClusterUse.objects.filter(Q(at__lt=now - KEPT) | Q(at__gt=now + KEPT))
     rows.filter(cluster=cluster_pk).delete()
     ClusterUse.objects.create(cluster_id=cluster_pk, kind=kind, at=now, count=count)
@@ -80,7 +81,7 @@ def claim_connection(cluster_pk: int) -> None:
             return
         name, most = name_and_limit
         if most is not None:
-            now = timezone.now()
+            now = database_now()
             allowance = compute_allowance(
                 list_uses(cluster_pk, CONNECTIONS, now), most, CONNECTIONS
             )
@@ -99,7 +100,7 @@ def count_submissions_left(cluster: Cluster) -> int | None:
     most = cluster.max_submissions_per_minute
     if most is None:
         return None
-    uses = list_uses(cluster.pk, SUBMISSIONS, timezone.now())
+    uses = list_uses(cluster.pk, SUBMISSIONS, database_now())
     return compute_allowance(uses, most, SUBMISSIONS).left
 
 

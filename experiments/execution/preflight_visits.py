@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.execution.connection_test_visits import make_entry_check
@@ -50,7 +51,7 @@ def check(pk: int) -> str:
         _end(pk, checks)
     if not any(check.outcome == "failed" and is_about_the_connection(check) for check in checks):
         # The cluster is reachable: the ticks need not back off any longer.
-        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=timezone.now())
+        Cluster.objects.filter(pk=cluster.pk).update(retry_at=None, last_seen_at=Now())
     return find_worst_outcome(checks)
 
 

@@ -114,7 +114,7 @@ def allow_any_node(job: Job, by: User) -> None:
             raise NotDone("Not changed: it does not wait for a node any more.")
         columns = {} if row.state == Job.State.PLANNED else {"cancel_requested_at": Now()}
         Job.objects.filter(pk=row.pk).update(node="", **columns)
-        Pause.objects.holding(row.experiment).update(retry_at=timezone.now())
+        Pause.objects.holding(row.experiment).update(retry_at=Now())
         record_event(row.experiment, ANY_NODE, job=row, why=f"instead of {row.node} alone", by=by)
 
 

@@ -15,7 +15,6 @@ from functools import partial
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Exists, OuterRef, QuerySet
-from django.utils import timezone
 
 from experiments.clusters.pauses import exclude_held, is_held
 from experiments.execution.guard import contain_failure
@@ -32,6 +31,7 @@ from experiments.execution.submitting import (
     send_portion,
 )
 from experiments.models import Experiment, Job, Operation, Pause
+from experiments.models.database_time import database_now
 from runners.runner import Runner
 
 MOST_REFUSALS = 10
@@ -67,7 +67,7 @@ def send_planned(
     for row in _list_cancelled(held):
         with contain_failure(row, row.cluster):
             end_without_sending(row, "cancelled", CANCELLED_BEFORE, Job.State.CANCELLED)
-    visit = Sending(held, runner, timezone.now())
+    visit = Sending(held, runner, database_now())
     rows = _next_rows(visit)
     while rows:
         _send_until_refused(visit, rows)

@@ -14,6 +14,7 @@ from functools import partial
 from textwrap import shorten
 
 from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from experiments.execution.cancelling import NewCancellations, cancel
@@ -78,7 +79,8 @@ def tick(cluster_pk: int) -> str:
     now = database_now()
     if not cluster.enabled:
         return "disabled"
-    if cluster.due_at and now < cluster.due_at and not is_urgent(cluster, now):
+    due_at = cluster.due_at(now)
+    if due_at and now < due_at and not is_urgent(cluster, now):
         ask_for_another_visit(cluster)
         return "early"
     visit = {"last_tick_at": now, "wanted_at": None, "visitor": name_process()}
@@ -225,7 +227,7 @@ def _leave_queue(
     for before, moves in gone.items():
         move_each(moves, before, Job.State.COLLECTING)
     if gone:  # there may be room
-        rows[0].cluster.pauses.filter(kind="limit").update(retry_at=now)
+        rows[0].cluster.pauses.filter(kind="limit").update(retry_at=Now())
 
 
 def _adopt(row: Job | Operation, owner: str) -> None:

@@ -368,13 +368,13 @@ class Cluster(SharedInside):
         at = self.own_failed_at
         return at is not None and timezone.now() - at < FAILURE_SHOWN
 
-    @property
-    def due_at(self) -> datetime | None:
+    def due_at(self, now: datetime) -> datetime | None:
         """Return when it may be visited at the earliest, after a pause or back-off; None: at once.
 
-        The clock asks for a visit later than that while nothing changes: `interval_seconds`.
+        The clock asks for a visit later than that while nothing changes: `interval_seconds`. `now`
+        is PostgreSQL's, as all that is compared with it.
         """
-        now, floor = timezone.now(), timedelta(seconds=self.floor_seconds)
+        floor = timedelta(seconds=self.floor_seconds)
         times = []
         # Where the clock was turned back, what was written before lies far ahead: it holds nothing.
         if self.last_tick_at and self.last_tick_at <= now + floor:

@@ -11,7 +11,6 @@ from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from experiments.clusters.preflights import LONGEST
 from experiments.execution.visit_times import is_urgent
@@ -30,6 +29,7 @@ from experiments.models import (
     StagedImage,
 )
 from experiments.models.cluster import LONGEST_BACK_OFF
+from experiments.models.database_time import database_now
 from experiments.models.images import SILENCE
 from experiments.notify import (
     enqueue_copy,
@@ -64,12 +64,12 @@ class Command(BaseCommand):
             signal.signal(number, lambda number, _: stop_signals.append(number))
         enqueued_at: dict[int, float] = {}
         retried_at: dict[str, float] = {}
-        handled: dict[int, datetime] = {}
+        handled: dict[int, tuple[datetime, float]] = {}
         with show_sign(ServiceSign.Service.CLOCK) as sign:
             while not stop_signals:
                 try:
                     enqueue_due(enqueued_at, time.monotonic())
-                    enqueue_early(handled)
+                    enqueue_early(handled, time.monotonic())
                     enqueue_waiting(retried_at, time.monotonic())
                     sign.beat()
                     mark_alive(ALIVE_SECONDS)
@@ -88,7 +88,7 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
         for model in (Job, Operation)
     )
     # Whoever backs off is not asked for until that is over.
-    moment = timezone.now()
+    moment = database_now()
     # One that lies further ahead was written before the clock was turned back.
     ahead = Q(retry_at__gt=moment + LONGEST_BACK_OFF)
     may_be_visited = Q(retry_at=None) | Q(retry_at__lte=moment) | ahead
@@ -109,17 +109,21 @@ def _is_overdue(cluster: Cluster, pause: float, moment: datetime) -> bool:
     return last is None or (moment - last).total_seconds() > pause + AGAIN_SECONDS
 
 
-def enqueue_early(handled: dict[int, datetime]) -> None:
+def enqueue_early(handled: dict[int, tuple[datetime, float]], now: float) -> None:
     """Enqueue visits that were requested too early, as soon as the cluster may be visited.
 
-    `handled` are the requests that were enqueued: each only once, however long no worker comes.
+    `handled` are the requests that were enqueued, each with the moment: another task follows after
+    AGAIN_SECONDS alone, as that one may be lost. Both moments are by `time.monotonic`.
     """
-    now = timezone.now()
+    moment = database_now()
     clusters = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
     for cluster in clusters.exclude(lease_until__gt=Now()):
-        is_due = cluster.due_at is None or cluster.due_at <= now or is_urgent(cluster, now)
-        if is_due and cluster.wanted_at and handled.get(cluster.pk) != cluster.wanted_at:
-            handled[cluster.pk] = cluster.wanted_at
+        due_at = cluster.due_at(moment)
+        is_due = due_at is None or due_at <= moment or is_urgent(cluster, moment)
+        wanted_at, enqueued_at = handled.get(cluster.pk, (None, now))
+        is_new = wanted_at != cluster.wanted_at or now - enqueued_at >= AGAIN_SECONDS
+        if is_due and is_new and cluster.wanted_at:
+            handled[cluster.pk] = cluster.wanted_at, now
             enqueue_tick(cluster.pk)
 
 
@@ -128,7 +132,7 @@ def enqueue_waiting(retried_at: dict[str, float], now: float) -> None:
     if now - retried_at.get("asked", float("-inf")) < WAITING_SECONDS:
         return
     retried_at["asked"] = now
-    clock = timezone.now()
+    clock = database_now()
     asked = {"began_at": None, "ended_at": None, "requested_at__gt": clock - LONGEST}
     late = clock - timedelta(seconds=WAITING_SECONDS)
     for model in (CheckReport, HostKey, ConnectionTest):

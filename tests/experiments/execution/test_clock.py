@@ -49,45 +49,57 @@ def test_a_visit_whose_task_was_lost_is_asked_for_again_within_minutes(
 
 def test_a_ring_inside_the_pause_is_not_lost(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(poll_seconds=60)
-    answered: dict[int, datetime] = {}
+    answered: dict[int, tuple[datetime, float]] = {}
     assert execution.tick(here.pk) == "done"
-    clock.enqueue_early(answered)
+    clock.enqueue_early(answered, 0.0)
     assert rung == [], "nobody has asked for another"
     assert execution.tick(here.pk) == "early"
-    clock.enqueue_early(answered)
+    clock.enqueue_early(answered, 0.0)
     assert rung == [], "polite: not before the pause is over"
     pass_time(here)
-    clock.enqueue_early(answered)
+    clock.enqueue_early(answered, 0.0)
     assert rung == [here.pk]
     assert execution.tick(here.pk) == "done"
-    clock.enqueue_early(answered)
+    clock.enqueue_early(answered, 0.0)
     assert rung == [here.pk], "what was asked for has been done"
 
 
 def test_a_ring_during_a_visit_is_not_lost(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(lease_token="another", lease_until=timezone.now() + LEASE)
     assert execution.tick(here.pk) == "busy"
-    clock.enqueue_early({})
+    clock.enqueue_early({}, 0.0)
     assert rung == []
     Cluster.objects.update(lease_token="", lease_until=None)
-    clock.enqueue_early({})
+    clock.enqueue_early({}, 0.0)
     assert rung == [here.pk]
 
 
 def test_it_does_not_fill_the_queue_while_no_worker_comes(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(poll_seconds=60)
-    answered: dict[int, datetime] = {}
+    answered: dict[int, tuple[datetime, float]] = {}
     execution.tick(here.pk)
     execution.tick(here.pk)
     pass_time(here)
     for _ in range(10):
-        clock.enqueue_early(answered)
+        clock.enqueue_early(answered, 0.0)
     assert rung == [here.pk]
     assert execution.tick(here.pk) == "done"
     assert execution.tick(here.pk) == "early"
     pass_time(here)
-    clock.enqueue_early(answered)
+    clock.enqueue_early(answered, 0.0)
     assert rung == [here.pk] * 2
+
+
+def test_it_asks_again_for_an_early_visit_whose_task_was_lost(
+    here: Cluster, rung: list[int]
+) -> None:
+    """As by a Valkey that was killed: it would wait for an interval of an hour otherwise."""
+    Cluster.objects.update(poll_seconds=3600, wanted_at=timezone.now())
+    pass_time(here)
+    answered: dict[int, tuple[datetime, float]] = {}
+    for seconds in (0, 59, 60, 61, 119, 120):
+        clock.enqueue_early(answered, 1000.0 + seconds)
+    assert rung == [here.pk] * 3
 
 
 def test_a_back_off_is_kept(here: Cluster, rung: list[int]) -> None:
@@ -95,16 +107,16 @@ def test_a_back_off_is_kept(here: Cluster, rung: list[int]) -> None:
     Cluster.objects.update(retry_at=later)
     assert execution.tick(here.pk) == "early"
     pass_time(here)
-    clock.enqueue_early({})
+    clock.enqueue_early({}, 0.0)
     assert rung == []
     Cluster.objects.update(retry_at=None)
-    clock.enqueue_early({})
+    clock.enqueue_early({}, 0.0)
     assert rung == [here.pk]
 
 
 def test_what_is_switched_off_is_left_alone(rung: list[int]) -> None:
     ClusterFactory(enabled=False, wanted_at=timezone.now())
-    clock.enqueue_early({})
+    clock.enqueue_early({}, 0.0)
     assert rung == []
 
 

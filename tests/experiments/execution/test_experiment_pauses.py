@@ -290,7 +290,7 @@ class TestUrgency:
         monkeypatch.setattr(clock, "enqueue_tick", asked.append)
         cluster = self.cluster(timedelta(minutes=1))
         Cluster.objects.update(wanted_at=timezone.now())
-        clock.enqueue_early({})
+        clock.enqueue_early({}, 0.0)
         assert asked == [cluster.pk]
 
 
