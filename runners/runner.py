@@ -66,8 +66,8 @@ exit 0
 """
 
 
-# Prints the end of a file, as much as a page shows of it.
-TAIL = """[ ! -e "$1" ] || exec tail -c "$2" "$1"
+# Prints the end of a file, as much as a page shows of it. To read from a pipe would take for ever.
+TAIL = """[ ! -f "$1" ] || exec tail -c "$2" "$1"
 """
 # Prints, for each directory whose job has started, its number and what its file `started` says.
 # No process is started for any of them: hundreds may be asked for.

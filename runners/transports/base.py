@@ -28,7 +28,7 @@ cat >"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit
 mv -f "$1.part" "$1"
 """
-READ = f"""[ -e "$1" ] || exit {MISSING}
+READ = f"""[ -f "$1" ] || exit {MISSING}
 exec tail -c "+$2" "$1"
 """
 # OpenSSL hashes four times as fast on processors with SHA instructions; most login nodes have it.

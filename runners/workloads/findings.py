@@ -10,12 +10,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from runners.untrusted import has_many_parts
 from runners.workloads.missed_numbers import complete_number, find_missed
 from runners.workloads.patterns import Hit, find_hits
 from runners.workloads.results import SanityError, check_size, parse_number
 
 TAIL_LINES = 3
 MOST_NUMBERS = 1_000_000  # that one pattern may find: each takes 0.3 kB and some 20 µs
+MOST_PARTS = 10_000_000  # lists, tables and quotes of JSON: a million lines of four names each
 
 
 def parse_printed_number(text: str, where: str) -> float:
@@ -111,6 +113,8 @@ def read_columns(text: str, columns: Mapping[str, str]) -> dict[str, list[float]
 
 def parse_documents(text: str) -> list[Any]:
     """Parse the JSON document in `text`, or one in each line. Raises SanityError."""
+    if has_many_parts(text, MOST_PARTS):
+        raise SanityError(f"it holds more than {MOST_PARTS:,} lists, tables and quotes")
     try:
         return [json.loads(text)]
     except (ValueError, RecursionError) as error:

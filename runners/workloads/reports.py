@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from runners.untrusted import has_many_parts
 from runners.workloads.results import (
     SanityError,
     check_count,
@@ -143,6 +144,8 @@ def read_report(
 
 def _parse_document(content: bytes) -> dict[str, Any] | None:
     """Return the document, or None if the content is lines."""
+    if has_many_parts(content):
+        return None
     with suppress(ValueError, RecursionError):
         document = json.loads(content)
         if isinstance(document, dict) and document.keys() & {"schema", "metrics"}:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from runners.errors import Refused
+from runners.untrusted import MOST_PARTS, has_many_parts
 
 LONGEST_NAME = 100  # characters of a metric's, series' or phase's
 LONGEST_UNIT = 30
@@ -79,6 +80,8 @@ def parse(content: bytes | None) -> dict[str, Any]:
     """Parse a JSON object. Raises SanityError for anything else."""
     if content is None:
         raise SanityError("the run left no result")
+    if has_many_parts(content):
+        raise SanityError(f"the result holds more than {MOST_PARTS:,} lists, tables and texts")
     try:
         document = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -96,6 +96,14 @@ def test_what_is_no_file_is_no_journal(ssh: SSH, tmp_path: Path) -> None:
     assert Runner(ssh, Direct()).read_journals({str(tmp_path / name): 0 for name in "ab"}) == {}
 
 
+def test_what_would_never_end_is_not_read(tmp_path: Path) -> None:
+    """A program that puts a pipe in place of a file keeps no visit waiting."""
+    os.mkfifo(tmp_path / "output.txt")
+    assert Runner(Local(), Direct()).read_tail(str(tmp_path / "output.txt")) == ""
+    with pytest.raises(FileNotFoundError):
+        Local().read(str(tmp_path / "output.txt"))
+
+
 def test_folders_of_two_kinds_and_one_that_is_gone(ssh: SSH, tmp_path: Path) -> None:
     names = ["jobs/a-1", "chores/b-1", "jobs/with space"]
     for name in names:

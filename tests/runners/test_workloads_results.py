@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.errors import Refused
+from runners.untrusted import MOST_PARTS, Damaged, has_many_parts, parse_document
 from runners.workloads import WORKLOADS, Result, SanityError
+from runners.workloads.findings import parse_documents
 from runners.workloads.reports import read_report
 from tests.runners.payload_runs import left
 
@@ -47,6 +49,7 @@ def test_a_good_result_is_read_as_it_is() -> None:
         (b"[1]", "the result is a JSON list, not an object"),
         (b'{"schema": NaN}', "the result holds NaN, which is not a number"),
         (b'{"schema": -Infinity}', "the result holds -Infinity, which is not a number"),
+        (b"{" * (MOST_PARTS + 1), f"the result holds more than {MOST_PARTS:,} lists, tables"),
         (b'{"schema": true}', "the result has schema True; schema 1 is known"),
         (b'{"schema": 2}', "the result has schema 2; schema 1 is known"),
     ],
@@ -142,6 +145,24 @@ def test_whatever_a_program_writes_every_number_read_can_be_computed_with(
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(SanityError):
         CNN.read(left(content), {})
+
+
+@pytest.mark.parametrize("part", ["{}", "[]", '""'])
+def test_no_document_takes_many_times_its_size_in_memory(part: str) -> None:
+    many = f"[{','.join([part] * MOST_PARTS)}]"
+    assert has_many_parts(many)
+    assert has_many_parts(many.encode())
+    with pytest.raises(SanityError, match="more than 1,000,000 lists, tables and texts"):
+        CNN.read(left(f'{{"schema": 1, "facts": {many}}}'.encode()), {})
+    for name in ("report", "reportl"):
+        lines = {name: f'{{"series": "a", "values": {many}}}\n'.encode()}
+        with pytest.raises(SanityError, match="more than 1,000,000 lists, tables and texts"):
+            read_report(lines, "report", {})
+    with pytest.raises(Damaged, match="more than 1,000,000 lists, tables and texts"):
+        parse_document(many)
+    with pytest.raises(SanityError, match="more than 10,000,000 lists, tables and quotes"):
+        parse_documents(f"[{','.join([many] * 11)}]")
+    assert not has_many_parts(f"[{'1,' * MOST_PARTS}1]"), "a million steps are a result"
 
 
 def test_more_series_than_anybody_means_are_no_result() -> None:
