@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,11 +11,13 @@ from django.db.models.functions import Now
 
 from experiments.execution.guard import contain_failure
 from experiments.execution.lease import Lease
+from experiments.execution.repairs import release_started
 from experiments.execution.rows import list_followed
 from experiments.execution.scheduler_answers import find_status
 from experiments.models import Cluster, Job, Operation
 from runners.errors import Refused
 from runners.runner import Runner
+from runners.schedulers import Status
 
 SENT = (Job.State.SUBMITTING, Job.State.QUEUED, Job.State.RUNNING)
 
@@ -51,6 +54,21 @@ def cancel(rows: list[Job | Operation], runner: Runner) -> None:
             model._default_manager.filter(pk__in=told).update(cancel_sent_at=Now())
 
 
+def list_unwanted(
+    rows: Sequence[Job | Operation], statuses: Mapping[str, Status]
+) -> list[Job | Operation]:
+    """Return the cancelled rows that the queue has. What runs that was to be taken back, may."""
+    # Not by the number alone: it may be another job's by now.
+    found = {
+        row: status
+        for row in rows
+        if row.cancel_requested_at and (status := find_status(row, statuses))
+    }
+    running = [row for row, status in found.items() if status.state == "running"]
+    release_started([row for row in running if isinstance(row, Job)])
+    return [row for row in found if row.cancel_requested_at]
+
+
 def is_untold(row: Job | Operation) -> bool:
     """Return whether a person has cancelled a row and the scheduler was not asked to."""
     return row.cancel_requested_at is not None and row.cancel_sent_at is None
@@ -77,6 +95,5 @@ class NewCancellations:
         if not rows:  # they are being submitted: `recover` cancels what it finds of them
             return
         statuses = self.runner.poll([row.scheduler_id for row in rows])
-        # Not by the number alone, as in `tick`: it may be another job's by now.
-        if unwanted := [row for row in rows if find_status(row, statuses)]:
+        if unwanted := list_unwanted(rows, statuses):
             cancel(unwanted, self.runner)

@@ -128,7 +128,7 @@ def make_ending(
     job: Job, record: Record, reason: str, message: str, *, is_there: bool = True
 ) -> Ending:
     """Return how a job has ended: cancelled, if a person wanted that and it did not succeed."""
-    if reason and job.cancel_requested_at:
+    if reason and job.cancel_requested_at and not is_taken_back(job):
         return Ending(job, record, "cancelled", "cancelled by a person", cancelled=True)
     if not reason:
         return Ending(job, record)

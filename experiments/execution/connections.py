@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -35,6 +36,7 @@ MOST_REPEATED = 300  # characters of it
 # This process's connections, by cluster. One is kept from tick to tick while jobs are live there:
 # to log in anew every few seconds would cost both sides more than the question asked.
 _kept: dict[int, tuple[SSHAddress, SSH]] = {}
+_in_use: Counter[int] = Counter()  # visits, by cluster
 _kept_lock = threading.Lock()
 _swept_at = 0.0
 
@@ -62,6 +64,8 @@ def _close_what_others_visit() -> None:
     others = Cluster.objects.filter(pk__in=list(_kept)).exclude(visitor=name_process())
     for pk in others.values_list("pk", flat=True):
         with _kept_lock:
+            if _in_use[pk]:  # a visit of this process has begun since that was asked
+                continue
             _, transport = _kept.pop(pk, (None, None))
         if transport:
             transport.close()
@@ -71,19 +75,33 @@ def _close_what_others_visit() -> None:
 def connect(cluster: Cluster) -> Iterator[Runner]:
     """Hold the one connection of a tick. Raises TryAgain when the cluster cannot be reached."""
     _close_what_others_visit()
-    transport = _transport_to(cluster)
-    if isinstance(transport, SSH):
-        transport.connect_timeout = PROBE_SECONDS if cluster.failures else CONNECT_SECONDS
-    try:
-        _greet(transport)
-        yield Runner(transport, SCHEDULERS[cluster.scheduler]())
-    except TryAgain:
-        transport.close()
-        raise
-    finally:
-        live = {"cluster": cluster, "state__in": Job.LIVE}
-        if not (Job.objects.filter(**live).exists() or Operation.objects.filter(**live).exists()):
+    with _keep_open(cluster.pk):
+        transport = _transport_to(cluster)
+        if isinstance(transport, SSH):
+            transport.connect_timeout = PROBE_SECONDS if cluster.failures else CONNECT_SECONDS
+        try:
+            _greet(transport)
+            yield Runner(transport, SCHEDULERS[cluster.scheduler]())
+        except TryAgain:
             transport.close()
+            raise
+        finally:
+            live = {"cluster": cluster, "state__in": Job.LIVE}
+            rows = (Job.objects.filter(**live), Operation.objects.filter(**live))
+            if not any(each.exists() for each in rows):
+                transport.close()
+
+
+@contextmanager
+def _keep_open(cluster_pk: int) -> Iterator[None]:
+    """Have no other slot close the connection to a cluster while the block runs."""
+    with _kept_lock:
+        _in_use[cluster_pk] += 1
+    try:
+        yield
+    finally:
+        with _kept_lock:
+            _in_use[cluster_pk] -= 1
 
 
 def _greet(transport: Transport) -> None:

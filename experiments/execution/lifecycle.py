@@ -42,7 +42,7 @@ JOB_ANEW: dict[str, Any] = {
     **dict.fromkeys(("exit_code", "submitted_at", "started_at", "gone_at", "ended_at")),
     **dict.fromkeys(("journal_offset", "collect_tries", "collecting_attempts"), 0),
     **dict.fromkeys(("collect_at", "collect_asked_by", "collecting_tried_at", "snapshot")),
-    "verified_at": None,
+    **dict.fromkeys(("verified_at", "cancel_requested_at", "cancel_sent_at")),
 }
 RUN_ANEW: dict[str, Any] = {
     **dict.fromkeys(("reason", "message", "node", "command", "output_tail"), ""),

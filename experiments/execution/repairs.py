@@ -14,12 +14,13 @@ from experiments.execution.further_attempts import NotDone, find_further_attempt
 from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW, end_runs
 from experiments.execution.moves import move, record_event
 from experiments.execution.sending_rights import REPAIRED
-from experiments.models import Job, Pause, Run, User
+from experiments.models import Experiment, Job, Pause, Run, User
 from experiments.models.states import NOT_STARTED
 from experiments.planning.interim import read_stage
 from experiments.planning.rules import compute_gpu_seconds
 
 ANY_NODE = "any node allowed"
+LEFT_RUNNING = "not taken back from its node"
 
 
 def list_missing_runs(job: Job) -> QuerySet[Run]:
@@ -128,6 +129,32 @@ def is_taken_back(job: Job) -> bool:
     )
 
 
+def release_started(jobs: Sequence[Job]) -> None:
+    """Let jobs run on that were to be taken back, and have started on their node meanwhile.
+
+    Whoever allowed any node has not wanted them to end.
+    """
+    if not jobs:
+        return
+    with transaction.atomic():
+        # Before the jobs, as whoever cancels an experiment does it.
+        experiments = Experiment.objects.select_for_update(no_key=True).order_by("pk")
+        alive = experiments.filter(pk__in={job.experiment_id for job in jobs}, cancelled_at=None)
+        taken_back = Job.objects.select_for_update().filter(
+            pk__in=[job.pk for job in jobs],
+            experiment__in=list(alive.values_list("pk", flat=True)),
+            repairs__isnull=False,
+            node="",
+        )
+        keys = set(taken_back.order_by("pk").values_list("pk", flat=True))
+        released = [job for job in jobs if job.pk in keys]
+        Job.objects.filter(pk__in=keys).update(cancel_requested_at=None, cancel_sent_at=None)
+        for job in released:
+            record_event(job.experiment, LEFT_RUNNING, job=job, why="it started before that")
+    for job in released:
+        job.cancel_requested_at = job.cancel_sent_at = None
+
+
 def plan_on_any_node(job: Job) -> None:
     """Plan the next attempt of a job that was taken back before any of its runs had begun."""
     why = "taken back from the queue before it began, to run on any node"
@@ -136,8 +163,7 @@ def plan_on_any_node(job: Job) -> None:
         if not move(job, Job.State.FAILED, why=why, reason="cancelled", message=why, ended_at=now):
             return
         end_runs(job, Run.State.FAILED, reason=NOT_STARTED, message=why)
-        anew = {**JOB_ANEW, "attempt": job.attempt + 1, "cancel_requested_at": None}
-        anew["cancel_sent_at"] = None
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1}
         move(job, Job.State.PLANNED, why=why, **anew)
         for run in list_missing_runs(job):
             move(run, Run.State.PLANNED, why=why, **RUN_ANEW)

@@ -17,7 +17,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from experiments.execution.cancelling import NewCancellations, cancel
+from experiments.execution.cancelling import NewCancellations, cancel, list_unwanted
 from experiments.execution.collect import collect, end_as_damaged
 from experiments.execution.collect_again import collect_again, put_off
 from experiments.execution.collect_together import collect_together, split_first_portion
@@ -142,9 +142,7 @@ def _poll(held: Lease, runner: Runner) -> None:
         return
     ids = [row.scheduler_id for row in rows]
     statuses = runner.poll(ids)
-    # Not by the number alone: it may be another job's by now.
-    unwanted = [row for row in rows if row.cancel_requested_at and find_status(row, statuses)]
-    if unwanted:
+    if unwanted := list_unwanted(rows, statuses):
         cancel(unwanted, runner)
         statuses = runner.poll(ids)
     status_by_row = {row: find_status(row, statuses) for row in rows}

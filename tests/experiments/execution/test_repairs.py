@@ -13,9 +13,11 @@ import pytest
 from django.utils import timezone
 
 from dashboard.comparisons.methods import describe_methods
+from experiments import execution
 from experiments.comparisons import TRIED_AGAIN, compare_experiment, list_comparison_rows
 from experiments.comparisons.run_rows import list_run_rows
 from experiments.execution import lifecycle, repairs
+from experiments.execution.collect import make_ending
 from experiments.execution.further_attempts import NotDone
 from experiments.execution.run_ends import Ending, decide_run_end
 from experiments.execution.specs import make_job_spec
@@ -23,8 +25,9 @@ from experiments.models import Experiment, Job, Run, User
 from experiments.statistics import Stamp
 from runners.jobs import JobSpec, Resources
 from runners.records import read_record
-from runners.schedulers import SCHEDULERS
-from tests.conftest import finish, tick_until
+from runners.runner import Runner
+from runners.schedulers import SCHEDULERS, Status
+from tests.conftest import finish
 from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -256,15 +259,47 @@ class TestAnyNode:
         why = "taken back from the queue before it began, to run on any node"
         assert [event.why for event in events] == [why] * 2
 
-    def test_runs_nothing_twice(self, experiment: Make) -> None:
-        """What has begun when it is to be taken back is cancelled, as ever."""
+    def test_leaves_alone_what_started_just_before_it_could_be_taken_back(
+        self, experiment: Make
+    ) -> None:
+        """Nobody has wanted it to end, and it could not be tried again."""
         made = experiment()
         second = in_two_jobs(made, "")
-        tick_until(made.cluster, second.runs.filter(state="running").exists)
-        Job.objects.filter(pk=second.pk).update(cancel_requested_at=timezone.now())
-        finish(made)
+        columns = {"state": "queued", "scheduler_id": "1-7", "directory": "/tmp/none"}
+        Job.objects.filter(pk=second.pk).update(**columns, cancel_requested_at=timezone.now())
+        running = {"1-7": Status("running", "RUNNING", "")}
+        with (
+            mock.patch.object(Runner, "poll", return_value=running),
+            mock.patch.object(Runner, "cancel") as cancel,
+        ):
+            execution.tick(made.cluster_id)
+        assert not any(call.args[0] for call in cancel.call_args_list)
         second.refresh_from_db()
-        assert (second.attempt, second.state in ("done", "cancelled")) == (1, True)
+        assert (second.attempt, second.state, second.cancel_requested_at) == (1, "running", None)
+        assert made.events.get(what=repairs.LEFT_RUNNING).job == second
+
+    def test_does_not_keep_a_cancelled_experiment_from_ending(self, experiment: Make) -> None:
+        made = experiment()
+        second = in_two_jobs(made, "")
+        second.state, second.cancel_requested_at = "running", timezone.now()
+        lifecycle.cancel(made, made.owner)
+        repairs.release_started([second])
+        assert second.cancel_requested_at, "somebody wants it to end"
+
+    def test_what_ends_as_it_is_taken_back_can_be_tried_again(self, experiment: Make) -> None:
+        """It started between the answer of the queue and the command that cancelled it."""
+        made = experiment()
+        second = in_two_jobs(made, "")
+        second.cancel_requested_at = timezone.now()
+        ending = make_ending(second, read_record({}), "cancelled outside", "by itself")
+        assert (ending.reason, ending.cancelled) == ("cancelled outside", False)
+        columns = {"state": "failed", "reason": "cancelled outside", "scheduler_id": "1-1"}
+        Job.objects.filter(pk=second.pk).update(**columns, cancel_requested_at=timezone.now())
+        second.runs.update(state="failed", reason="cancelled outside")
+        second.refresh_from_db()
+        lifecycle.retry(second, made.owner)
+        second.refresh_from_db()
+        assert (second.state, second.cancel_requested_at) == ("planned", None)
 
     def test_is_not_for_others(self, experiment: Make) -> None:
         made = experiment()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -211,3 +212,18 @@ class TestOneConnection:
         links[lost.pk][1].close.assert_called_once_with()
         links[kept.pk][1].close.assert_not_called()
         assert list(connections._kept) == [kept.pk]
+
+    def test_it_stays_open_where_a_slot_has_taken_the_cluster_back_since_that_was_asked(
+        self, here: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Cluster.objects.update(visitor=make_token())
+        link = mock.Mock(spec=SSH)
+        monkeypatch.setattr(connections, "_kept", {here.pk: (mock.Mock(), link)})
+        monkeypatch.setattr(connections, "_swept_at", time.monotonic())
+        with connections.connect(here):
+            monkeypatch.setattr(connections, "_swept_at", float("-inf"))
+            connections._close_what_others_visit()
+            link.close.assert_not_called()
+        monkeypatch.setattr(connections, "_swept_at", float("-inf"))
+        connections._close_what_others_visit()
+        link.close.assert_called_once_with()
