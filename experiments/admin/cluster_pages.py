@@ -15,7 +15,7 @@ from experiments.access.permissions import may_run_here, why_not_use_keys_of
 from experiments.access.visibility_fields import VisibilityFields
 from experiments.admin.base import Owned, RuledInline
 from experiments.execution import explain_partition_problem
-from experiments.models import Cluster, Partition, Runtime, User
+from experiments.models import Cluster, Job, Operation, Partition, Runtime, User
 from experiments.models.cluster import LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint_public_key
@@ -146,6 +146,15 @@ class RuntimeInline(KeyedInline):
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
 
+def _count_live(cluster: Cluster) -> int:
+    """Return how many jobs and operations the cluster's scheduler may have."""
+    rows = (
+        model._default_manager.filter(cluster_id=cluster.pk, state__in=model.LIVE)
+        for model in (Job, Operation)
+    )
+    return sum(live.count() for live in rows)
+
+
 class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
     """The administration's form of a cluster."""
 
@@ -178,6 +187,13 @@ class ClusterForm(VisibilityFields, forms.ModelForm):  # type: ignore[type-arg]
             self.add_error("jump_host", f"The jump hosts lead in a circle: {circle}.")
         elif jump is not None and jump.transport != "ssh":
             self.add_error("jump_host", f"{jump} is this machine itself: nobody jumps over it.")
+        if "scheduler" in self.changed_data and (count := _count_live(self.instance)):
+            jobs = "1 job there is" if count == 1 else f"{count} jobs there are"
+            self.add_error(
+                "scheduler",
+                f"{jobs} known to {SCHEDULERS[self.initial['scheduler']].label} alone: to any "
+                "other scheduler they would seem to be lost. Wait for their end, or cancel them.",
+            )
         if self.instance.recorded and (cleaned.get("enabled") or cleaned.get("host")):
             self.add_error("enabled", "This machine is known from imported logs only.")
         return cleaned

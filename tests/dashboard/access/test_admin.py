@@ -18,6 +18,8 @@ from tests.factories import (
     ContainerFactory,
     CredentialFactory,
     EventFactory,
+    JobFactory,
+    LaunchedFactory,
     StagedImageFactory,
 )
 
@@ -98,6 +100,23 @@ def test_a_changed_cluster_is_visited_without_a_wait(as_admin: Client) -> None:
     assert answer.status_code == 302
     row.refresh_from_db()
     assert row.retry_at is None
+
+
+@pytest.mark.parametrize(("state", "answer"), [("running", 200), ("planned", 302), ("done", 302)])
+def test_another_scheduler_waits_for_the_end_of_what_this_one_has(
+    as_admin: Client, state: str, answer: int
+) -> None:
+    """The other one would know none of these jobs, and each of them would be called lost."""
+    row = ClusterFactory(scheduler="slurm")
+    JobFactory(experiment=LaunchedFactory(cluster=row), state=state, scheduler_id="7")
+    address = reverse("admin:experiments_cluster_change", args=[row.pk])
+    said = as_admin.post(address, cluster(name=row.name, scheduler="grid_engine"))
+    assert said.status_code == answer
+    assert ("1 job there is known to Slurm alone" in said.content.decode()) == (answer == 200)
+    row.refresh_from_db()
+    assert row.scheduler == ("slurm" if answer == 200 else "grid_engine")
+    same = cluster(name=row.name, scheduler=row.scheduler, max_live_jobs="1")
+    assert as_admin.post(address, same).status_code == 302
 
 
 def partition(**changes: Any) -> dict[str, Any]:
