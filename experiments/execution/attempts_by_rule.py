@@ -7,15 +7,18 @@ anybody, or a planned analysis, could see what the job has left. So it stamps no
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from django.db.models import Prefetch
 from django.utils import timezone
 
-from experiments.execution.lifecycle import plan_next_attempt
-from experiments.execution.moves import move, record_event
-from experiments.execution.repairs import find_node, list_missing_runs, plan_second_job
+from experiments.execution.lifecycle import JOB_ANEW, RUN_ANEW
+from experiments.execution.moves import Move, move, move_each, record_event
+from experiments.execution.repairs import find_node, plan_second_job
 from experiments.execution.unbegun_jobs import LOST
-from experiments.models import Event, Job, Run
+from experiments.models import Event, Job, Run, RunFile
 from experiments.models.states import NOT_STARTED
 from runners.ends import find_end
 from runners.records import Record
@@ -43,33 +46,68 @@ def must_wait(job: Job, record: Record, reason: str) -> bool:
     )
 
 
-def plan_by_rule(ended: Job) -> None:
-    """Plan what the rule allows of a job that has failed in this transaction.
+def plan_by_rule(ended: Sequence[Job]) -> None:
+    """Plan what the rule allows of the jobs that have failed in this transaction.
 
-    Another attempt of the whole job if none of its runs came to an end of its own; else a second
-    job for the runs that never began. `ended` itself is not changed: the caller may be rolled back.
+    Another attempt of a whole job if none of its runs came to an end of its own; else a second job
+    for the runs that never began. `ended` itself is not changed: the caller may be rolled back.
+    A node that goes down may end a whole portion: that takes as many statements as one job.
     """
-    if ended.state != Job.State.FAILED or not _is_by_rule(ended.reason):
+    keys = [job.pk for job in ended if job.state == Job.State.FAILED and _is_by_rule(job.reason)]
+    if not keys:
         return
-    job = Job.objects.select_related("experiment", "cluster").defer("script").get(pk=ended.pk)
-    if job.cancel_requested_at or job.experiment.cancelled_at:
-        return
-    cause = f"{job.reason} ({job.message.partition('. Its ')[0]})"
-    runs = list(job.runs.order_by("position"))
-    missing = list(list_missing_runs(job).order_by("position"))
-    if _count_by_rule(job) >= MOST_BY_RULE:
-        why = f"{cause}: its block has been, {MOST_BY_RULE} times"
-        record_event(job.experiment, NOT_TRIED, job=job, why=why)
-    elif all(_is_untouched(run) for run in runs):
-        record_event(job.experiment, TRIED_BY_RULE, job=job, why=cause)
-        why = f"by rule, attempt {job.attempt} ended by {cause}"
-        plan_next_attempt(job, why=why, avoided_nodes=_list_nodes_to_avoid(job))
-    elif missing:
-        second = plan_second_job(job, missing, node=find_node(job), why=f" by rule, after {cause}")
-        record_event(job.experiment, TRIED_BY_RULE, job=second, why=cause)
-    else:
-        why = f"{cause}: another run of it has an outcome, and all others have begun"
-        record_event(job.experiment, NOT_TRIED, job=job, why=why)
+    jobs = (
+        Job.objects.filter(pk__in=keys, cancel_requested_at=None, experiment__cancelled_at=None)
+        .select_related("experiment")
+        .defer("script", "experiment__plan")
+        .prefetch_related(Prefetch("runs", Run.objects.order_by("position")))
+        .order_by("pk")
+    )
+    counts = _count_by_rule(jobs)
+    again: list[Job] = []
+    for job in jobs:
+        cause = f"{job.reason} ({job.message.partition('. Its ')[0]})"
+        runs = list(job.runs.all())
+        missing = [run for run in runs if _never_began(run)]
+        block = job.experiment_id, job.block
+        if counts[block] >= MOST_BY_RULE:
+            why = f"{cause}: its block has been, {MOST_BY_RULE} times"
+            record_event(job.experiment, NOT_TRIED, job=job, why=why)
+        elif all(_is_untouched(run) for run in runs):
+            counts[block] += 1
+            again.append(job)
+        elif missing:
+            counts[block] += 1
+            why = f" by rule, after {cause}"
+            second = plan_second_job(job, missing, node=find_node(job), why=why)
+            record_event(job.experiment, TRIED_BY_RULE, job=second, why=cause)
+        else:
+            why = f"{cause}: another run of it has an outcome, and all others have begun"
+            record_event(job.experiment, NOT_TRIED, job=job, why=why)
+    _plan_again(again)
+
+
+def _plan_again(jobs: Sequence[Job]) -> None:
+    """Plan the next attempts of whole jobs, with all their runs."""
+    causes = {job: f"{job.reason} ({job.message.partition('. Its ')[0]})" for job in jobs}
+    Event.objects.bulk_create(
+        Event(experiment_id=job.experiment_id, job=job, what=TRIED_BY_RULE, why=cause)
+        for job, cause in causes.items()
+    )
+    runs = [run for job in jobs for run in job.runs.all()]
+    moves = []
+    for job, cause in causes.items():
+        nodes = _list_nodes_to_avoid(job)
+        anew = {**JOB_ANEW, "attempt": job.attempt + 1, "avoided_nodes": nodes}
+        moves.append(Move(job, f"by rule, attempt {job.attempt} ended by {cause}", anew))
+    move_each(moves, Job.State.FAILED, Job.State.PLANNED)
+    move_each([Move(run, columns=RUN_ANEW) for run in runs], Run.State.FAILED, Run.State.PLANNED)
+    if runs:
+        RunFile.objects.filter(run__in=runs).delete()
+
+
+def _never_began(run: Run) -> bool:
+    return run.state == Run.State.FAILED and run.reason == NOT_STARTED
 
 
 def _is_by_rule(reason: str) -> bool:
@@ -104,8 +142,11 @@ def allow_avoided_nodes(job: Job, refusal: str) -> None:
     move(job, Job.State.PLANNED, why=why, avoided_nodes="")
 
 
-def _count_by_rule(job: Job) -> int:
-    """Return how often the rule has planned something for the block of a job."""
-    return Event.objects.filter(
-        experiment=job.experiment_id, job__block=job.block, what=TRIED_BY_RULE
-    ).count()
+def _count_by_rule(jobs: Iterable[Job]) -> Counter[tuple[int, int]]:
+    """Return how often the rule has planned something, by the experiments and blocks of jobs."""
+    by_rule = Event.objects.filter(
+        experiment__in={job.experiment_id for job in jobs},
+        job__block__in={job.block for job in jobs},
+        what=TRIED_BY_RULE,
+    )
+    return Counter(by_rule.values_list("experiment", "job__block"))

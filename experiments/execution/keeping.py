@@ -229,8 +229,7 @@ def _end_jobs(endings: Sequence[Ending]) -> None:
         }
         moves.setdefault(to, []).append(Move(job, message, columns))
     for to, group in moves.items():
-        for job in move_each(group, Job.State.COLLECTING, to):
-            plan_by_rule(job)
+        plan_by_rule(move_each(group, Job.State.COLLECTING, to))
 
 
 def describe_outside(job: Job, record: Record) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from experiments import execution
@@ -24,7 +26,7 @@ from experiments.execution.attempts_by_rule import (
 )
 from experiments.execution.moves import record_event
 from experiments.execution.requeued_jobs import REQUEUED
-from experiments.models import Experiment, Job, Pause, Run
+from experiments.models import Event, Experiment, Job, Pause, Run
 from runners.ends import ENDS
 from runners.errors import NotNow
 from runners.job_failures import name_failure
@@ -69,7 +71,7 @@ def states_of(job: Job) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("reason", sorted(ENDS))
 def test_only_what_the_table_says_is_tried_again(reason: str) -> None:
     job = failed_job(("failed", reason), ("failed", "not started"), reason=reason)
-    plan_by_rule(job)
+    plan_by_rule([job])
     planned = [("planned", 2), ("planned", 2)]
     as_before = [("failed", 1), ("failed", 1)]
     assert states_of(Job.objects.get(pk=job.pk)) == (planned if reason in BY_RULE else as_before)
@@ -80,10 +82,33 @@ def test_only_what_the_table_says_is_tried_again(reason: str) -> None:
     assert not job.experiment.events.filter(what=TRIED_AGAIN).exists(), "nobody has chosen"
 
 
+def test_a_node_that_ends_many_jobs_takes_no_more_statements_than_one() -> None:
+    counts = []
+    for count in (1, 4):
+        jobs = [failed_job(*[("failed", "node failure")] * 2) for _ in range(count)]
+        with CaptureQueriesContext(connection) as queries:
+            plan_by_rule(jobs)
+        counts.append(len(queries))
+        for job in jobs:
+            assert states_of(Job.objects.get(pk=job.pk)) == [("planned", 2)] * 2
+    assert counts[0] == counts[1]
+
+
+def test_jobs_of_one_block_count_together() -> None:
+    """Two jobs of a block may end in one portion: the second one is the third try."""
+    job = failed_job(("failed", "node failure"))
+    second = failed_job(("failed", "node failure"))
+    Job.objects.filter(pk=second.pk).update(experiment=job.experiment, block=job.block)
+    Event.objects.create(experiment=job.experiment, job=job, what=TRIED_BY_RULE)
+    plan_by_rule([job, second])
+    assert list(Job.objects.order_by("pk").values_list("state", flat=True)) == ["planned", "failed"]
+    assert second.events.get().what == NOT_TRIED
+
+
 def test_beside_a_result_only_what_never_began_is_run_by_a_second_job() -> None:
     job = failed_job(("succeeded", ""), ("failed", "node failure"), ("failed", "not started"))
     Run.objects.filter(job=job, position=0).update(node="node2")
-    plan_by_rule(job)
+    plan_by_rule([job])
     second = Job.objects.get(repairs=job)
     assert (second.block, second.node, second.state) == (job.block, "node2", "planned")
     assert states_of(job) == [("succeeded", 1), ("failed", 1), ("planned", 0)]
@@ -103,7 +128,7 @@ def test_what_has_begun_beside_another_outcome_is_not_run_again(
     outcomes: list[tuple[str, str]],
 ) -> None:
     job = failed_job(*outcomes)
-    plan_by_rule(job)
+    plan_by_rule([job])
     assert [state for state, _ in states_of(job)] == [state for state, _ in outcomes]
     assert not Job.objects.filter(repairs=job).exists()
     assert "another run of it has an outcome" in job.events.get(what=NOT_TRIED).why
@@ -112,7 +137,7 @@ def test_what_has_begun_beside_another_outcome_is_not_run_again(
 def test_a_run_that_ended_well_is_not_run_again_though_its_files_are_missing() -> None:
     job = failed_job(("failed", "preempted"), ("failed", "not started"), reason="preempted")
     Run.objects.filter(job=job, position=0).update(exit_code=0)  # as the journal said
-    plan_by_rule(job)
+    plan_by_rule([job])
     assert states_of(job) == [("failed", 1), ("planned", 0)]
 
 
@@ -131,13 +156,13 @@ def test_late_files_are_waited_for_before_the_rule_acts(
 def test_the_next_attempt_avoids_nodes_without_gpus() -> None:
     job = failed_job(("failed", "not started"), reason="no GPU")
     Job.objects.update(message="node1: nvidia-smi says: No devices were found. Its files are")
-    plan_by_rule(job)
+    plan_by_rule([job])
     job.refresh_from_db()
     assert (job.attempt, job.avoided_nodes) == (2, "node1")
     again = {"state": "failed", "reason": "no GPU", "message": "node-2.x: nvidia-smi says: nothing"}
     Job.objects.update(**again)
     Run.objects.update(state="failed", reason="not started")
-    plan_by_rule(Job.objects.get())
+    plan_by_rule([Job.objects.get()])
     job.refresh_from_db()
     assert (job.attempt, job.avoided_nodes) == (3, "node1,node-2.x")
     Job.objects.update(**again)
@@ -181,7 +206,7 @@ def test_the_rule_has_limits(prevented_by: str) -> None:
         Experiment.objects.update(cancelled_at=timezone.now())
     else:
         Job.objects.update(cancel_requested_at=timezone.now())
-    plan_by_rule(job)
+    plan_by_rule([job])
     assert states_of(Job.objects.get(pk=job.pk)) == [("failed", 1)]
     reasons = [event.why for event in job.events.filter(what=NOT_TRIED)]
     assert [why.rpartition(": ")[2] for why in reasons] == (
