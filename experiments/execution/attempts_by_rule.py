@@ -27,7 +27,7 @@ MOST_BY_RULE = 2
 """As many further attempts of a block are planned by rule; about more a person decides."""
 TRIED_BY_RULE = "tried again by rule"
 NOT_TRIED = "not tried again by rule"
-FILES_MAY_BE_LATE = timedelta(seconds=90)
+LATE_RESULTS = timedelta(seconds=90)
 """A shared file system shows files up to a minute late: what has ended well is not run twice."""
 
 
@@ -42,7 +42,7 @@ def must_wait(job: Job, record: Record, reason: str) -> bool:
         and _is_by_rule(reason)
         and job.cancel_requested_at is None
         and job.gone_at is not None
-        and timezone.now() - job.gone_at < FILES_MAY_BE_LATE
+        and timezone.now() - job.gone_at < LATE_RESULTS
     )
 
 

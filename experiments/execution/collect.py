@@ -26,7 +26,7 @@ from runners.records import Record, read_record
 from runners.runner import Runner
 
 # A shared file system may show the last files late; after this, silence is an answer.
-FILES_MAY_BE_LATE = timedelta(seconds=30)
+LATE_EXIT_CODE = timedelta(seconds=30)
 
 
 def collect(row: Job | Operation, runner: Runner) -> None:
@@ -110,7 +110,7 @@ def _end_damaged_operation(operation: Operation, message: str, problem: str) -> 
 
 def files_may_be_late(row: Job | Operation) -> bool:
     """Return whether a row has left the queue so lately that its last files may still appear."""
-    return row.gone_at is not None and timezone.now() - row.gone_at < FILES_MAY_BE_LATE
+    return row.gone_at is not None and timezone.now() - row.gone_at < LATE_EXIT_CODE
 
 
 def _keep_job(

@@ -90,7 +90,7 @@ def visit(cluster_pk: int, point: str = "", work: Path = Path()) -> None:
 
 def run_worker() -> None:
     """Do what `manage.py worker` does; but what a node's end has cost is tried again at once."""
-    attempts_by_rule.FILES_MAY_BE_LATE = timedelta(0)
+    attempts_by_rule.LATE_RESULTS = timedelta(0)
     call_command("worker", slots=4)
 
 

@@ -71,7 +71,7 @@ def test_what_the_site_ended_is_named_and_tried_again_by_rule(
     reason: str,
     evidence: str,
 ) -> None:
-    monkeypatch.setattr(attempts_by_rule, "FILES_MAY_BE_LATE", timedelta(0))
+    monkeypatch.setattr(attempts_by_rule, "LATE_RESULTS", timedelta(0))
     registered.partitions.filter(name="gpu").update(directives=["--nodelist=node1"])
     made = experiment_that_waits_once(registered, folder := f"{registered.work_directory}/{reason}")
     tick_until(registered, made.runs.filter(state="running", position=0).exists)

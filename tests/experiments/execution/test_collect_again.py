@@ -32,7 +32,7 @@ Make = Callable[..., Experiment]
 @pytest.fixture
 def lost(experiment: Make, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job whose files were not to be seen for longer than Tare waits."""
-    monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+    monkeypatch.setattr(collect, "LATE_EXIT_CODE", timedelta(0))
     made = experiment()
     hidden = Path(made.cluster.work_directory) / "hidden"
 
@@ -77,7 +77,7 @@ def test_a_job_that_left_nothing_where_there_is_no_room_says_so(
     experiment: Make, monkeypatch: pytest.MonkeyPatch, kind: Kind | None, message: str, reason: str
 ) -> None:
     """The disk was too full even for the job's complaint, and the scheduler remembers nothing."""
-    monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+    monkeypatch.setattr(collect, "LATE_EXIT_CODE", timedelta(0))
     made = experiment()
     tick_until(made.cluster, made.jobs.filter(state="queued").exists)
     write = Transport.write
@@ -240,7 +240,7 @@ def test_one_late_file_costs_one_run_until_it_comes(
         collecting = made.jobs.filter(state=Job.State.COLLECTING)
         tick_until(made.cluster, lambda: bool(hidden))
         assert collecting.exists()
-        patched.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+        patched.setattr(collect, "LATE_EXIT_CODE", timedelta(0))
         finish(made)
     damaged = made.runs.get(state="failed")
     assert damaged.reason == "damaged"
@@ -296,7 +296,7 @@ def test_a_late_job_that_cannot_be_reached_holds_up_one_visit(
 def test_a_no_that_lasts_is_said_in_its_own_words(
     experiment: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "FILES_MAY_BE_LATE", timedelta(0))
+    monkeypatch.setattr(collect, "LATE_EXIT_CODE", timedelta(0))
     refusing(monkeypatch, times=1)
     made = experiment()
     finish(made)

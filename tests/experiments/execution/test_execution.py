@@ -319,7 +319,7 @@ def test_runs_that_never_began_are_not_charged_with_what_ended_their_job(
     for run in (first, second):
         run.spec["environment"]["python"] = str(tmp_path / "program")
         run.save(update_fields=["spec"])
-    with mock.patch("experiments.execution.collect.FILES_MAY_BE_LATE", timedelta(0)):
+    with mock.patch("experiments.execution.collect.LATE_EXIT_CODE", timedelta(0)):
         finish(made)
     first.refresh_from_db()
     second.refresh_from_db()

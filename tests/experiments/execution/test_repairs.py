@@ -47,7 +47,7 @@ def broken(experiment: Make, tmp_path: Path) -> Job:
     first = job.runs.get(position=0)
     first.spec["environment"]["python"] = str(program)
     first.save(update_fields=["spec"])
-    with mock.patch("experiments.execution.collect.FILES_MAY_BE_LATE", timedelta(0)):
+    with mock.patch("experiments.execution.collect.LATE_EXIT_CODE", timedelta(0)):
         finish(made)
     job.refresh_from_db()
     reasons = list(job.runs.order_by("position").values_list("reason", flat=True))

@@ -217,7 +217,7 @@ def test_what_never_began_is_claimed_though_it_has_accounts(
 ) -> None:
     """As after slurmctld came back without its state, and where a node never started a job."""
     accounts = "TIMEOUT 0:0, node2" if word.node else "CANCELLED 0:0 by nobody"
-    monkeypatch.setattr(attempts_by_rule, "FILES_MAY_BE_LATE", timedelta(0))
+    monkeypatch.setattr(attempts_by_rule, "LATE_RESULTS", timedelta(0))
     notice(load.experiment)
     with monkeypatch.context() as patched:
         patched.setattr(Runner, "read_endings", lambda self, ids: dict.fromkeys(ids, word))
@@ -322,4 +322,4 @@ def test_what_a_person_cancelled_is_not_sent_again(made: Experiment) -> None:
 def test_both_ends_are_in_the_table() -> None:
     assert (ENDS[LOST].by_rule, ENDS[GONE].by_rule) == (True, False)
     assert {LOST, GONE} <= set(lifecycle.NEVER_STARTED)
-    assert timedelta(minutes=1) >= collect.FILES_MAY_BE_LATE
+    assert timedelta(minutes=1) >= collect.LATE_EXIT_CODE
