@@ -91,6 +91,8 @@ def cluster(request: Request, pk: int) -> HttpResponse:
         "may_pin": not why_not_write_setup_lines(request.user, row),
     }
     if context["waiting_jobs"]:
+        waiting = row.jobs.filter(state=Job.State.PLANNED)
+        context["paused_jobs"] = waiting.filter(experiment__paused_at__isnull=False).count()
         context["holds"] = find_holds([row], timezone.now())[row.pk]
     context["overdue_since"] = find_overdue(
         row, timezone.now(), is_followed=bool(context["live_jobs"])

@@ -110,6 +110,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
     }
     if context["planned_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
+    if row.paused_at:
+        context["paused_by"] = experiment_pauses.find_person(row)
     if context["pauses"] or row.cluster.retry_at:
         may_try = request.user.is_authenticated and not why_not_check(row.cluster, request.user)
         context["may_try"] = may_try
@@ -160,10 +162,10 @@ def _tab(request: OpenRequest, row: Experiment, tab: str) -> dict[str, Any]:
 def cancel(request: Request, pk: int) -> HttpResponse:
     """End what is alive. Runs that have ended keep their numbers."""
     row = get_editable(request, pk)
-    count = lifecycle.cancel(row, request.user)
+    cancelled = lifecycle.cancel(row, request.user)
     enqueue_tick(row.cluster_id)
-    plural = "" if count == 1 else "s"
-    messages.info(request, f"{count} job{plural} asked to end. Results so far are kept.")
+    text = cancelled.describe(str(row.cluster))
+    messages.info(request, f"{text} Results so far are kept.")
     if not row.cluster.enabled and row.jobs.filter(state__in=Job.LIVE).exists():
         text = f"{row.cluster} is switched off: its jobs there end once it is enabled again."
         messages.warning(request, text)
@@ -174,9 +176,8 @@ def cancel(request: Request, pk: int) -> HttpResponse:
 def pause(request: Request, pk: int) -> HttpResponse:
     """Have nothing new of an experiment sent; what has been sent goes on."""
     row = get_editable(request, pk)
-    if experiment_pauses.pause(row, request.user):
-        messages.success(request, "Paused: nothing new is sent. What has been sent goes on.")
-    else:
+    # The page itself says that it is paused, and by whom.
+    if not experiment_pauses.pause(row, request.user):
         messages.info(request, "Nothing was changed: it was paused before, or has ended.")
     return redirect(row)
 

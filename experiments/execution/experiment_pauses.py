@@ -28,6 +28,13 @@ def resume(experiment: Experiment, by: User) -> bool:
     return _set(experiment, by, CONTINUED)
 
 
+def find_person(experiment: Experiment) -> User | None:
+    """Return who has paused an experiment; None where that is not known."""
+    paused = experiment.events.filter(what=PAUSED).select_related("actor").order_by("-at", "-pk")
+    event = paused.first()
+    return event.actor if event else None
+
+
 def _set(experiment: Experiment, by: User, what: str) -> bool:
     rows = Experiment.objects.filter(
         pk=experiment.pk,

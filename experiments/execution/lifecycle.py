@@ -5,7 +5,7 @@ Each change of state goes through `experiments.execution.moves`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Model, Q
@@ -171,13 +171,30 @@ def _create_jobs(experiment: Experiment, plan: dict[str, Any]) -> None:
     )
 
 
-def cancel(experiment: Experiment, by: User) -> int:
+class Cancelled(NamedTuple):
+    """How many jobs a person has cancelled before they were sent, and after."""
+
+    unsent: int
+    sent: int
+
+    def describe(self, cluster: str) -> str:
+        """Return what becomes of them, as a sentence."""
+        unsent = f"{self.unsent} job{'s' * (self.unsent != 1)} will not be sent"
+        verb = "is" if self.sent == 1 else "are"
+        if not self.sent:
+            return f"{unsent}." if self.unsent else "No job was left to cancel."
+        noun = "" if self.unsent else f" job{'s' * (self.sent != 1)}"
+        ended = f"{self.sent}{noun} {verb} ended at the next visit to {cluster}."
+        return f"{unsent}, {ended}" if self.unsent else ended
+
+
+def cancel(experiment: Experiment, by: User) -> Cancelled:
     """Cancel planned jobs at once and live ones at the next visit; return how many.
 
     That visit need not wait (`visit_times.is_urgent`). Nothing is sent any more, not even by a
     visit that has begun to.
     """
-    return _end(experiment, by, "cancelled") or 0
+    return _end(experiment, by, "cancelled") or Cancelled(0, 0)
 
 
 def stop(experiment: Experiment, analysis: int, by: User) -> bool:
@@ -195,7 +212,7 @@ def stop(experiment: Experiment, analysis: int, by: User) -> bool:
 
 def _end(
     experiment: Experiment, by: User, what: str, *, why: str = "", **columns: Any
-) -> int | None:
+) -> Cancelled | None:
     """Mark the experiment as ended and end its jobs; return how many.
 
     None if it has been ended before or is a draft. One transaction: it cannot be done in part.
@@ -216,7 +233,7 @@ def _end(
         move_all(runs, Run.State.PLANNED, Run.State.CANCELLED, why=reason, by=by, reason=reason)
         live = experiment.jobs.filter(state__in=Job.LIVE, cancel_requested_at=None)
         list(live.select_for_update().order_by("pk").values_list("pk"))  # in the order of visits
-        return count + live.update(cancel_requested_at=Now())
+        return Cancelled(count, live.update(cancel_requested_at=Now()))
 
 
 def end_runs(job: Job, to: str, *, reason: str, message: str = "") -> None:

@@ -155,7 +155,8 @@ def _count_states(model: type[Run | Job], experiments: list[Experiment]) -> dict
 def explain_waiting(experiment: Experiment, jobs: Mapping[str, int]) -> list[str]:
     """Return why jobs of a launched experiment have not started, a sentence for each queue."""
     sentences = []
-    if planned := jobs.get(Job.State.PLANNED, 0):
+    # Of what a person has paused the page says so once, with how many wait.
+    if (planned := jobs.get(Job.State.PLANNED, 0)) and not experiment.paused_at:
         sentences.append(_describe_own_queue(experiment, planned))
     if jobs.get(Job.State.QUEUED):
         queued = experiment.jobs.filter(state=Job.State.QUEUED).order_by()

@@ -14,10 +14,16 @@ class Waiting:
     meaning: str
     advice: str = ""
     """What a person can do about a reason that does not end by itself; no full stop."""
+    next: str = ""
+    """How a reason that others have to end does so; no full stop."""
 
 
 REQUEST_LESS = "request less, or choose another partition or QOS"
 ASK = "ask the site"
+GIVEN_BACK = (
+    "it starts by itself when the site gives the node back; sinfo -R on the login node prints why "
+    "the site has taken it"
+)
 # Slurm's "Job Reason Codes", as squeue prints them. The first match decides.
 REASONS: tuple[Waiting, ...] = (
     Waiting(r"Resources", "waits until enough nodes or GPUs are free"),
@@ -46,8 +52,9 @@ REASONS: tuple[Waiting, ...] = (
     Waiting(
         r"ReqNodeNotAvail\b.*|Nodes required for job are DOWN\b.*",
         "a node that it needs is down, drained or reserved",
+        next=GIVEN_BACK,
     ),
-    Waiting(r"NodeDown", "a node that it needs is down"),
+    Waiting(r"NodeDown", "a node that it needs is down", next=GIVEN_BACK),
     Waiting(r"PartitionDown|PartitionInactive", "its partition takes no jobs at present"),
     Waiting(r"PartitionNodeLimit", "it asks for more nodes than its partition gives", REQUEST_LESS),
     Waiting(r"PartitionTimeLimit", "it asks for more time than its partition gives", REQUEST_LESS),
@@ -107,4 +114,6 @@ def explain_reason(state: str) -> str:
 
 def _join(waiting: Waiting, reason: str) -> str:
     text = f"{waiting.meaning} ({reason})"
+    if waiting.next:
+        return f"{text}; {waiting.next}"
     return f"{text}; it will not start by itself: {waiting.advice}" if waiting.advice else text

@@ -292,7 +292,7 @@ def test_asking_whether_to_cancel_is_not_swept_away(
         )
     expect(question).to_be_visible()
     question.click()
-    expect(page.get_by_text("asked to end")).to_be_visible()
+    expect(page.get_by_text("ended at the next visit")).to_be_visible()
 
 
 def test_an_answer_that_was_under_way_sweeps_no_question_away(

@@ -12,6 +12,7 @@ from django.views.defaults import server_error
 
 from dashboard.execution.matrix import build_matrix
 from dashboard.execution.run_facts import list_phases, search_facts
+from experiments.execution import lifecycle
 from experiments.models import Cluster, Event, Experiment, Job, Measurement, Run, Snapshot
 from tests.dashboard.conftest import People, Site, measured
 from tests.factories import (
@@ -177,10 +178,40 @@ def test_the_owner_cancels(alive: Experiment, as_owner: Client, people: People) 
     RunFactory(job=planned, state=Run.State.PLANNED)
     address = reverse("experiment_cancel", args=[alive.pk])
     page = as_owner.post(address, follow=True).content.decode()
-    assert "2 jobs asked to end" in page
+    assert "1 job will not be sent, 1 is ended at the next visit to lab." in page
     planned.refresh_from_db()
     assert planned.state == Job.State.CANCELLED
     assert Event.objects.filter(experiment=alive, actor=people.owner, what="cancelled").exists()
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "text"),
+    [
+        ((9, 1), "9 jobs will not be sent, 1 is ended at the next visit to lab."),
+        ((0, 2), "2 jobs are ended at the next visit to lab."),
+        ((3, 0), "3 jobs will not be sent."),
+        ((0, 0), "No job was left to cancel."),
+    ],
+)
+def test_what_is_cancelled_is_told_apart(cancelled: tuple[int, int], text: str) -> None:
+    assert lifecycle.Cancelled(*cancelled).describe("lab") == text
+
+
+def test_a_pause_is_said_once_and_by_whom(
+    alive: Experiment, as_owner: Client, people: People
+) -> None:
+    JobFactory(experiment=alive, repeat=3, state=Job.State.PLANNED, scheduler_id="")
+    address = reverse("experiment_pause", args=[alive.pk])
+    page = " ".join(people.client("admin").post(address, follow=True).content.decode().split())
+    assert "<strong>Paused</strong> by admin since" in page
+    assert page.count("nothing new of this experiment is sent") == 1
+    assert "Paused:" not in page
+    assert "this experiment is paused" not in page
+    assert "1 job waits" in page
+    cluster = as_owner.get(reverse("cluster", args=[alive.cluster_id])).content.decode()
+    assert "1 waiting, 1 of them in experiments that a person has paused" in " ".join(
+        cluster.split()
+    )
 
 
 def test_the_owner_pauses_and_continues(

@@ -191,7 +191,7 @@ def test_nothing_of_an_import_is_launched_or_retried(owner: User) -> None:
     experiment = imported(owner)
     with pytest.raises(lifecycle.NotLaunchable):
         lifecycle.launch(experiment, owner)
-    assert lifecycle.cancel(experiment, owner) == 0
+    assert sum(lifecycle.cancel(experiment, owner)) == 0
     assert not lifecycle.discard(experiment)
     workload = experiment.workloads.get()
     told = rules.list_refusals(

@@ -309,7 +309,7 @@ class TestStop:
         end_all(experiment, SLOW)
         assert lifecycle.stop(experiment, 1, experiment.owner)
         assert not lifecycle.stop(experiment, 1, experiment.owner)
-        assert lifecycle.cancel(experiment, experiment.owner) == 0
+        assert sum(lifecycle.cancel(experiment, experiment.owner)) == 0
 
 
 class TestTryingAgain:
