@@ -91,6 +91,8 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         "tally": run_matrix.tally,
         "status": progress.status,
         "planned_jobs": progress.jobs[Job.State.PLANNED],
+        # Those of a paused experiment wait for a person, not for the cluster.
+        "waiting_jobs": 0 if row.paused_at else progress.jobs[Job.State.PLANNED],
         "live_jobs": sum(progress.jobs[state] for state in Job.LIVE),
         "waiting": explain_waiting(row, progress.jobs) if row.launched_at else [],
         "seconds_left": run_matrix.seconds_left(
@@ -108,8 +110,11 @@ def experiment(request: OpenRequest, pk: int) -> HttpResponse:
         if run_matrix.tally.failed
         else 0,
     }
-    if context["planned_jobs"] or context["live_jobs"]:
+    if context["waiting_jobs"] or context["live_jobs"]:
         context["overdue_since"] = find_overdue_visit(row, timezone.now())
+    if run_matrix.tally.states[Run.State.RUNNING]:
+        running = row.runs.filter(state=Run.State.RUNNING)
+        context["finished_runs"] = running.filter(ended_at__isnull=False).count()
     if row.paused_at:
         context["paused_by"] = experiment_pauses.find_person(row)
     if context["pauses"] or row.cluster.retry_at:

@@ -20,6 +20,19 @@ from experiments.models.cluster import LOCAL_TRANSPORT
 from runners.schedulers import PLACEHOLDERS, SCHEDULERS
 from runners.transports import fingerprint_public_key
 
+LABELS = {
+    "max_live_jobs": "Live jobs at most",
+    "poll_seconds": "Seconds between status calls",
+    "setup_lines": "Set-up lines",
+}
+"""What forms call a column whose own name is not what other pages say."""
+
+
+def _relabel(field: Any, db_field: Any) -> Any:
+    if field and db_field.name in LABELS:
+        field.label = LABELS[db_field.name]
+    return field
+
 
 class OptionLines(forms.CharField):
     """Options of a scheduler, one a line; stored as a list."""
@@ -145,6 +158,9 @@ class RuntimeInline(KeyedInline):
     model = Runtime
     fields = (("kind", "executable", "version"), ("options", "setup_lines"))
 
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        return _relabel(super().formfield_for_dbfield(db_field, request, **kwargs), db_field)
+
 
 def _count_live(cluster: Cluster) -> int:
     """Return how many jobs and operations the cluster's scheduler may have."""
@@ -217,11 +233,11 @@ class ClusterAdmin(Owned):
 
     form = ClusterForm
     inlines = (PartitionInline, RuntimeInline)
-    list_display = ("name", "host", "scheduler", "enabled", "last_seen_at", "last_error_kind")
+    list_display = ("name", "host", "scheduler", "enabled", "last_seen_at", "last_visit")
     readonly_fields: ClassVar[Any] = (
         "pinned",
         "last_seen_at",
-        "last_error_kind",
+        "last_visit",
         "last_error",
         "owner",
     )
@@ -259,7 +275,7 @@ class ClusterAdmin(Owned):
             },
         ),
         ("Job directories", {"fields": ("retention_days", "removes_uncopied")}),
-        ("Last visit", {"fields": ("last_seen_at", "last_error_kind", "last_error")}),
+        ("Last visit", {"fields": ("last_seen_at", "last_visit", "last_error")}),
     )
 
     def get_fieldsets(self, request: Any, obj: Any = None) -> Any:
@@ -282,6 +298,21 @@ class ClusterAdmin(Owned):
     def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
         locked = KEYED if obj and why_not_use_keys_of(request.user, obj) else ()
         return (*super().get_readonly_fields(request, obj), *locked)
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        return _relabel(super().formfield_for_dbfield(db_field, request, **kwargs), db_field)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if field and db_field.name == "jump_host" and (own := self._row(request).pk):
+            field.queryset = field.queryset.exclude(pk=own)
+        return field
+
+    @admin.display(description="Outcome of the last visit")
+    def last_visit(self, cluster: Cluster) -> str:
+        if cluster.waits_for_connections:
+            return "limit of connections"
+        return cluster.trouble or ("reached" if cluster.last_seen_at else "none yet")
 
     @admin.display(description="Pinned fingerprint")
     def pinned(self, cluster: Cluster) -> str:

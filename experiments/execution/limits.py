@@ -225,7 +225,7 @@ def describe_limits(cluster: Cluster, now: datetime) -> list[tuple[str, str]]:
     if (most := cluster.max_gpu_hours_per_month) is not None:
         use = describe_use(read_gpu_use([cluster.pk], now)[cluster.pk], now)
         ends = _write(find_next_month(now))
-        limits.append(("GPU-hours", f"at most {most} a month; {use}. It ends at {ends}"))
+        limits.append(("GPU-hours", f"at most {most} a month; {use}; the month ends at {ends}"))
     return limits
 
 

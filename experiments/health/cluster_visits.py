@@ -193,4 +193,6 @@ def _judge(
         return "paused", 2
     if row.preparing:
         return "being set up", 4
-    return ("visited now" if holder else "on time"), 5
+    if holder:
+        return "visited now", 5
+    return ("due" if late > 0 else "on time"), 5

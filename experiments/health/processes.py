@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.db.models.functions import Now
@@ -70,6 +70,7 @@ class Process:
     state: str  # running, late, ended or lost
     visiting: tuple[Cluster, ...] = ()  # whose leases it holds
     record: RQWorker | None = None  # what RQ knows of it
+    is_replaced: bool = False  # it is gone, and another one runs in its place
 
     @property
     def is_alive(self) -> bool:
@@ -78,7 +79,8 @@ class Process:
     @property
     def state_text(self) -> str:
         """Return the state as pages say it."""
-        return {"late": "silent", "lost": "died"}.get(self.state, self.state)
+        text = {"late": "silent", "lost": "died"}.get(self.state, self.state)
+        return f"{text}, replaced" if self.is_replaced else text
 
     @property
     def doing(self) -> str:
@@ -118,7 +120,23 @@ def list_processes(
         place = (sign.service, sign.queue, sign.host, sign.pid)
         return (False, *place) if process.is_alive else (True, "", "", "", 0)
 
-    return sorted(processes, key=order)
+    return sorted(_mark_replaced(processes), key=order)
+
+
+def _mark_replaced(processes: Sequence[Process]) -> list[Process]:
+    """Mark those that are gone and after which another of their kind was started that runs."""
+    newest: dict[tuple[str, str], datetime] = {}
+    for process in processes:
+        kind, started_at = (process.sign.service, process.sign.queue), process.sign.started_at
+        if process.is_alive:
+            newest[kind] = max(newest.get(kind, started_at), started_at)
+
+    def is_replaced(process: Process) -> bool:
+        sign = process.sign
+        started_at = newest.get((sign.service, sign.queue))
+        return not process.is_alive and started_at is not None and started_at >= sign.seen_at
+
+    return [replace(process, is_replaced=is_replaced(process)) for process in processes]
 
 
 def read_processes() -> list[Process]:

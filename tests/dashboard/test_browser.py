@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from experiments.comparisons import compare_experiment
 from experiments.comparisons.scales import compute_scalings
-from experiments.models import Experiment, Run, Snapshot
+from experiments.models import Experiment, Job, Run, Snapshot
 from tests.dashboard.comparisons.test_steps import LOSSES, trained
 from tests.dashboard.conftest import Complaints, Open, People, Site, drawn, measured
 from tests.factories import (
@@ -282,7 +282,8 @@ def test_asking_whether_to_cancel_is_not_swept_away(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:
     experiment = measured(site, people.owner, blocks=1)
-    RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    job = JobFactory(experiment=experiment, repeat=2, state=Job.State.RUNNING)
+    RunFactory(job=job, state=Run.State.RUNNING)
     open_page(experiment.get_absolute_url())
     page.locator("summary", has_text="Cancel").click()
     question = page.get_by_role("button", name="Cancel the rest")
@@ -333,6 +334,20 @@ def test_times_are_the_readers_own_and_utc_on_hover(
     launched = page.locator("time").first
     expect(launched).to_have_text("20 Nov 2026, 17:30")
     expect(launched).to_have_attribute("title", "2026-11-20 12:00 UTC")
+
+
+def test_without_javascript_the_theme_is_the_systems(
+    new_context: Any, live_server: LiveServer
+) -> None:
+    backgrounds = {}
+    for theme in ("light", "dark"):
+        page = new_context(java_script_enabled=False, color_scheme=theme).new_page()
+        page.goto(f"{live_server.url}/login/")
+        style = "element => getComputedStyle(element).backgroundColor"
+        backgrounds[theme] = page.locator("body").evaluate(style)
+        page.emulate_media(media="print", color_scheme=theme)
+        assert page.locator("body").evaluate(style) != "rgb(20, 23, 26)", "paper is white"
+    assert backgrounds == {"light": "rgb(245, 245, 243)", "dark": "rgb(20, 23, 26)"}
 
 
 def test_the_switch_darkens_page_and_plots_and_is_remembered(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -38,6 +39,24 @@ def test_credentials_are_only_listed(as_admin: Client) -> None:
     page = as_admin.get(reverse("admin:experiments_credential_change", args=[row.pk]))
     assert "<textarea" not in page.content.decode()
     assert "not a key, but secret all the same" not in page.content.decode()
+
+
+def test_the_page_of_a_cluster_speaks_as_all_pages_do(as_admin: Client) -> None:
+    row = ClusterFactory(name="far", last_error="Slurm does not answer", last_error_kind="busy")
+    ClusterFactory(name="door")
+    answer = as_admin.get(reverse("admin:experiments_cluster_change", args=[row.pk]))
+    soup = BeautifulSoup(answer.content, "html.parser")
+    text = " ".join(soup.get_text(" ").split())
+    for words in ("Live jobs at most", "Seconds between status calls", "Set-up lines"):
+        assert words in text
+    for words in ("Max live jobs", "Setup lines", "Last error kind", "busy"):
+        assert words not in text
+    assert "no usable answer" in text
+    hops = [option.text for option in soup.select("select[name=jump_host] option")]
+    assert "door" in hops
+    assert "far" not in hops, "no cluster is its own jump host"
+    changes = as_admin.get(reverse("admin:experiments_cluster_changelist")).content.decode()
+    assert "no usable answer" in changes
 
 
 def test_jump_hosts_in_a_circle_are_refused(as_admin: Client) -> None:

@@ -22,7 +22,13 @@ def tokens(begin: str) -> dict[str, str]:
 
 
 THEMES = {"light": tokens(":root {"), "dark": tokens('[data-bs-theme="dark"] {')}
+WITHOUT_SCRIPT = tokens("  :root:not([data-bs-theme]) {")
 NAMES = [*COLOURS.values(), *(f"other-{number}" for number in range(OTHERS))]
+
+
+def test_the_dark_theme_is_the_same_without_javascript() -> None:
+    tokens_of_tare = {name: colour for name, colour in WITHOUT_SCRIPT.items() if name[:3] != "bs-"}
+    assert tokens_of_tare == THEMES["dark"]
 
 
 def channels(colour: str) -> list[float]:

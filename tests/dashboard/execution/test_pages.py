@@ -8,6 +8,7 @@ import re
 import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 from django.views.defaults import server_error
 
 from dashboard.execution.matrix import build_matrix
@@ -136,6 +137,16 @@ def test_page_and_fragment_are_one_template(
     assert "<html" not in fragment
     bare = re.compile(r'csrfmiddlewaretoken" value="[^"]*"')
     assert bare.sub("", fragment).strip() in bare.sub("", page)
+
+
+def test_runs_that_have_finished_inside_a_live_job_are_told_apart(
+    alive: Experiment, as_owner: Client
+) -> None:
+    alive.runs.filter(state="running").update(ended_at=None)
+    address, text = alive.get_absolute_url(), "1 of them finished, waiting for the rest of its job"
+    assert text not in " ".join(as_owner.get(address).content.decode().split())
+    alive.runs.filter(state="running").update(ended_at=timezone.now())
+    assert text in " ".join(as_owner.get(address).content.decode().split())
 
 
 def test_the_matrix_counts_every_cell(alive: Experiment, site: Site) -> None:

@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from experiments.execution.holder import make_token
 from experiments.models import ServiceSign
 from tests.dashboard.conftest import People
-from tests.factories import PASSWORD
+from tests.factories import PASSWORD, ClusterFactory
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,14 +22,40 @@ pytestmark = [
 ]
 
 
-def test_what_ends_shows_without_a_click(
-    page: Page, live_server: LiveServer, people: People
-) -> None:
+def log_in(page: Page, live_server: LiveServer) -> None:
     page.goto(f"{live_server.url}/login/")
     page.get_by_label("Username").fill("admin")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url(f"{live_server.url}/")
+
+
+def test_a_phone_shows_all_columns_without_scrolling(
+    page: Page, live_server: LiveServer, people: People
+) -> None:
+    now = timezone.now()
+    ClusterFactory(name="a cluster with a long name", last_tick_at=now, last_tick_seconds=0.2)
+    place = {"host": socket.gethostname(), "pid": os.getpid(), "started_at": now, "seen_at": now}
+    ServiceSign.objects.create(service="worker", queue="default", token=make_token(), **place)
+    page.set_viewport_size({"width": 390, "height": 844})
+    log_in(page, live_server)
+    page.goto(f"{live_server.url}/operations/")
+    expect(page.get_by_role("heading", name="Visits to clusters")).to_be_visible()
+    hidden = page.eval_on_selector_all(
+        ".scroll:has(> .table.as-cards)",
+        "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).length",
+    )
+    assert hidden == 0
+    assert page.locator(".table.as-cards").count() >= 3
+    last_visit = page.locator("td[data-label='Last visit']")
+    label = last_visit.evaluate("cell => getComputedStyle(cell, '::before').content")
+    assert label == '"Last visit: "'
+
+
+def test_what_ends_shows_without_a_click(
+    page: Page, live_server: LiveServer, people: People
+) -> None:
+    log_in(page, live_server)
     now = timezone.now()
     place = {"host": socket.gethostname(), "pid": os.getpid(), "started_at": now, "seen_at": now}
     for service, queue in (("worker", "default"), ("worker", "bulk"), ("clock", "")):

@@ -87,6 +87,7 @@ def test_says_that_all_runs(as_admin: Client, all_run: None) -> None:
         assert "running" in row_of(soup, name)
     assert "on time" in row_of(soup, "near")
     assert "250 ms" in row_of(soup, "near")
+    assert "set to 1 min" in row_of(soup, "near")
     headings = [text(heading) for heading in soup.select("h2")]
     assert headings == ["Services", "Visits to clusters", "Queues", "Database", "Image store"]
 
@@ -198,7 +199,7 @@ def test_shows_what_the_supervisor_started_again(
         "clock ends again and again. 7 times in a row; it is started again every 30 s. Its log "
         "says why: /var/log/clock"
     )
-    assert "worker: 12" in text(soup)
+    assert "Times ended: worker 12" in text(soup)
     rows = [text(row) for row in soup.select("tbody tr") if "killed by SIGKILL" in text(row)]
     assert len(rows) == 10, "the newest"
     assert "1 min 30 s" in rows[0]

@@ -54,6 +54,12 @@ def test_one_with_jobs_is_due_as_often_as_it_is_set(now: datetime) -> None:
     assert (shown.live, shown.waiting, shown.setting_seconds) == (1, 1, 5)
 
 
+def test_one_whose_time_has_come_is_due(now: datetime) -> None:
+    """Before it is called late: workers may be busy."""
+    shown = visit(now, last_tick_at=now - timedelta(seconds=61))
+    assert (shown.state, shown.mark) == ("due", "yes")
+
+
 def test_one_that_nobody_visits_is_late(now: datetime) -> None:
     shown = visit(now, last_tick_at=now - timedelta(hours=1))
     assert (shown.state, shown.late_seconds) == ("late", 3600 - 60)

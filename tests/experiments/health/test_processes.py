@@ -38,6 +38,11 @@ def read(**columns: object) -> list[str]:
     return [process.state for process in processes]
 
 
+def read_texts() -> list[str]:
+    processes = list_processes(list(ServiceSign.objects.all()), timezone.now())
+    return [process.state_text for process in processes]
+
+
 def test_one_that_was_seen_lately_runs(sign: MakeSign) -> None:
     sign()
     assert read() == ["running"]
@@ -51,6 +56,18 @@ def test_one_that_ended_in_order_does_not_and_is_not_held_for_dead(sign: MakeSig
 def test_one_that_fell_silent_is_late(sign: MakeSign) -> None:
     sign(seen_at=timezone.now() - timedelta(minutes=1))
     assert read() == ["late"]
+
+
+def test_one_that_another_has_replaced_is_told_from_one_that_is_missing(sign: MakeSign) -> None:
+    now = timezone.now()
+    sign(seen_at=now - timedelta(minutes=9), started_at=now - timedelta(hours=2))
+    assert read_texts() == ["silent"]
+    sign(queue="bulk", started_at=now - timedelta(minutes=1))
+    assert read_texts() == ["running", "silent"], "of another queue"
+    sign(started_at=now - timedelta(hours=1))
+    assert read_texts() == ["running", "running", "silent"], "it ran beside it"
+    sign(started_at=now - timedelta(minutes=8))
+    assert read_texts()[-1] == "silent, replaced"
 
 
 def test_one_of_this_machine_that_died_is_known_at_once(
