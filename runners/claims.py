@@ -30,7 +30,8 @@ for directory; do
         [ ! -e journal.ndjson ] && [ ! -e exit_code ] || exit
         mine=.claim-tare-$$-$number
         echo '{CLAIM_TEXT}' >"$mine" && ln "$mine" started
-        [ "$(stat -c %h "$mine")" = 2 ] || grep -q '^{PREFIX}' started && echo "claimed $number"
+        [ "$(stat -c %h "$mine")" = 2 ] || {{ [ -f started ] && grep -q '^{PREFIX}' started; }} &&
+            echo "claimed $number"
         rm -f "$mine"
     ) 2>/dev/null
 done

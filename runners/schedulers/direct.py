@@ -64,7 +64,11 @@ submit() {
     + SUBMIT_EACH
 )
 
-FIND = STARTED + """id=$(cat "$1/scheduler.id" 2>/dev/null) && alive "$id" && echo "$id"; :"""
+# Nothing is read but files: a program may have put pipes in their places.
+FIND = (
+    STARTED
+    + """[ -f "$1/scheduler.id" ] && id=$(cat "$1/scheduler.id") && alive "$id" && echo "$id"; :"""
+)
 
 # The job's working directory is its own: `started` is there once it has the machine, and a word
 # about what it waits for once it has read its login profile and does.
@@ -75,7 +79,7 @@ STATUS = (
     cd "/proc/${id%-*}/cwd" || continue
     if [ -e started ]; then
         echo "$id running"
-    elif [ -e "scheduler.waits-$id" ]; then
+    elif [ -f "scheduler.waits-$id" ]; then
         echo "$id queued $(cat "scheduler.waits-$id")"
     else
         echo "$id starting"

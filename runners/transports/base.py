@@ -24,7 +24,7 @@ ALREADY = 67  # exit code for a file that exists already with the right content
 # One command each: a connection may break at any byte, so no file gets its final name before its
 # length is right. Messages are in English because `require_success` reads them.
 WRITE = """export LC_ALL=C
-cat >"$1.part" || exit
+rm -f "$1.part" && cat >"$1.part" || exit
 [ "$(wc -c <"$1.part")" -eq "$2" ] || exit
 mv -f "$1.part" "$1"
 """

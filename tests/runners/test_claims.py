@@ -110,6 +110,15 @@ def test_what_is_no_directory_of_a_job_is_not_claimed(
     assert not (tmp_path / "elsewhere/started").exists()
 
 
+def test_a_pipe_in_place_of_the_claim_keeps_no_other_waiting(
+    runner: Runner, block: Block, program: Program
+) -> None:
+    """As a program may leave it that has removed all signs of its job and took too long."""
+    odd, whole = (send(runner, block(program("true"), uid=uid)) for uid in ("odd", "whole"))
+    os.mkfifo(f"{odd.directory}/started")
+    assert runner.claim([odd.directory, whole.directory]) == {whole.directory}
+
+
 def test_where_there_are_no_hard_links_nothing_is_claimed(
     runner: Runner, block: Block, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

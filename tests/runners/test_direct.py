@@ -17,11 +17,11 @@ from runners.journals import parse_journal
 from runners.records import read_record
 from runners.runner import Runner
 from runners.runtimes import RUNTIMES
-from runners.schedulers import Direct, Slurm
+from runners.schedulers import Direct, Slurm, Status
 from runners.scripts import render_job_files
 from runners.transports import Completed
 from runners.workloads import WORKLOADS
-from tests.runners.direct_jobs import events, finished, started, until
+from tests.runners.direct_jobs import events, finished, says, started, until
 from tests.sending import send_files
 
 CONTAINERS = [kind for kind, runtime in RUNTIMES.items() if runtime.formats]
@@ -309,6 +309,24 @@ def test_nothing_is_asked_where_nothing_is_to_be_known(runner, monkeypatch):
     assert runner.read_endings([]) == {}
     assert runner.read_endings(["1-1"]) == {}
     runner.cancel([])
+
+
+def test_a_program_that_leaves_pipes_keeps_no_visit_waiting(runner, block, program):
+    job = block(program("echo here; exec sleep 60"))
+    job_id = runner.submit(job)
+    until(lambda: says(job, "here"))
+    directory = Path(job.directory)
+    os.remove(directory / "started")
+    os.remove(directory / "scheduler.id")
+    for name in ("scheduler.id", f"scheduler.waits-{job_id}", ".tare-room.part"):
+        os.mkfifo(directory / name)
+    assert runner.poll([job_id]) == {
+        job_id: Status("queued", "its login profile is being read", "starting")
+    }
+    assert runner.find(job) is None
+    assert runner.why_not_written(job.directory) is None
+    runner.cancel([job_id])
+    until(lambda: not runner.poll([job_id]))
 
 
 def test_a_process_id_that_came_round_again_is_another_job(runner):
