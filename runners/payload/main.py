@@ -133,5 +133,20 @@ def measure_start() -> Tuple[float, str]:
     return (since_launch, CONTAINER_START) if since_launch >= age - CLOCK_TICK else (age, "start")
 
 
+def end_quickly(exit_code: int) -> None:
+    """End this process without Python's own end, which takes 5 ms and has nothing to do.
+
+    Not where libraries were loaded that may have something to end, nor where steps may have to be
+    saved: after anything but success, and for all workloads but `command`, this does nothing.
+    """
+    if exit_code or __package__ + ".command" not in sys.modules:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(exit_code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    exit_code = main(sys.argv[1])
+    end_quickly(exit_code)
+    sys.exit(exit_code)

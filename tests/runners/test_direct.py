@@ -1,10 +1,13 @@
 """Whole jobs, for real, on this machine: local transport, no scheduler, bare metal."""
 
+import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +28,11 @@ from tests.runners.direct_jobs import events, finished, says, started, until
 from tests.sending import send_files
 
 CONTAINERS = [kind for kind, runtime in RUNTIMES.items() if runtime.formats]
+
+
+def python(program: Callable[..., EnvironmentSpec], script: str) -> EnvironmentSpec:
+    """Return an environment whose program is a script of Python."""
+    return program(f"exec {shlex.quote(sys.executable)} -c {shlex.quote(script)}")
 
 
 def test_a_block_runs_and_leaves_its_record(runner, block):
@@ -71,6 +79,30 @@ def test_runs_keep_their_order_and_a_failure_stops_no_other(runner, block, progr
         *("run began r3", "run ended r3", "cool-down", "run began r4", "run ended r4"),
         "job ended",
     ]
+
+
+@pytest.mark.parametrize("more", ["", "two\nlines"], ids=["few", "a name of two lines"])
+@pytest.mark.parametrize("count", [0, 189, 400], ids=["none more", "almost 200", "many"])
+def test_all_that_a_run_leaves_is_listed_whatever_its_name(runner, block, program, more, count):
+    names = [b" with spaces ", b"back\\slash", b"1 .", b"odd", b"$HOME", b"*", b"caf\xe9", b"-z"]
+    names += [f"{number}.bin".encode() for number in range(count)] + [more.encode()] * bool(more)
+    script = f"import sys; [open(name, 'wb').write(name) for name in {names!r}]"
+    record = finished(runner, job := block(python(program, script)), runner.submit(job))
+    folder = f"runs/{job.runs[0].directory_name}"
+    expected = {os.fsdecode(name): hashlib.sha256(name).hexdigest() for name in names}
+    listed = {path.removeprefix(f"{folder}/"): sum_ for path, sum_ in record.checksums.items()}
+    assert {name: listed.get(name) for name in expected} == expected
+    assert record.bad_checksums == []
+
+
+@pytest.mark.parametrize("size", [2**29, 2**31])
+def test_what_numbers_come_from_is_listed_before_a_huge_file(runner, block, program, size):
+    script = f"[open(f'a{{i}}', 'wb').truncate({size}) for i in (0, 1, 2)]; print('a speed')"
+    record = finished(runner, job := block(python(program, script)), runner.submit(job))
+    folder = f"runs/{job.runs[0].directory_name}"
+    assert f"{folder}/output.txt" in record.checksums
+    listed = [name for name in ("a0", "a1", "a2") if f"{folder}/{name}" in record.checksums]
+    assert len(listed) == (1 if size == 2**29 else 0), "1 GiB at most is read"
 
 
 def test_a_runtime_that_the_node_lacks_is_named(runner, block, program):

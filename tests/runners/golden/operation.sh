@@ -240,19 +240,43 @@ require_gpus() {
     finish 1
 }
 
-# List files with their check sums, then say that the record is complete. What the numbers come from is
-# listed first, then the smallest; hidden files are caches, and the payload has a list of its own. EXIT CODE
+# Write the check sums of the files that FIND_EXPRESSION lists, of at most 200 with at most 1 GiB and of
+# names without line feeds; say no to others. FIND_EXPRESSION...
+sum_up_few() {
+    local lines line names=() bytes=0
+    mapfile -t -n 201 lines < <(
+        exec find "$@" \( -path $'*\n*' -printf 'odd\n' -o -printf '%s %p\n' \)
+    )
+    for line in "${lines[@]}"; do
+        if [ "$line" = odd ]; then return 1; fi
+        bytes=$((bytes + ${line%% *}))
+        names+=("${line#* }")
+    done
+    [ "${#names[@]}" -le 200 ] && [ "$bytes" -le 1073741824 ] || return
+    if [ "${#names[@]}" = 0 ]; then return; fi
+    sha256sum "${names[@]}"
+    return 0
+}
+
+# Write the check sums of what FIND_EXPRESSION lists: what the numbers come from first, then the smallest,
+# as far as is within reason. FIND_EXPRESSION...
+sum_up_many() {
+    local ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
+    find "$@" \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
+        sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum
+}
+
+# List files with their check sums, then say that the record is complete. Hidden files are caches, and
+# the payload has a list of its own. EXIT CODE
 finish() {
-    local ours
+    local listed
     trap '' TERM USR2
     journal "job ended" ", \"exit_code\": $1"
     exec >/dev/null 2>&1 # the login shell's farewell must not change what is listed
     cd "$job" || exit
-    ours='.*/\(output\.txt\|exit_code\|command\|failure\|runtime_version\|.*\.jsonl?\)'
-    find . -path ./payload -prune -o \
-        -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part' \
-        \( -regex "$ours" -size -131072k -printf '0 %s %p\0' -o -printf '1 %s %p\0' \) |
-        sort -z -k 1,1n -k 2,2n | within_reason | xargs -0 -r sha256sum >sha256sums.part
+    listed=(. -path ./payload -prune -o
+        -type f ! -path './scheduler*' ! -path '*/.*' ! -name '*.part')
+    { sum_up_few "${listed[@]}" || sum_up_many "${listed[@]}"; } >sha256sums.part
     mv -f sha256sums.part sha256sums # a file that cannot be read takes only itself off the list
     leave exit_code "$1" || exit 73
     exit "$1"
