@@ -56,7 +56,7 @@ class Lease:
         `columns` of the cluster change with it. Right after another renewal this does nothing:
         nobody can have taken a lease over that was good for seconds.
         """
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)  # which goes on while the machine sleeps
+        now = _read_clock()
         if now - self.renewed_at < RENEWED_SECONDS:
             return
         held = Cluster.objects.filter(pk=self.cluster.pk, lease_token=self.token)
@@ -112,10 +112,11 @@ def hold_lease(
     `columns` of the cluster change as the hold begins.
     """
     token = make_token()
+    taken_at = _read_clock()
     if not _take(cluster, token, columns):
         yield None
         return
-    held = Lease(cluster, token)
+    held = Lease(cluster, token, renewed_at=taken_at)
     try:
         with _heartbeat(cluster.pk, token):
             yield held
@@ -159,6 +160,11 @@ def extend(cluster_pk: int, token: str) -> None:
     """Hold the lease for longer, if it is still held: whoever visits asks `renew` for that."""
     held = Cluster.objects.filter(pk=cluster_pk, lease_token=token)
     held.update(lease_until=_expires())
+
+
+def _read_clock() -> float:
+    """Return seconds of a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _expires() -> CombinedExpression:

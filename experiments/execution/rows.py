@@ -49,6 +49,17 @@ def list_rows(held: Lease, *states: str) -> list[Job | Operation]:
     return [*list_operations(held, *states), *list_jobs(held, *states)]
 
 
+def find_states(held: Lease, *states: str) -> frozenset[str]:
+    """Return those of `states` in which the held cluster has jobs or operations."""
+    jobs, operations = (
+        model._default_manager.filter(cluster=held.cluster, state__in=states)
+        .order_by()
+        .values_list("state")
+        for model in (Job, Operation)
+    )
+    return frozenset(state for (state,) in jobs.union(operations))
+
+
 def list_followed(held: Lease) -> list[Job | Operation]:
     """Return the held cluster's rows that the scheduler is asked about, with what is asked of it.
 

@@ -45,7 +45,7 @@ from experiments.execution.read_attempts import (
 )
 from experiments.execution.requeued_jobs import note_requeued
 from experiments.execution.retention_operations import plan_removals
-from experiments.execution.rows import list_followed, list_jobs, list_rows, make_handle
+from experiments.execution.rows import find_states, list_followed, list_jobs, list_rows, make_handle
 from experiments.execution.scheduler_answers import NoAccounts, find_status
 from experiments.execution.sending import send_planned
 from experiments.execution.submitting import SendingPaused
@@ -76,15 +76,15 @@ MOST_ABSENT = 200  # rows that are looked for together
 def tick(cluster_pk: int) -> str:
     """Visit a cluster once and return the outcome in a word or two."""
     cluster = Cluster.objects.select_related("credential", "jump_host").get(pk=cluster_pk)
-    now = database_now()
     if not cluster.enabled:
         return "disabled"
+    now = database_now()
     due_at = cluster.due_at(now)
     if due_at and now < due_at and not is_urgent(cluster, now):
         ask_for_another_visit(cluster)
         return "early"
     visit = {"last_tick_at": now, "wanted_at": None, "visitor": name_process()}
-    with hold_lease(cluster, visit) as held, time_visit(cluster, held):
+    with hold_lease(cluster, visit) as held, time_visit(cluster, held, now):
         if held is None:
             ask_for_another_visit(cluster)
             return "busy"
@@ -103,7 +103,7 @@ def tick(cluster_pk: int) -> str:
             with suppress(DatabaseError, InterfaceError):  # it may be what failed
                 back_off_from(cluster, describe_failure(error))
             raise
-        note_success(cluster)
+        note_success(held)
         return "done"
 
 
@@ -131,7 +131,11 @@ def _visit(held: Lease, runner: Runner) -> None:
     deadline = began + SENDING_SECONDS
     with suppress(SendingPaused):  # which comes last: all else is done
         held.renew()
-        if recover(held, runner, deadline) or send_planned(held, runner, look_after, deadline):
+        waiting = find_states(held, Job.State.SUBMITTING, Job.State.PLANNED)
+        is_late = Job.State.SUBMITTING in waiting and recover(held, runner, deadline)
+        if not is_late and (Job.State.PLANNED in waiting or held.cluster.pauses.exists()):
+            is_late = send_planned(held, runner, look_after, deadline)
+        if is_late:
             ask_for_another_visit(held.cluster)
 
 

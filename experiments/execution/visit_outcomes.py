@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.db.models.functions import Now
 
 from experiments.execution.guard import make_storable
+from experiments.execution.lease import Lease
 from experiments.execution.limits import LimitReached
 from experiments.execution.own_failures import Failure
 from experiments.models import Cluster, Credential
@@ -56,9 +57,15 @@ def back_off_from(cluster: Cluster, problem: Failure) -> None:
     )
 
 
-def note_success(cluster: Cluster) -> None:
-    Cluster.objects.filter(pk=cluster.pk).update(
-        last_seen_at=Now(), last_error="", last_error_kind="", failures=0, retry_at=None
-    )
+def note_success(held: Lease) -> None:
+    """Have the cluster's page say that it was reached, as soon as the visit gives it back."""
+    held.at_end |= {
+        "last_seen_at": Now(),
+        "last_error": "",
+        "last_error_kind": "",
+        "failures": 0,
+        "retry_at": None,
+    }
+    cluster = held.cluster
     if cluster.credential_id:
         Credential.objects.filter(pk=cluster.credential_id).update(last_used_at=Now())

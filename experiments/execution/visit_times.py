@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from experiments.execution.cancelling import find_last_cancellation
 from experiments.execution.lease import Lease
 from experiments.models import Cluster
-from experiments.models.database_time import database_now
 
 LEAST_PAUSE = timedelta(seconds=1)  # between two visits, however urgent
 
@@ -31,16 +30,16 @@ def is_urgent(cluster: Cluster, now: datetime) -> bool:
 
 
 @contextmanager
-def time_visit(cluster: Cluster, held: Lease | None) -> Iterator[None]:
+def time_visit(cluster: Cluster, held: Lease | None, now: datetime) -> Iterator[None]:
     """Have the lease store how long the block took, and how long after the last visit it began.
 
     Both in seconds. Without a lease there is no visit, and nothing is stored. `cluster` is the row
-    as it was before.
+    as it was before, `now` the time by PostgreSQL's clock.
     """
     if held is None:
         yield
         return
-    began, now = time.monotonic(), database_now()
+    began = time.monotonic()
     before = cluster.last_tick_at
     interval = (
         max((now - before).total_seconds(), 0.0) if before else None

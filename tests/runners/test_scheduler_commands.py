@@ -154,7 +154,7 @@ def test_what_a_scheduler_cannot_be_asked_is_not_asked() -> None:
 def test_a_known_reason_comes_first_and_the_schedulers_own_in_brackets(
     state: str, message: str
 ) -> None:
-    assert explain_reason(state) == f"{message} ({state.split()[1]})"
+    assert explain_reason(state).startswith(f"{message} ({state.split()[1]})")
 
 
 @pytest.mark.parametrize(("state", "told"), [("qw", ""), ("r", ""), ("Eqw", "Eqw"), ("x  ", "x")])

@@ -87,18 +87,17 @@ def enqueue_due(enqueued_at: dict[int, float], now: float) -> None:
         Exists(model._default_manager.filter(**of_cluster).exclude(state__in=model.FINAL))
         for model in (Job, Operation)
     )
-    # Whoever backs off is not asked for until that is over.
-    moment = database_now()
-    # One that lies further ahead was written before the clock was turned back.
-    ahead = Q(retry_at__gt=moment + LONGEST_BACK_OFF)
-    may_be_visited = Q(retry_at=None) | Q(retry_at__lte=moment) | ahead
-    clusters = Cluster.objects.filter(may_be_visited, enabled=True)
-    busy_keys = set(clusters.filter(jobs | operations).values_list("pk", flat=True))
-    for cluster in clusters.only(*INTERVAL_COLUMNS):
-        is_busy = cluster.pk in busy_keys
+    # Whoever backs off is not asked for until that is over. What lies further ahead was written
+    # before the clock was turned back.
+    ahead = Q(retry_at__gt=Now() + LONGEST_BACK_OFF)
+    may_be_visited = Q(retry_at=None) | Q(retry_at__lte=Now()) | ahead
+    clusters = Cluster.objects.filter(may_be_visited, enabled=True).only(*INTERVAL_COLUMNS)
+    for cluster in clusters.annotate(is_busy=jobs | operations, moment=Now()):
+        is_busy, moment = cluster.is_busy, cluster.moment  # type: ignore[attr-defined]
         pause = cluster.interval_seconds if is_busy else cluster.idle_seconds
         since = now - enqueued_at.get(cluster.pk, float("-inf"))
-        if since >= pause or (since >= AGAIN_SECONDS and _is_overdue(cluster, pause, moment)):
+        is_overdue = since >= AGAIN_SECONDS and _is_overdue(cluster, pause, moment)
+        if since >= pause or is_overdue:
             enqueued_at[cluster.pk] = now
             enqueue_tick(cluster.pk)
 
@@ -115,9 +114,9 @@ def enqueue_early(handled: dict[int, tuple[datetime, float]], now: float) -> Non
     `handled` are the requests that were enqueued, each with the moment: another task follows after
     AGAIN_SECONDS alone, as that one may be lost. Both moments are by `time.monotonic`.
     """
-    moment = database_now()
     clusters = Cluster.objects.filter(enabled=True, wanted_at__isnull=False)
-    for cluster in clusters.exclude(lease_until__gt=Now()):
+    for cluster in clusters.exclude(lease_until__gt=Now()).annotate(moment=Now()):
+        moment = cluster.moment  # type: ignore[attr-defined]
         due_at = cluster.due_at(moment)
         is_due = due_at is None or due_at <= moment or is_urgent(cluster, moment)
         wanted_at, enqueued_at = handled.get(cluster.pk, (None, now))

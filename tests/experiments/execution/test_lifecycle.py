@@ -198,7 +198,7 @@ class TestCancel:
     def test_ends_planned_jobs_at_once_and_marks_sent_ones(self, launched: Experiment) -> None:
         sent = launched.jobs.order_by("block")[0]
         Job.objects.filter(pk=sent.pk).update(state=Job.State.QUEUED, scheduler_id="7")
-        assert lifecycle.cancel(launched, launched.owner) == 5
+        assert lifecycle.cancel(launched, launched.owner) == (4, 1)
         assert launched.jobs.filter(state=Job.State.CANCELLED).count() == 4
         assert launched.runs.filter(state=Run.State.CANCELLED).count() == 8
         sent.refresh_from_db()
@@ -207,10 +207,10 @@ class TestCancel:
 
     def test_of_a_draft_or_a_second_time_does_nothing(self, launched: Experiment) -> None:
         draft = ExperimentFactory()
-        assert lifecycle.cancel(draft, draft.owner) == 0
+        assert lifecycle.cancel(draft, draft.owner) == (0, 0)
         assert not draft.events.exists()
         lifecycle.cancel(launched, launched.owner)
-        assert lifecycle.cancel(launched, launched.owner) == 0
+        assert lifecycle.cancel(launched, launched.owner) == (0, 0)
         assert launched.events.filter(what="cancelled").count() == 1
 
     def test_cancelling_is_whole_or_not_at_all(self, launched: Experiment) -> None:
@@ -221,7 +221,7 @@ class TestCancel:
         for statements in itertools.count():
             before = states_of(launched)
             with connection.execute_wrapper(killed_after(statements)), suppress(SystemExit):
-                assert lifecycle.cancel(launched, launched.owner) == 5
+                assert lifecycle.cancel(launched, launched.owner) == (4, 1)
                 break
             assert states_of(launched) == before
         sent.refresh_from_db()
@@ -234,7 +234,7 @@ class TestCancel:
             made = ExperimentFactory(repeats=repeats)
             lifecycle.launch(made, made.owner)
             with CaptureQueriesContext(connection) as statements:
-                assert lifecycle.cancel(made, made.owner) == repeats
+                assert lifecycle.cancel(made, made.owner) == (repeats, 0)
             counts.append(len(statements))
             assert set(made.runs.values_list("state", "reason")) == {("cancelled", "cancelled")}
             ends = made.events.filter(what="planned → cancelled")

@@ -356,6 +356,8 @@ def wait_for_a_lock() -> None:
         WHERE datname = current_database() AND wait_event_type = 'Lock'"""
     for _ in zip(range(240), pause_longer(), strict=False):
         with connection.cursor() as cursor:
+            # Within a transaction PostgreSQL tells again and again what it has told once.
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute(query)
             if cursor.fetchone()[0]:
                 return

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import django_rq
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
@@ -45,6 +46,7 @@ def sign() -> MakeSign:
 @pytest.fixture
 def all_run(sign: MakeSign) -> None:
     """All that has to run does."""
+    django_rq.get_queue().connection.flushdb()  # tasks that other tests have left wait for ever
     sign("worker", "default")
     sign("worker", "bulk")
     sign("clock", "")
