@@ -23,12 +23,13 @@ FOLLOWED = (
 def list_jobs(held: Lease, *states: str) -> QuerySet[Job]:
     """Return the held cluster's jobs in these states, in the order of their keys.
 
-    Jobs of one experiment share its row: to make one for each takes longer than reading them.
+    Jobs of one experiment share its row, and all have the held cluster's: to make one for each
+    takes longer than reading them.
     """
     experiments = Experiment.objects.select_related("partition").defer("plan")
     return (
-        Job.objects.filter(cluster=held.cluster, state__in=states)
-        .prefetch_related(Prefetch("experiment", experiments), "workload", "cluster")
+        held.cluster.jobs.filter(state__in=states)
+        .prefetch_related(Prefetch("experiment", experiments), "workload")
         .defer("script")
         .order_by("pk")
     )
@@ -37,8 +38,8 @@ def list_jobs(held: Lease, *states: str) -> QuerySet[Job]:
 def list_operations(held: Lease, *states: str) -> QuerySet[Operation]:
     """Return the held cluster's operations in these states, in the order of their keys."""
     return (
-        Operation.objects.filter(cluster=held.cluster, state__in=states)
-        .select_related("cluster", "partition", "staged_image__image")
+        held.cluster.operations.filter(state__in=states)
+        .select_related("partition", "staged_image__image")
         .defer("script", "output_tail", "result", *IMAGE_FACTS)
         .order_by("pk")
     )
