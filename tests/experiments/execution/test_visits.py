@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from experiments import execution
@@ -34,3 +36,12 @@ def test_a_visit_that_went_well_forgets_the_errors_before_it(here: Cluster) -> N
     credential.refresh_from_db()
     assert credential.last_used_at
     assert credential.last_used_at >= before
+
+
+def test_a_visit_with_nothing_to_do_asks_the_database_little(here: Cluster) -> None:
+    """Most visits of a cluster on which jobs run are such visits."""
+    execution.tick(here.pk)
+    Cluster.objects.update(last_tick_at=timezone.now() - timedelta(minutes=1))
+    with CaptureQueriesContext(connection) as statements:
+        assert execution.tick(here.pk) == "done"
+    assert len(statements) == 13
