@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 
+from experiments.models import Experiment
 from lab.client import ensure_lab, stop_lab
 from tests.factories import AdminFactory, ClusterFactory
 from tests.faults.cluster import Breakable
@@ -42,8 +45,18 @@ def site(running_site: Site, django_db_blocker: Any) -> Iterator[Site]:
         log.unlink()
     with django_db_blocker.unblock(), use_site(running_site):
         yield running_site
+        with suppress(DatabaseError):  # pytest shows it beside a failure
+            print_further_attempts()
         running_site.end_processes()
         running_site.start_servers()
+
+
+def print_further_attempts() -> None:
+    """Print what was written down of the newest experiment's jobs if one was tried again."""
+    experiment = Experiment.objects.order_by("pk").last()
+    if experiment and experiment.jobs.filter(attempt__gt=1).exists():
+        for event in experiment.events.filter(run=None).select_related("job").order_by("pk"):
+            print(event.at, event.job, event.what, event.why)  # noqa: T201
 
 
 @pytest.fixture
