@@ -18,6 +18,11 @@ from runners.workloads import Metric
 # The strip of a cell is drawn on a canvas this wide.
 STRIP_WIDTH = 240
 STRIP_MARGIN = 6
+MOST_SYMBOLS = 20
+"""As many values of a cell are drawn as the environment's symbols, more of them as short lines."""
+MOST_LINES = 60
+"""More would lie on each other, and fill a page that is fetched every few seconds. All values are
+on the comparison's page and in its files."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,25 @@ class Cell:
 
     @property
     def points(self) -> list[float]:
-        """Return the positions of the values on the strip; all cells of a row share one scale."""
-        return [self._place(value) for value in self.values]
+        """Return where on the strip symbols stand; all cells of a row share one scale.
+
+        None where there are too many for symbols.
+        """
+        is_few = len(self.values) <= MOST_SYMBOLS
+        return [self._place(value) for value in self.values] if is_few else []
+
+    @property
+    def lines(self) -> str:
+        """Return the path of one short line for each of many values, "" where there are few.
+
+        Of more than MOST_LINES the smallest, the largest, and evenly chosen ones between them.
+        """
+        if len(self.values) <= MOST_SYMBOLS:
+            return ""
+        values = sorted(self.values)
+        last, count = len(values) - 1, min(len(values), MOST_LINES)
+        shown = [values[last * number // (count - 1)] for number in range(count)]
+        return "".join(f"M{place:g} 7v10" for place in sorted({*map(self._place, shown)}))
 
     @property
     def mean(self) -> float | None:

@@ -1,0 +1,34 @@
+"""The values of one cell of an experiment's progress, as its strip draws them."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.execution.matrix import MOST_LINES, MOST_SYMBOLS, STRIP_WIDTH, Cell
+from experiments.execution.progress import Tally
+from experiments.models import Environment
+
+VALUES = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5 * MOST_LINES)
+
+
+@given(VALUES)
+def test_few_values_are_symbols_and_many_are_lines(values: list[float]) -> None:
+    limits = (min(values), max(values))
+    cell = Cell(Environment(name="bare metal"), 0, Tally({}), values, limits)
+    assert (cell.points == []) == (len(values) > MOST_SYMBOLS)
+    assert len(cell.points) in (0, len(values))
+    assert (cell.lines == "") == (len(values) <= MOST_SYMBOLS)
+    places = [float(place) for place in re.findall(r"M([\d.]+) 7v10", cell.lines)] or cell.points
+    assert len(places) <= max(MOST_LINES, MOST_SYMBOLS)
+    assert all(0 < place < STRIP_WIDTH for place in places)
+    of_one = Cell(cell.environment, 0, cell.tally, [limits[0], limits[1]], limits).points
+    assert (min(places), max(places)) == tuple(of_one), "the smallest and the largest are shown"
+
+
+def test_a_page_of_many_runs_stays_small() -> None:
+    values = [0.5 + number / 7 for number in range(20_000)]
+    cell = Cell(Environment(name="bare metal"), 0, Tally({}), values, (0.0, 3_000.0))
+    assert len(cell.lines) < 1_000
