@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
+import re
 from collections.abc import Callable
+from http import HTTPStatus
+from typing import cast
 
 from csp.constants import SELF, UNSAFE_INLINE
-from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseBase
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseBase,
+)
 from django.template.loader import render_to_string
 from django.utils.cache import patch_cache_control
 
@@ -14,6 +23,9 @@ Answer = Callable[[HttpRequest], HttpResponseBase]
 
 NUL = "\x00"
 QUEUES = "/admin/django_rq/"
+SHOWN = "X-Shown"
+"""The header with the digest of what a live part shows."""
+DIFFERS_ALWAYS = re.compile(rb'(?:name="csrfmiddlewaretoken" value|nonce)="[^"]*"')
 
 
 def refuse_charsets(get_response: Answer) -> Answer:
@@ -70,6 +82,28 @@ def forbid_storing(get_response: Answer) -> Answer:
         response = get_response(request)
         patch_cache_control(response, no_store=True, private=True)
         response["X-Robots-Tag"] = "noindex, nofollow"
+        return response
+
+    return answered
+
+
+def leave_unchanged(get_response: Answer) -> Answer:
+    """Answer 204 to a live part that asks for itself and would get what it shows already.
+
+    Nothing is sent and nothing is replaced then: what a reader has marked or unfolded stays.
+    `static/js/page.js` sends the header back with which it was answered.
+    """
+
+    def answered(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        is_part = "HX-Request" in request.headers and request.method == "GET"
+        if not is_part or response.status_code != HTTPStatus.OK or response.streaming:
+            return response
+        content = DIFFERS_ALWAYS.sub(b"", cast(HttpResponse, response).content)
+        digest = hashlib.sha256(content).hexdigest()
+        if request.headers.get(SHOWN) == digest:
+            return HttpResponse(status=HTTPStatus.NO_CONTENT)
+        response[SHOWN] = digest
         return response
 
     return answered

@@ -31,16 +31,27 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden || event.target.querySelector(BUSY)) event.preventDefault();
 });
 
+// It says what it shows (dashboard/middleware.py): where that is all there is, it is left as it is.
+const SHOWN = "X-Shown";
+const shown = new Map(); // what each live part was last replaced by, by its id
+document.addEventListener("htmx:configRequest", (event) => {
+  const live = event.target;
+  if (live.hasAttribute("data-live") && shown.has(live.id)) {
+    event.detail.headers[SHOWN] = shown.get(live.id);
+  }
+});
+
 // A live part is replaced quietly: focus and sideways scrolling stay where they were.
 const FOCUSABLE = "a, button, summary";
 let replaced = null;
 document.addEventListener("htmx:beforeSwap", (event) => {
   const live = event.detail.target;
-  if (!live.hasAttribute("data-live")) return;
+  if (!live.hasAttribute("data-live") || !event.detail.shouldSwap) return;
   if (live.querySelector(BUSY)) { // it was begun while the answer was under way
     event.detail.shouldSwap = false;
     return;
   }
+  shown.set(live.id, event.detail.xhr.getResponseHeader(SHOWN));
   replaced = {
     id: live.id,
     focused: [...live.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement),

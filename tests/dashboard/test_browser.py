@@ -264,6 +264,25 @@ def test_a_live_page_ends_by_itself(
     expect(page.get_by_role("link", name="Open the comparison")).to_be_visible()
 
 
+def test_a_live_part_that_has_not_changed_is_left_as_it_is(
+    page: Page, open_page: Open, site: Site, people: People
+) -> None:
+    """So what a reader has marked there stays marked."""
+    experiment = measured(site, people.owner, blocks=1)
+    RunFactory(job=JobFactory(experiment=experiment, repeat=2), state=Run.State.RUNNING)
+    open_page(experiment.get_absolute_url())
+    unchanged = lambda answer: answer.status == 204  # noqa: E731
+    with page.expect_response(unchanged):  # the first answer is whole: no digest is known yet
+        pass
+    page.evaluate("document.getElementById('live').marked = true")
+    for _ in range(2):
+        with page.expect_response(unchanged):
+            pass
+    assert page.evaluate("document.getElementById('live').marked")
+    experiment.runs.update(state=Run.State.SUCCEEDED)
+    expect(page.get_by_text("3 of 3 runs have ended")).to_be_visible()
+
+
 def test_a_live_run_is_drawn_when_it_ends_and_focus_stays(
     page: Page, open_page: Open, site: Site, people: People
 ) -> None:
