@@ -162,8 +162,24 @@ class Breakable:
             for job in listing.split()
             for process in self.find("pgrep", "-f", rf"slurmstepd: \[{job}\.")
         ]
+        self.signal("KILL", [*steps, *self._find_processes_of_jobs(node)])
+
+    def _find_processes_of_jobs(self, node: str) -> list[str]:
         find = f"grep -lzx SLURMD_NODENAME={node} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3"
-        self.signal("KILL", [*steps, *self.find("sh", "-c", find)])
+        return self.find("sh", "-c", find)
+
+    def end_jobs(self) -> None:
+        """End all jobs, those too whose numbers slurmctld has lost.
+
+        It gives these numbers again; and as it ends what runs under one that it does not know, it
+        would end the new job with the old one.
+        """
+        self.do("scancel", f"--user={self.lab.user}", may_fail=True)
+        self.wait_for(lambda: not self.list_queue())
+        steps = ("pgrep", "-f", "^slurmstepd: ")
+        processes = (process for node in NODES for process in self._find_processes_of_jobs(node))
+        self.signal("KILL", [*self.find(*steps), *processes])
+        self.wait_for(lambda: not self.find(*steps))
 
     def cancel_one(self, *, states: str = "running") -> str:
         """Cancel a job behind Tare's back; return its id, or nothing where there is none."""

@@ -23,7 +23,7 @@ Make = Callable[..., Load]
 def cluster(brought_up: Breakable) -> Iterator[Breakable]:
     yield brought_up
     brought_up.repair()
-    brought_up.do("scancel", f"--user={brought_up.lab.user}", may_fail=True)
+    brought_up.end_jobs()
 
 
 @pytest.fixture
