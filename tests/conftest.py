@@ -116,7 +116,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each visit renews its lease once, however long it takes: the statements can be counted."""
+    """No visit renews its lease, however long it takes: the statements can be counted."""
     monkeypatch.setattr("experiments.execution.lease.RENEWED_SECONDS", float("inf"))
 
 
