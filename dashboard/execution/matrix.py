@@ -39,7 +39,7 @@ class Cell:
     def points(self) -> list[float]:
         """Return where on the strip symbols stand; all cells of a row share one scale.
 
-        None where there are too many for symbols.
+        Nothing where there are too many for symbols.
         """
         is_few = len(self.values) <= MOST_SYMBOLS
         return [self._place(value) for value in self.values] if is_few else []

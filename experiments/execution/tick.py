@@ -133,7 +133,8 @@ def _visit(held: Lease, runner: Runner) -> None:
         held.renew()
         waiting = find_states(held, Job.State.SUBMITTING, Job.State.PLANNED)
         is_late = Job.State.SUBMITTING in waiting and recover(held, runner, deadline)
-        if not is_late and (Job.State.PLANNED in waiting or held.cluster.pauses.exists()):
+        # `recover` may have planned jobs again that were about to be sent.
+        if not is_late and (waiting or held.cluster.pauses.exists()):
             is_late = send_planned(held, runner, look_after, deadline)
         if is_late:
             ask_for_another_visit(held.cluster)

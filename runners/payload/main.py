@@ -137,12 +137,17 @@ def end_quickly(exit_code: int) -> None:
     """End this process without Python's own end, which takes 5 ms and has nothing to do.
 
     Not where libraries were loaded that may have something to end, nor where steps may have to be
-    saved: after anything but success, and for all workloads but `command`, this does nothing.
+    saved: after anything but success, and for all workloads but `command`, this does nothing. Nor
+    does it where what was printed cannot be written, of which Python's own end makes an error.
     """
     if exit_code or __package__ + ".command" not in sys.modules:
         return
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream:  # None where the process was started with it closed
+                stream.flush()
+    except OSError:
+        return
     os._exit(exit_code)
 
 

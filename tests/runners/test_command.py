@@ -276,3 +276,15 @@ def test_what_cannot_run_is_refused(given: dict[str, Any], name: str, message: s
     with pytest.raises(ParameterError) as refusal:
         COMMAND.clean({"argv": ["true"], **given})
     assert message in refusal.value.messages[name]
+
+
+def test_a_run_that_may_not_print_is_a_run(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, cleaned("/bin/true"))
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *ran.argv],
+        cwd=ran.folder,
+        env={"PATH": "/usr/bin:/bin"},
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    assert (closed.returncode, closed.stderr) == (0, b"")

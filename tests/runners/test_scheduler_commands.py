@@ -17,7 +17,7 @@ from runners.schedulers.base import (
     parse_printed_id,
     parse_time_limit,
 )
-from runners.schedulers.waiting_reasons import explain_reason
+from runners.schedulers.waiting_reasons import GIVEN_BACK, explain_reason
 from runners.transports import Completed
 
 RESOURCES = Resources(time_limit_seconds=60)
@@ -145,7 +145,6 @@ def test_what_a_scheduler_cannot_be_asked_is_not_asked() -> None:
     [
         ("PENDING MaxJobPerAccount", "a limit on jobs per account or user is reached"),
         ("PENDING MaxSubmitJobLimit", "a limit on jobs per account or user is reached"),
-        ("PENDING NodeDown", "a node that it needs is down"),
         ("PENDING PartitionInactive", "its partition takes no jobs at present"),
         (" PENDING  BeginTime ", "its time to begin has not come"),
         ("pending Licenses", "waits for a licence"),
@@ -154,7 +153,12 @@ def test_what_a_scheduler_cannot_be_asked_is_not_asked() -> None:
 def test_a_known_reason_comes_first_and_the_schedulers_own_in_brackets(
     state: str, message: str
 ) -> None:
-    assert explain_reason(state).startswith(f"{message} ({state.split()[1]})")
+    assert explain_reason(state) == f"{message} ({state.split()[1]})"
+
+
+def test_a_reason_that_others_have_to_end_says_how_it_does() -> None:
+    shown = explain_reason("PENDING NodeDown")
+    assert shown == f"a node that it needs is down (NodeDown); {GIVEN_BACK}"
 
 
 @pytest.mark.parametrize(("state", "told"), [("qw", ""), ("r", ""), ("Eqw", "Eqw"), ("x  ", "x")])

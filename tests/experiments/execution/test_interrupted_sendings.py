@@ -139,3 +139,4 @@ def test_files_that_are_too_much_for_one_portion_wait_for_the_next(
     with cluster_that_has([]) as asked:
         assert execution.tick(interrupted.cluster_id) == "done"
     assert asked[:2] == [("find", 7), ("submit", 1)]
+    assert set(interrupted.jobs.values_list("state", flat=True)) == {"queued"}, "in the same visit"
