@@ -1,4 +1,7 @@
-"""The list of runs, of experiments and the overview beside 100,000 runs."""
+"""Lists of a site with 100,000 runs: server time, queries and bytes, sorted by a metric or not.
+
+python benchmarks/lists.py [RUNS]
+"""
 
 from __future__ import annotations
 
@@ -11,73 +14,69 @@ from pathlib import Path
 BASE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BASE))
 
+from benchmarks.large_site import RUNS, fill_large_site
 from benchmarks.servers import run_servers
 
-EXPERIMENTS, RUNS_EACH = 50, 2000
+TIMES = 25
 ADDRESSES = (
     "/runs/",
     "/runs/?sort=node",
     "/runs/?state=failed",
     "/runs/?page=20",
     "/experiments/",
+    "/experiments/?state=ended",
+    "/compare/",
+    "/catalogue/?tab=environments",
+    "/catalogue/?tab=workloads",
+    "/clusters/",
     "/",
 )
 
 
 def main() -> None:
     with run_servers():
-        measure()
+        measure(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS)
 
 
-def measure() -> None:
+def measure(runs: int) -> None:
     import django
 
     django.setup()
     from django.conf import settings
     from django.core.management import call_command
+    from django.db import connection
     from django.test import Client
+    from django.test.utils import CaptureQueriesContext
 
     settings.ALLOWED_HOSTS = ["*"]
     settings.SECURE_SSL_REDIRECT = False
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
     call_command("migrate", verbosity=0)
+    began = time.perf_counter()
     client = Client(headers={"accept-encoding": "gzip"})
-    client.force_login(fill())
-    print(f"{'of 15, in ms':24} {'median':>8} {'longest':>8} {'sent':>10} {'page':>10}")
+    client.force_login(fill_large_site(runs))
+    print(f"{runs:,} runs made in {time.perf_counter() - began:.1f} s")
+    heads = ("median", "p95", "own CPU", "queries", "sent", "page")
+    print(f"{f'of {TIMES}, in ms':58}" + "".join(f"{head:>10}" for head in heads))
     for address in ADDRESSES:
-        took, answer = [], client.get(address)
-        for _ in range(15):
-            began = time.perf_counter()
+        answer = client.get(address)  # what is read once a process
+        assert answer.status_code == 200, address
+        took, own = [], []
+        for _ in range(TIMES):
+            began, own_began = time.perf_counter(), time.process_time()
             answer = client.get(address)
             took.append(1000 * (time.perf_counter() - began))
+            own.append(1000 * (time.process_time() - own_began))
+        with CaptureQueriesContext(connection) as queries:
+            client.get(address)
         packed = answer.get("Content-Encoding") == "gzip"
         page = gzip.decompress(answer.content) if packed else answer.content
+        p95 = statistics.quantiles(took, n=20)[-1]
         print(
-            f"{address:24} {statistics.median(took):8.1f} {max(took):8.1f} "
-            f"{len(answer.content):10,} {len(page):10,}"
+            f"{address:58}{statistics.median(took):10.1f}{p95:10.1f}{statistics.median(own):10.1f}"
+            f"{len(queries):10}{len(answer.content):10,}{len(page):10,}"
         )
-
-
-def fill() -> object:
-    """Make 100,000 runs that everybody may read; return whose a fifth of them are."""
-    from tests.factories import EnvironmentFactory, LaunchedFactory, UserFactory, WorkloadFactory
-    from tests.many_runs import add_runs, refresh_statistics
-
-    owner, other = UserFactory(), UserFactory()
-    bare, workload = EnvironmentFactory(), WorkloadFactory()
-    for number in range(EXPERIMENTS):
-        experiment = LaunchedFactory(
-            owner=other if number % 5 else owner,
-            visibility="members",
-            cluster=bare.cluster,
-            baseline=bare,
-            environments=[bare],
-            workloads=[workload],
-        )
-        add_runs(experiment, RUNS_EACH)
-    refresh_statistics()
-    return owner
 
 
 if __name__ == "__main__":
