@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from experiments.models import Experiment
+from experiments.models import Experiment, Run
 from lab.client import ensure_lab, stop_lab
 from tests.factories import AdminFactory, ClusterFactory
 from tests.faults.cluster import Breakable
@@ -46,15 +46,19 @@ def site(running_site: Site, django_db_blocker: Any) -> Iterator[Site]:
     with django_db_blocker.unblock(), use_site(running_site):
         yield running_site
         with suppress(DatabaseError):  # pytest shows it beside a failure
-            print_further_attempts()
+            print_what_went_wrong()
         running_site.end_processes()
         running_site.start_servers()
 
 
-def print_further_attempts() -> None:
-    """Print what was written down of the newest experiment's jobs if one was tried again."""
+def print_what_went_wrong() -> None:
+    """Print why runs of the newest experiment failed, and its events if a job was tried again."""
     experiment = Experiment.objects.order_by("pk").last()
-    if experiment and experiment.jobs.filter(attempt__gt=1).exists():
+    if experiment is None:
+        return
+    for run in experiment.runs.filter(state=Run.State.FAILED).select_related("job"):
+        print(run.job, run, run.folder, run.reason, run.message)  # noqa: T201
+    if experiment.jobs.filter(attempt__gt=1).exists():
         for event in experiment.events.filter(run=None).select_related("job").order_by("pk"):
             print(event.at, event.job, event.what, event.why)  # noqa: T201
 
