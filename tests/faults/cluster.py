@@ -157,12 +157,19 @@ class Breakable:
         """Kill all processes of a node, as a power cut does: slurmd, its steps, and the jobs."""
         self.kill_slurmd(node)
         listing = self.do("squeue", "--noheader", "--states=running", "-w", node, "--format=%A")
-        steps = [
-            process
-            for job in listing.split()
-            for process in self.find("pgrep", "-f", rf"slurmstepd: \[{job}\.")
-        ]
-        self.signal("KILL", [*steps, *self._find_processes_of_jobs(node)])
+        steps = "|".join(rf"slurmstepd: \[{job}\." for job in listing.split())
+
+        def find_processes() -> set[str]:
+            of_steps = self.find("pgrep", "-f", steps) if steps else []
+            return {*of_steps, *self._find_processes_of_jobs(node)}
+
+        # All stop before any is killed: a job's script that sees its program die would begin the
+        # next run, which is none of those that were found.
+        stopped: set[str] = set()
+        while new := find_processes() - stopped:
+            self.signal("STOP", list(new))
+            stopped |= new
+        self.signal("KILL", list(stopped))
 
     def _find_processes_of_jobs(self, node: str) -> list[str]:
         find = f"grep -lzx SLURMD_NODENAME={node} /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3"

@@ -38,6 +38,10 @@ sleep {seconds}
 """
 
 
+TIME_LIMIT = 900
+"""Of a run in seconds, its wait at the gate included, which is long on a busy machine."""
+
+
 @dataclass
 class Load:
     """An experiment whose executions are counted on the cluster's disk."""
@@ -215,7 +219,11 @@ def launch(
         owner=owner,
         baseline=rows[0],
         environments=rows,
-        workloads=[WorkloadFactory(kind="command", parameters=parameters, owner=owner)],
+        workloads=[
+            WorkloadFactory(
+                kind="command", parameters=parameters, owner=owner, time_limit_seconds=TIME_LIMIT
+            )
+        ],
         scales=["1x0"],
         repeats=blocks,
         design="paired" if paired else "independent",
