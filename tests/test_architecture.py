@@ -70,6 +70,7 @@ ROOMS = {
         "shapes": "untrusted",
         "transports": "errors untrusted",
         "claims": "errors transports untrusted",
+        "live_files": "errors transports untrusted",
         "directories": "errors transports untrusted",
         "runtimes": "jobs",
         "schedulers": "errors jobs transports untrusted",
@@ -86,7 +87,7 @@ ROOMS = {
         "records": "claims directories exit_codes journals shapes transports untrusted",
         "job_failures": "exit_codes records schedulers terminal",
         "probes": "errors transports untrusted",
-        "gate": "claims directories probes runner schedulers submissions transports",
+        "gate": "claims directories live_files probes runner schedulers submissions transports",
         "preflight": "errors exit_codes gate jobs probes runtimes schedulers transports untrusted",
     },
     "experiments": {

@@ -112,13 +112,18 @@ class Phase:
 
 def list_phases(run: Run) -> list[Phase]:
     """Return the phases of the run in order; phases that took no time are left out."""
-    total = sum(run.phases.values())
+    return list_phases_of(run.phases)
+
+
+def list_phases_of(seconds_by_name: Mapping[str, float]) -> list[Phase]:
+    """Return phases in the order of time; those that took no time are left out."""
+    total = sum(seconds_by_name.values())
     # PostgreSQL keeps no order of keys.
-    spent = sort_by_time(name for name, seconds in run.phases.items() if seconds > 0)
+    spent = sort_by_time(name for name, seconds in seconds_by_name.items() if seconds > 0)
     return [
         Phase(describe_phase(name), seconds, 100 * seconds / total, choose_css_class(name))
         for name in spent
-        for seconds in [run.phases[name]]
+        for seconds in [seconds_by_name[name]]
     ]
 
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
+from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
 from dashboard.lists import RunFilter, make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
@@ -20,6 +21,7 @@ from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
 from experiments.execution.copy_requests import MOST_WANTED, request_copy
 from experiments.execution.further_attempts import MAY_CHANGE, find_attempts_of_jobs
+from experiments.execution.live_readings import watch
 from experiments.execution.overdue_visits import find_overdue_visit
 from experiments.execution.progress import explain_hold
 from experiments.execution.removed_files import explain_removal, find_removal
@@ -92,6 +94,9 @@ def run(request: OpenRequest, uid: str) -> HttpResponse:
             "waiting_jobs": int(row.job.state == Job.State.PLANNED),
             "live_jobs": int(row.job.state in Job.LIVE),
         }
+    # Visitors with a link see the run, and nothing is fetched from a cluster for them.
+    if row.state == Run.State.RUNNING and request.user.is_authenticated:
+        context["live"] = describe_live_run(row, watch(row))
     if context["can_edit"] and row.state in MAY_CHANGE:
         may = find_attempts_of_jobs([row.job_id], read_stage(row.experiment))
         context["may"] = may.get(row.job_id)

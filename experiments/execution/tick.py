@@ -34,6 +34,7 @@ from experiments.execution.interrupted_sendings import recover
 from experiments.execution.late_files import plan_next
 from experiments.execution.lease import Lease, LeaseLost, hold_lease
 from experiments.execution.limits import LimitReached
+from experiments.execution.live_readings import read_watched
 from experiments.execution.moves import Move, move_each, record_event
 from experiments.execution.own_failures import Failure, describe_failure
 from experiments.execution.read_attempts import (
@@ -125,7 +126,7 @@ def _visit(held: Lease, runner: Runner) -> None:
             _poll(held, runner)
             collect_in_time(held, runner)
 
-    for step in (plan_removals, _poll, collect_in_time, _collect_again):
+    for step in (plan_removals, _poll, collect_in_time, read_watched, _collect_again):
         held.renew()
         step(held, runner)
     deadline = began + SENDING_SECONDS

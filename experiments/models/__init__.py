@@ -8,6 +8,7 @@ from experiments.models.cluster_use import ClusterUse, GPUMonth
 from experiments.models.experiment import Experiment
 from experiments.models.images import Image, ImageImport, StagedImage
 from experiments.models.link import ShareLink
+from experiments.models.live_reading import LiveReading
 from experiments.models.operation import Operation
 from experiments.models.parity import EnvironmentInspection, Waiver
 from experiments.models.pause import Pause
@@ -34,6 +35,7 @@ __all__ = [
     "Image",
     "ImageImport",
     "Job",
+    "LiveReading",
     "Measurement",
     "Operation",
     "Origin",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from runners.claims import CLAIM
 from runners.directories import COPY, LIST, LIST_EACH, PACK
+from runners.live_files import LIVE
 from runners.probes import PROBES, login_node
 from runners.runner import JOURNALS, STARTED, TAIL
 from runners.schedulers import direct, grid_engine, grid_engine_queues, slurm
@@ -49,6 +50,7 @@ ANY = (
     Command("reading journals", ("sh", "-c", JOURNALS, "journals", "<path>")),
     Command("which have started", ("sh", "-c", STARTED, "started", "...", "<path>")),
     Command("claiming directories", ("sh", "-c", CLAIM, "claim", "...", "<path>")),
+    Command("watching runs", ("sh", "-c", LIVE, "live", "...", "<number>", "<path>")),
     Command("reading a file's end", ("sh", "-c", TAIL, "tail", "<path>", "<number>")),
 )
 CHECKS = (

@@ -1,0 +1,93 @@
+"""Reading what runs have printed and reported so far, only while somebody looks at their pages.
+
+A page that is open asks for a visit every few seconds; the visit reads all runs that are watched by
+one command. What was read is shown and nothing else: a run's end is decided by its files.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from experiments.execution.guard import contain_failure, make_storable
+from experiments.execution.lease import Lease
+from experiments.execution.visit_outcomes import ask_for_another_visit
+from experiments.models import LiveReading, Run
+from experiments.models.database_time import database_now
+from runners.errors import TryAgain
+from runners.live_files import MOST_REPORT_BYTES, LiveFiles, read_live_files
+from runners.runner import Runner
+from runners.workloads.live_reports import restore_report
+
+WATCHED = timedelta(seconds=20)
+"""How long a run counts as watched after its page has asked for it."""
+LEAST_INTERVAL = timedelta(seconds=4)
+"""The least time between two readings of a run."""
+MOST_RUNS = 20
+"""Runs that are read in one visit; the others' turn comes with the next one."""
+
+
+def watch(run: Run) -> LiveReading:
+    """Have a running run read soon, as somebody looks at it; return what was read last."""
+    row = LiveReading(run=run, watched_at=Now())
+    LiveReading.objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=["run"], update_fields=["watched_at"]
+    )
+    reading = LiveReading.objects.get(run=run)
+    cluster = run.job.cluster
+    is_due = reading.read_at is None or database_now() - reading.read_at >= LEAST_INTERVAL
+    if is_due and cluster.enabled and cluster.wanted_at is None:
+        ask_for_another_visit(cluster)
+    return reading
+
+
+def read_watched(held: Lease, runner: Runner) -> None:
+    """Read the runs of the held cluster that somebody looks at, those first that waited longest.
+
+    A site that does not let them be read is noted beside each of them, and the visit goes on.
+    """
+    if held.cluster.wanted_at is None:  # as it was before the visit: nobody waits for anything
+        return
+    readings = LiveReading.objects.filter(run__job__cluster=held.cluster)
+    watched = readings.filter(
+        Q(read_at=None) | Q(read_at__lte=Now() - LEAST_INTERVAL),
+        run__state=Run.State.RUNNING,
+        run__ended_at=None,
+        watched_at__gt=Now() - WATCHED,
+    )
+    rows = list(
+        watched.select_related("run__job")
+        .only("offset", "report", "run__uid", "run__position", "run__job__directory")
+        .order_by(F("read_at").asc(nulls_first=True), "pk")[:MOST_RUNS]
+    )
+    if not rows:
+        return
+    directories = {f"{row.run.job.directory}/{row.run.folder}": row for row in rows}
+    offsets = {directory: row.offset for directory, row in directories.items()}
+    try:
+        files = read_live_files(runner.transport, offsets)
+    except TryAgain as error:
+        problem = make_storable(str(error))
+        readings.filter(pk__in=[row.pk for row in rows]).update(problem=problem, read_at=Now())
+        return
+    for directory, row in directories.items():
+        with contain_failure(row.run, held.cluster):
+            _store(row, files[directory])
+    readings.exclude(run__state=Run.State.RUNNING).delete()
+
+
+def _store(row: LiveReading, files: LiveFiles) -> None:
+    """Add to a reading what its run's report has gained."""
+    # A program that was started again has begun its report anew.
+    report = restore_report(row.report if files.offset == row.offset else {})
+    is_all = len(files.report) < MOST_REPORT_BYTES
+    known_bytes = report.add_lines(files.report, is_all=is_all)
+    LiveReading.objects.filter(pk=row.pk).update(
+        read_at=Now(),
+        offset=files.offset + known_bytes,
+        report=report.build_document(),
+        output_tail=files.output,
+        problem="",
+    )

@@ -1,0 +1,26 @@
+"""What a running run has printed and reported, as it was read last for somebody who looks at it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from experiments.models.run import Run
+
+
+class LiveReading(models.Model):
+    """The last reading of a run that is being watched; gone soon after the run has ended."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="live_reading")
+    watched_at = models.DateTimeField(help_text="When its page was last open.")
+    read_at = models.DateTimeField(null=True)
+    offset = models.PositiveBigIntegerField(
+        default=0, help_text="Bytes of its report that have been read."
+    )
+    report = models.JSONField(
+        default=dict, help_text="Its numbers so far, thinned (runners.workloads.live_reports)."
+    )
+    output_tail = models.TextField(blank=True)
+    problem = models.TextField(blank=True, help_text="Why it could not be read last time.")
+
+    def __str__(self) -> str:
+        return f"reading of {self.run}"
