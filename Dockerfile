@@ -17,6 +17,7 @@ COPY static static
 RUN SECRET_KEY=build DATABASE_URL=postgresql://build@build/build \
     python manage.py collectstatic --noinput --skip-checks \
     && useradd --system --create-home tare && install -d -o tare /images
+ENV FIGURE_FOLDER=/home/tare/figures
 USER tare
 EXPOSE 8000
 CMD ["gunicorn", "dashboard.wsgi", "--bind", "0.0.0.0:8000", "--threads", "4", "--worker-tmp-dir", "/dev/shm"]

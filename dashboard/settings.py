@@ -112,6 +112,19 @@ IMAGE_REGISTRIES = environment.read_names("IMAGE_REGISTRIES")
 IMAGE_INSIDE_HOSTS = environment.read_hosts("IMAGE_INSIDE_HOSTS")
 IMAGE_UPLOAD_BYTES = int(environment.read_text("IMAGE_UPLOAD_GB", "32")) * 10**9
 
+# Figures that were drawn, and the fonts that they are drawn with: all of it is made anew if it is
+# missing. Files, not Valkey: who can write there could have the web server read what is no figure.
+FIGURE_FOLDER = environment.read_text("FIGURE_FOLDER", str(BASE_DIR / "var" / "figures"))
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "figures": {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": str(Path(FIGURE_FOLDER) / "drawn"),
+        "TIMEOUT": 30 * 24 * 3600,
+        "OPTIONS": {"MAX_ENTRIES": 1000},
+    },
+}
+
 # Where the supervisor of `make demo` writes which services ended; empty: there is none.
 SUPERVISOR_FILE = environment.read_text("SUPERVISOR_FILE", "")
 

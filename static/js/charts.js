@@ -1,5 +1,20 @@
 // Draws the figures that the page carries as JSON; colours are the page's own, light or dark.
+// plotly.js, which is large, is fetched when the first of them is to be seen.
 "use strict";
+
+const PLOTLY = document.currentScript.dataset.plotly;
+let loading = null;
+
+function loadPlotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.addEventListener("load", resolve);
+    script.addEventListener("error", reject);
+    script.src = PLOTLY;
+    document.head.append(script);
+  });
+  return loading;
+}
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 const EXPORT_SCALE = 2; // pixels of a PNG for one on the page
@@ -74,10 +89,11 @@ function resize(plot) {
 }
 
 // What is folded away is drawn when it is opened.
-function drawAll(selector) {
-  for (const plot of document.querySelectorAll(selector)) {
-    if (!plot.closest("details:not([open])")) draw(plot);
-  }
+async function drawAll(selector, within = document) {
+  const isShown = (plot) => !plot.closest("details:not([open])");
+  if (![...within.querySelectorAll(selector)].some(isShown)) return;
+  await loadPlotly();
+  for (const plot of [...within.querySelectorAll(selector)].filter(isShown)) draw(plot);
 }
 
 document.addEventListener("DOMContentLoaded", () => drawAll("[data-chart]"));
@@ -89,7 +105,8 @@ window.addEventListener("beforeprint", () => {
     fold.open = true;
     fold.dataset.forPaper = "yes";
   }
-  for (const plot of document.querySelectorAll("[data-chart]")) {
+  if (!window.Plotly) return; // paper cannot wait for it; the button Print does
+  for (const plot of document.querySelectorAll("[data-chart]:not(details:not([open]) *)")) {
     draw(plot, plot.closest(".wide") ? PAPER / ZOOM : PAPER);
   }
 });
@@ -98,16 +115,15 @@ window.addEventListener("afterprint", () => {
     fold.open = false;
     delete fold.dataset.forPaper;
   }
-  drawAll("[data-chart]");
-  // A plot without a width keeps its last one until it is told to look again.
-  for (const plot of document.querySelectorAll("[data-chart]")) resize(plot);
+  for (const plot of document.querySelectorAll("[data-drawn]:not(details:not([open]) *)")) {
+    draw(plot);
+    resize(plot); // without a width it keeps its last one until it is told to look again
+  }
 });
 document.addEventListener("toggle", (event) => {
   // Folded away in the meantime, a plot does not know how wide it may be.
-  for (const plot of event.target.querySelectorAll("[data-chart]")) {
-    if (plot.dataset.drawn) resize(plot);
-    else if (!plot.closest("details:not([open])")) draw(plot);
-  }
+  for (const plot of event.target.querySelectorAll("[data-drawn]")) resize(plot);
+  drawAll("[data-chart]:not([data-drawn])", event.target);
 }, true);
 
 // A figure's names are plotly's pseudo-HTML.

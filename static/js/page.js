@@ -74,7 +74,10 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
     copy.textContent = "Copied";
   }
-  if (event.target.closest("[data-print]")) window.print();
+  if (event.target.closest("[data-print]")) {
+    await window.loadPlotly?.(); // charts that have not been seen yet are drawn for paper too
+    window.print();
+  }
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;
   }

@@ -93,7 +93,12 @@ def test_another_cluster_keeps_what_was_typed(
 
 def test_the_comparison_is_drawn(page: Page, open_page: Open, results: Experiment) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
-    assert drawn(page) == 5  # the bars are folded away
+    assert drawn(page) == 4  # bars and the forest that zooms are folded away
+    picture = page.locator(".printed .for-light img")
+    expect(picture).to_be_visible()
+    page.wait_for_function("document.querySelector('.printed .for-light img').naturalWidth > 0")
+    page.get_by_text("Interactive chart").click()
+    assert drawn(page) == 5
     expect(page.locator(".verdict", has_text="SLOWER").first).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("button", name="SVG").first.click()
@@ -118,6 +123,7 @@ def test_the_points_of_every_plot_are_a_table(
     page: Page, open_page: Open, results: Experiment
 ) -> None:
     open_page(f"/experiments/{results.pk}/comparison/")
+    page.get_by_text("Interactive chart").click()
     page.get_by_text("The same as bars").click()
     tables = {}
     for button in range(drawn(page)):
@@ -374,6 +380,7 @@ def test_the_switch_darkens_page_and_plots_and_is_remembered(
 ) -> None:
     page.emulate_media(color_scheme="light")
     open_page(f"/experiments/{results.pk}/comparison/")
+    page.get_by_text("Interactive chart").click()
     drawn(page)
     ink = "document.querySelector('[data-chart=forest] .xtick text').style.fill"
     light = page.evaluate(ink)

@@ -79,6 +79,7 @@ def test_many_configurations_are_folded_on_screen_and_whole_on_paper(
     )
     page.set_viewport_size({"width": 1440, "height": 900})
     open_page(f"/experiments/{experiment.pk}/comparison/")
+    page.get_by_text("Interactive chart").click()
     drawn(page)
     assert page.evaluate("document.documentElement.scrollHeight") < 12_000
     headings = page.locator("details.panel > summary")

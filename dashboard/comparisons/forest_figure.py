@@ -1,0 +1,99 @@
+"""The forest plot of a comparison as a figure that a journal takes: its data, files and table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dashboard.comparisons.figures import Plot
+from dashboard.drawings.forest import ComparedPair, Forest, describe_forest
+from dashboard.drawings.forest_pages import break_pages
+from experiments.comparisons import Comparison, Group
+from experiments.statistics import Pair
+
+ENDINGS = ("pdf", "svg", "png")
+WIDTHS = {180: "Two columns, 180 mm", 88: "One column, 88 mm"}
+THEMES = {"light": "", "grey": ", grey", "dark": ", dark"}
+CAPTION = (
+    "Symbols: ratio of geometric means. Thick and thin lines: {thick} and {thin} confidence "
+    "intervals. Shaded: margin {margin}. Equivalent: the {thick} interval lies inside the margin. "
+    "Slower, faster: the {thin} interval is clear of 1."
+)
+
+
+@dataclass(frozen=True)
+class PrintedForest:
+    """The forest plot as it is printed, with the chart that can be zoomed beside it."""
+
+    plot: Plot
+    described: Forest
+    files: dict[str, str]
+    """The address of each kind of file."""
+
+    themes = (("light", "for-light", "eager"), ("dark", "for-dark", "lazy"))
+    """For the page: a lazy picture that is not shown is not fetched either."""
+
+    @property
+    def pages(self) -> list[int]:
+        """Return the numbers of its pages."""
+        return list(range(1, len(break_pages(self.described)) + 1))
+
+    @property
+    def caption(self) -> str:
+        """Return what the lines stand for."""
+        return CAPTION.format(
+            thick=self.described.thick_level,
+            thin=self.described.thin_level,
+            margin=self.described.margin_text,
+        )
+
+    @property
+    def exports(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Return each width and theme with the addresses of its files."""
+        return [
+            (
+                f"{width_label}{theme_label}",
+                [
+                    (ending.upper(), f"{address}?width={width}&theme={theme}&download")
+                    for ending, address in self.files.items()
+                ],
+            )
+            for theme, theme_label in THEMES.items()
+            for width, width_label in WIDTHS.items()
+        ]
+
+
+def describe_comparison(comparison: Comparison) -> Forest | None:
+    """Return the forest plot of all pairs, or None where nothing is compared."""
+    metrics = {say_metric(group) for group in comparison.groups if group.pairs}
+    compared = [
+        ComparedPair(_make_heading(group, len(metrics) > 1), pair, _count_nodes(group, pair))
+        for group in comparison.groups
+        for pair in group.pairs
+    ]
+    if not compared:
+        return None
+    return describe_forest(
+        compared,
+        baseline=comparison.baseline,
+        metric=metrics.pop() if len(metrics) == 1 else "",
+        margin=comparison.margin,
+        marks=comparison.marks,
+    )
+
+
+def say_metric(group: Group) -> str:
+    """Return the name of the group's metric in words, with its unit where it has one."""
+    label = group.metric.label or group.metric.name
+    words = label.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _make_heading(group: Group, has_other_metrics: bool) -> str:
+    parts = [group.name, say_metric(group) if has_other_metrics else ""]
+    return " · ".join(filter(None, parts)) or group.title
+
+
+def _count_nodes(group: Group, pair: Pair) -> int:
+    environments = {pair.baseline, pair.environment}
+    nodes = {sample.node for sample in group.samples if sample.environment in environments}
+    return len(nodes - {""})

@@ -1,0 +1,44 @@
+"""A program that reads the description of a forest plot and writes its file.
+
+`python -m dashboard.drawings.draw_forest_file` has a process of its own, because matplotlib takes
+a hundred megabytes, and so that nothing that goes wrong in it ends a web server.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+MEMORY = 2 << 30
+"""Bytes of address space that the process may have; it needs a third of it."""
+
+
+def main() -> None:
+    """Draw what standard input asks for, as `drawing_process.draw` writes it."""
+    order = json.loads(sys.stdin.buffer.read())
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (order["seconds"], order["seconds"]))
+    # Both take long to import: a process that is refused its limits ends before.
+    from dashboard.drawings.files import use_typeface, write_file
+    from dashboard.drawings.forest_json import read_forest
+    from dashboard.drawings.forest_layout import lay_out_forest
+    from dashboard.drawings.themes import THEMES
+    from dashboard.drawings.typeface import Typeface
+
+    type_ = Typeface(Path(order["folder"]))
+    use_typeface(type_)
+    pages = lay_out_forest(
+        read_forest(order["forest"]),
+        width=order["width"],
+        theme=THEMES[order["theme"]],
+        type_=type_,
+    )
+    if order["page"]:
+        pages = pages[order["page"] - 1 : order["page"]]
+    sys.stdout.buffer.write(write_file(pages, order["ending"]) if pages else b"")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Figures drawn in a process of their own, within a time limit, and kept until they change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Literal
+
+from django.conf import settings
+from django.core.cache import caches
+
+from dashboard.drawings.forest import Forest
+from dashboard.drawings.forest_json import write_forest
+
+Ending = Literal["svg", "png", "pdf"]
+SECONDS = 30
+"""How long a drawing may take: usually two, and five more where the fonts are made first."""
+AT_ONCE = 2
+"""Processes at the same time; each takes about 100 MB."""
+WAIT_SECONDS = 20
+"""How long a request waits until fewer are at work."""
+PROGRAM = "dashboard.drawings.draw_forest_file"
+SHOWN_OF_ERRORS = 2000
+at_work = BoundedSemaphore(AT_ONCE)
+log = logging.getLogger(__name__)
+
+
+class NotDrawn(Exception):
+    """A figure that could not be drawn; the message says why in words for its reader."""
+
+
+def draw(forest: Forest, *, width: int, theme: str, ending: Ending, page: int = 0) -> bytes:
+    """Return the file of a forest plot, a kept one if nothing has changed since.
+
+    `page` counts from 1; 0 is all of them, as a PDF. An empty file means that there is no such
+    page. NotDrawn if the process ends without a figure, or takes too long.
+    """
+    order = {
+        "forest": write_forest(forest),
+        "width": width,
+        "theme": theme,
+        "ending": ending,
+        "page": page,
+    }
+    key = hashlib.sha256(f"{json.dumps(order)}{_hash_renderer()}".encode()).hexdigest()
+    kept = _find_kept(key)
+    if kept is not None:
+        return kept
+    limits = {"seconds": SECONDS, "folder": str(Path(settings.FIGURE_FOLDER) / "fonts")}
+    file = _run_program(json.dumps(order | limits))
+    _keep(key, file)
+    return file
+
+
+def _run_program(order: str) -> bytes:
+    if not at_work.acquire(timeout=WAIT_SECONDS):
+        raise NotDrawn("Too many figures are being drawn at the moment; try again in a minute.")
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", PROGRAM],
+            input=order.encode(),
+            capture_output=True,
+            cwd=settings.BASE_DIR,
+            env=_make_environment(),
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        log.warning("A figure took more than %s s and was given up.", SECONDS)
+        raise NotDrawn(f"Drawing it took more than {SECONDS} s and was given up.") from None
+    except OSError as error:
+        log.warning("No process could be started to draw a figure: %s", error)
+        raise NotDrawn("The server could not start the program that draws it.") from error
+    finally:
+        at_work.release()
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace")[-SHOWN_OF_ERRORS:]
+        log.warning("Drawing a figure ended with %s: %s", ended.returncode, said)
+        raise NotDrawn("The program that draws it ended before it was done.")
+    return ended.stdout
+
+
+def _make_environment() -> dict[str, str]:
+    """Return what the process may know: no passwords, and one thread for its arithmetic."""
+    kept = ("PATH", "LANG", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "OPENBLAS_NUM_THREADS": "1",
+        "MPLCONFIGDIR": str(Path(settings.FIGURE_FOLDER) / "matplotlib"),
+    }
+
+
+@cache
+def _hash_renderer() -> str:
+    """Return a digest of all that decides how a figure looks, beside its data."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    for package in ("matplotlib", "fontpkg-arimo"):
+        digest.update(version(package).encode())
+    return digest.hexdigest()
+
+
+def _find_kept(key: str) -> bytes | None:
+    try:
+        kept: bytes | None = caches["figures"].get(key)
+    except OSError as error:
+        log.warning("A kept figure cannot be read: %s", error)
+        return None
+    return kept
+
+
+def _keep(key: str, file: bytes) -> None:
+    try:
+        caches["figures"].set(key, file)
+    except OSError as error:
+        log.warning("A figure cannot be kept: %s", error)

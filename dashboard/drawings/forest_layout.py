@@ -1,0 +1,412 @@
+"""The forest plot in millimetres: one row a comparison, columns aligned, pages for many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dashboard.drawings.elements import (
+    Drawing,
+    Element,
+    Line,
+    Polygon,
+    Text,
+    make_rectangle,
+    make_symbol,
+)
+from dashboard.drawings.forest import Forest, ForestRow, change_names
+from dashboard.drawings.forest_pages import BETWEEN_GROUPS, HEADING, LINE, Block, break_pages
+from dashboard.drawings.themes import Theme
+from dashboard.drawings.typeface import Typeface, clean
+
+BELOW_MIDDLE = 0.87
+"""From the middle of a row down to the baseline of its text."""
+INSET, INDENT = 0.6, 2.4
+GAP = 3.4
+"""Between two columns of text."""
+AXIS, THICK, THIN, CAP, RIM = 0.55, 2.1, 0.9, 0.8, 0.45
+CAP_HEIGHT, RADIUS = 2.3, 0.72
+ARROW, ARROW_HEIGHT, ARROW_ROOM = 2.2, 2.4, 2.0
+GLYPH = 2.0
+NEAR_EDGE = 0.4
+"""No line of the grid is as near as this to an end of the margin."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What differs between a figure of one column and one of two."""
+
+    row: float
+    is_narrow: bool
+    least_plot: float
+
+
+MEASURES = {88: Measures(3.6, True, 26.0), 180: Measures(3.7, False, 44.0)}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers with its right edge; the interval's is the place of its dash."""
+
+    name: str
+    heading: str
+    right: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where columns and the axis are, across."""
+
+    left: float
+    right: float
+    """The ends of the axis."""
+    label: float
+    """How wide names may be."""
+    columns: dict[str, Column]
+    glyph: float
+    word: float
+    notes: float
+    low: float
+    high: float
+
+    def find_x(self, ratio: float) -> float:
+        """Return where a ratio is on the log axis, in millimetres from the left."""
+        share = math.log(ratio / self.low) / math.log(self.high / self.low)
+        return self.left + share * (self.right - self.left)
+
+
+def lay_out_forest(forest: Forest, *, width: int, theme: Theme, type_: Typeface) -> list[Drawing]:
+    """Return the pages of a figure that is so many millimetres wide: a key of `MEASURES`."""
+    return _Layout(change_names(forest, clean), width, theme, type_).make_pages()
+
+
+class _Layout:
+    def __init__(self, forest: Forest, width: int, theme: Theme, type_: Typeface) -> None:
+        self.forest, self.width, self.theme, self.type = forest, float(width), theme, type_
+        self.measures = MEASURES[width]
+        self.places = self._place_columns()
+        self.ticks = self._choose_ticks()
+
+    # Across
+
+    def _place_columns(self) -> Places:
+        forest, narrow = self.forest, self.measures.is_narrow
+        right = self.width - 0.5
+        notes = right
+        if not narrow and forest.notes:
+            right -= max(self._widest("letters", "", "italic"), 1.0) + 1.5
+        word = right
+        if narrow:
+            right -= GLYPH
+            word = right
+        else:
+            words = max((self.type.measure(row.verdict, "bold") for row in forest.rows), default=0)
+            word = right - max(words, self.type.measure("Verdict"))
+            right = word - GLYPH - 0.6
+        glyph = right
+        columns: dict[str, Column] = {}
+        wanted = [("nodes", "Nodes"), ("size", forest.size_heading), ("cost", "Cost (%)")]
+        if not narrow:
+            for name, heading in wanted:
+                texts = {getattr(row, f"{name}_text") for row in forest.rows}
+                if texts <= {"–"}:
+                    continue
+                right -= GAP if right != glyph else GAP - 1
+                wide = max(self._widest(f"{name}_text"), self.type.measure(heading))
+                columns[name] = Column(name, heading, right, wide)
+                right -= wide
+        heading = f"{forest.thick_level} CI"
+        low, high = self._widest("low_text"), self._widest("high_text")
+        half = max(low, high, self.type.measure(heading) / 2 - 1)
+        right -= GAP - narrow * 1.2
+        columns["interval"] = Column("interval", heading, right - half - 1, 2 * half + 2)
+        right -= 2 * half + 2 + GAP - narrow * 1.2
+        wide = max(self._widest("ratio_text"), self.type.measure("Ratio"))
+        columns["ratio"] = Column("ratio", "Ratio", right, wide)
+        right -= wide + 3.0
+        letters = self._widest("letters", "", "italic") + 0.8 if narrow and forest.notes else 0.0
+        names = max((self.type.measure(row.environment) for row in forest.rows), default=0.0)
+        label = max(min(names, right - self.measures.least_plot - INDENT - 3 - letters), 12.0)
+        left = INDENT + label + letters + 3.0
+        return Places(left, right, label, columns, glyph, word, notes, forest.low, forest.high)
+
+    def _widest(self, name: str, least: str = "–", face: str = "regular") -> float:
+        texts = {getattr(row, name) for row in self.forest.rows} | {least}
+        return max(self.type.measure(text, face) for text in texts)  # type: ignore[arg-type]
+
+    def _choose_ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return the densest set of ticks whose labels stand apart."""
+        for ticks in (self.forest.ticks, self.forest.few_ticks):
+            edges = [
+                (self.places.find_x(value), self.type.measure(label) / 2) for value, label in ticks
+            ]
+            if all(
+                x - half >= before + other + 1.6 for (before, other), (x, half) in pairwise(edges)
+            ):
+                return ticks
+        return self.forest.few_ticks[::2]
+
+    # Down
+
+    def make_pages(self) -> list[Drawing]:
+        pages = break_pages(self.forest)
+        drawn = []
+        for number, blocks in enumerate(pages, start=1):
+            elements = list(self._draw_page(blocks))
+            height = max(_lowest(element) for element in elements) + 0.8
+            title = self.forest.title
+            if len(pages) > 1:
+                title += f" (page {number} of {len(pages)})"
+            drawn.append(
+                Drawing(
+                    self.width,
+                    round(height, 2),
+                    self.theme.ground,
+                    title,
+                    self.forest.description,
+                    tuple(elements),
+                )
+            )
+        return drawn
+
+    def _head_height(self) -> float:
+        return 8.2 if self.measures.is_narrow else 4.9
+
+    # Elements
+
+    def _draw_page(self, blocks: Sequence[Block]) -> Iterator[Element]:
+        yield from self._draw_head()
+        y = self._head_height() + 0.5
+        row = self.measures.row
+        for number, block in enumerate(blocks):
+            if number:
+                yield self._rule(y + BETWEEN_GROUPS / 2 - 0.2, 0.35, self.theme.grid)
+                y += BETWEEN_GROUPS
+            room = self.width - 2 * INSET
+            for line in self.type.wrap(block.heading, room, "bold", lines=block.lines):
+                yield self._text(INSET, y + HEADING / 2, line, face="bold")
+                y += HEADING
+            bottom = y + row * len(block.rows)
+            yield from self._draw_ground(y, bottom)
+            for place, shown in enumerate(block.rows):
+                yield from self._draw_row(shown, y + row * (place + 0.5))
+            y = bottom
+        letters = {
+            letter for block in blocks for row_ in block.rows for letter in row_.letters.split(",")
+        }
+        verdicts = {row_.verdict for block in blocks for row_ in block.rows}
+        yield from self._draw_foot(y, letters, verdicts)
+
+    def _draw_head(self) -> Iterator[Element]:
+        places, muted = self.places, self.theme.muted
+        y = self._head_height() - 2.6
+        low, high = (places.find_x(end) for end in self.forest.band)
+        lines = [f"Margin {self.forest.margin_text}"]
+        if self.measures.is_narrow:
+            lines = ["Margin", self.forest.margin_text]
+        else:
+            yield self._text(INSET, y, "Environment")
+        for number, line in enumerate(reversed(lines)):
+            half = self.type.measure(line) / 2
+            # Over its band, but neither beyond the figure nor over a heading.
+            middle = min(max((low + high) / 2, places.left + half - 1), places.right - half + 1)
+            yield self._text(middle, y - number * LINE, line, colour=muted, anchor="middle")
+        for column in places.columns.values():
+            if column.name == "interval":
+                yield self._text(column.right, y, column.heading, anchor="middle")
+            else:
+                yield self._text(column.right, y, column.heading, anchor="end")
+        if not self.measures.is_narrow:
+            yield self._text(places.word, y, "Verdict")
+        yield self._rule(self._head_height() - 0.4, 0.7, self.theme.ink)
+
+    def _draw_ground(self, top: float, bottom: float) -> Iterator[Element]:
+        """Draw margin, grid and the line at 1 behind the rows of one group."""
+        places, theme = self.places, self.theme
+        low, high = (places.find_x(end) for end in self.forest.band)
+        yield Polygon(make_rectangle(low, top, high, bottom), theme.band, name="band")
+        for value, _ in self.ticks:
+            x = places.find_x(value)
+            if min(abs(x - low), abs(x - high)) > NEAR_EDGE and abs(value - 1) > 1e-9:
+                yield Line((x, top), (x, bottom), 0.5, theme.grid, name="grid")
+        for x in (low, high):
+            yield Line((x, top), (x, bottom), 0.5, theme.edge, (2, 1.5), name="edge")
+        one = places.find_x(1)
+        yield Line((one, top), (one, bottom), AXIS, theme.ink, name="one")
+
+    def _draw_row(self, row: ForestRow, y: float) -> Iterator[Element]:
+        places, theme = self.places, self.theme
+        label = self.type.cut(row.environment, places.label)
+        yield self._text(INDENT, y, label)
+        if self.measures.is_narrow and row.letters:
+            after = INDENT + self.type.measure(label) + 0.8
+            yield self._text(after, y, row.letters, colour=theme.muted, face="italic")
+        yield from self._draw_interval(row, y)
+        columns = places.columns
+        for name in ("ratio", "cost", "size", "nodes"):
+            if name in columns:
+                yield self._text(columns[name].right, y, getattr(row, f"{name}_text"), anchor="end")
+        dash = columns["interval"].right
+        if row.thick:
+            yield self._text(dash - 1, y, row.low_text, anchor="end")
+            yield self._text(dash, y, "–", anchor="middle")
+            yield self._text(dash + 1, y, row.high_text)
+        else:
+            yield self._text(dash, y, "–", anchor="middle", colour=theme.muted)
+        yield from self._draw_glyph(row.verdict, places.glyph, y)
+        if not self.measures.is_narrow:
+            face, colour = ("bold", theme.ink) if row.is_decided else ("regular", theme.muted)
+            yield self._text(places.word, y, row.verdict, colour=colour, face=face)
+            if row.letters:
+                yield self._text(
+                    places.notes, y, row.letters, colour=theme.muted, face="italic", anchor="end"
+                )
+
+    def _draw_interval(self, row: ForestRow, y: float) -> Iterator[Element]:
+        places, colour = self.places, self.theme.colour(row.mark)
+        left, right = places.left, places.right
+        for interval, width, name in ((row.thin, THIN, "thin"), (row.thick, THICK, "thick")):
+            if interval is None:
+                continue
+            start = max(places.find_x(interval[0]), left + ARROW_ROOM * row.cut_low)
+            end = min(places.find_x(interval[1]), right - ARROW_ROOM * row.cut_high)
+            if start < end:
+                yield Line((start, y), (end, y), width, colour, name=name)
+        for end in row.thick or ():
+            x = places.find_x(end)
+            if left <= x <= right:
+                top, bottom = y - CAP_HEIGHT / 2, y + CAP_HEIGHT / 2
+                yield Line((x, top), (x, bottom), CAP, colour, name="cap")
+        for is_cut, tip, back in (
+            (row.cut_low, left, left + ARROW),
+            (row.cut_high, right, right - ARROW),
+        ):
+            if is_cut:
+                half = ARROW_HEIGHT / 2
+                yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
+        if row.ratio is None:
+            return
+        if row.is_outside:
+            if not (row.cut_low or row.cut_high):  # it has no interval that would be cut
+                is_low = row.ratio < places.low
+                tip, back = (left, left + ARROW) if is_low else (right, right - ARROW)
+                half = ARROW_HEIGHT / 2
+                yield Polygon(((tip, y), (back, y - half), (back, y + half)), colour, name="arrow")
+            return
+        points = make_symbol(row.mark, (places.find_x(row.ratio), y), RADIUS)
+        if row.thick:
+            yield Polygon(points, colour, self.theme.ground, RIM, name="symbol")
+        else:
+            yield Polygon(points, self.theme.ground, colour, CAP, name="symbol")
+
+    def _draw_glyph(self, verdict: str, left: float, y: float) -> Iterator[Element]:
+        """Draw the sign of a verdict in ink: two bars, a triangle, a ring, a dash."""
+        ink, muted, middle = self.theme.ink, self.theme.muted, left + 0.85
+        match verdict:
+            case "Equivalent":
+                for shift in (-0.45, 0.45):
+                    yield Line((left, y + shift), (left + 1.7, y + shift), 1.1, ink, name="glyph")
+            case "Slower" | "Faster":
+                way = 1 if verdict == "Slower" else -1
+                tip, back = middle + 0.85 * way, middle - 0.75 * way
+                yield Polygon(((tip, y), (back, y - 0.85), (back, y + 0.85)), ink, name="glyph")
+            case "Inconclusive":
+                ring = make_symbol(0, (middle, y), 0.68)
+                yield Polygon(ring, "", muted, 1.0, name="glyph")
+            case _:
+                yield Line((left + 0.2, y), (left + 1.5, y), 0.8, muted, name="glyph")
+
+    def _draw_foot(self, top: float, letters: set[str], verdicts: set[str]) -> Iterator[Element]:
+        places, theme, narrow = self.places, self.theme, self.measures.is_narrow
+        y = top + 0.7
+        yield Line((places.left - 1, y), (places.right + 1, y), AXIS, theme.ink, name="axis")
+        for value, label in self.ticks:
+            x = places.find_x(value)
+            yield Line((x, y), (x, y + 0.7), AXIS, theme.ink, name="tick")
+            yield self._text(x, y + 2.5, label, anchor="middle")
+        y += 2.5
+        title, first = self.forest.axis_title, y + LINE
+        middle = (places.left + places.right) / 2
+        left, right = (f"← {self.forest.sides[0]}", f"{self.forest.sides[1]} →")
+        beside = (
+            self.type.measure(left) + self.type.measure(right) + 4 if self.forest.sides[0] else 0
+        )
+        fits = not narrow and self.type.measure(title) + beside <= places.right - places.left + 2
+        room = places.right - places.left + 2 if fits else 2 * min(middle, self.width - middle) - 2
+        lines = self.type.wrap(title, room, lines=2)
+        for line in lines:
+            y += LINE
+            yield self._text(middle, y, line, anchor="middle")
+        if self.forest.sides[0]:
+            if not fits:
+                y += LINE
+            colour = theme.ink if fits else theme.muted
+            yield self._text(places.left - 1, y, left, colour=colour)
+            yield self._text(places.right + 1, y, right, colour=colour, anchor="end")
+        thick = f"{self.forest.thick_level} interval"
+        thin = f"{self.forest.thin_level} interval"
+        if narrow:
+            y += 2.4
+            yield self._rule(y, 0.35, theme.grid)
+            y += 2.0
+            yield from self._draw_verdict_key(y, verdicts)
+            y += LINE + 0.3
+            yield from self._draw_line_key(INSET, y, THICK, thick)
+            yield from self._draw_line_key(self.width / 2, y, THIN, thin)
+        else:
+            # Beside the axis, where there is room to its right.
+            x = places.columns["ratio"].right - places.columns["ratio"].width
+            yield from self._draw_line_key(
+                x, first - LINE, THICK, f"{thick}: inside the band, equivalent"
+            )
+            yield from self._draw_line_key(x, first, THIN, f"{thin}: clear of 1, slower or faster")
+        notes = [note for note in self.forest.notes if note[0] in letters]
+        y = max(y, first) + 1.2
+        for line in self._wrap_notes(notes):
+            y += LINE
+            yield self._text(INSET, y, line, colour=theme.muted)
+
+    def _draw_verdict_key(self, y: float, verdicts: set[str]) -> Iterator[Element]:
+        x = INSET
+        for word in ("Equivalent", "Slower", "Faster", "Inconclusive", "No inference"):
+            if word in verdicts:
+                yield from self._draw_glyph(word, x, y)
+                yield self._text(x + GLYPH + 0.6, y, word)
+                x += GLYPH + 0.6 + self.type.measure(word) + 2.6
+
+    def _draw_line_key(self, x: float, y: float, width: float, label: str) -> Iterator[Element]:
+        yield Line((x, y), (x + 6, y), width, self.theme.muted, name="key")
+        yield self._text(x + 7.1, y, label, colour=self.theme.muted)
+
+    def _wrap_notes(self, notes: Sequence[tuple[str, str]]) -> list[str]:
+        text = "  ".join(f"{letter}, {note}." for letter, note in notes)
+        return self.type.wrap(text, self.width - 2 * INSET) if text else []
+
+    def _text(
+        self,
+        x: float,
+        middle: float,
+        text: str,
+        *,
+        colour: str = "",
+        face: str = "regular",
+        anchor: str = "start",
+    ) -> Text:
+        place = (x, middle + BELOW_MIDDLE)
+        return Text(place, text, colour or self.theme.ink, face, anchor)  # type: ignore[arg-type]
+
+    def _rule(self, y: float, width: float, colour: str) -> Line:
+        return Line((0, y), (self.width, y), width, colour, name="rule")
+
+
+def _lowest(element: Element) -> float:
+    match element:
+        case Line():
+            return max(element.start[1], element.end[1])
+        case Polygon():
+            return max(y for _, y in element.points)
+        case Text():
+            return element.place[1] + 0.6

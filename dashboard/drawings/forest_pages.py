@@ -1,0 +1,62 @@
+"""Pages of a forest plot: the same ones in each width, and known before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+from dashboard.drawings.forest import Forest, ForestRow
+
+TALLEST = 247.0
+"""Millimetres of a page of a journal, at most."""
+ROW, HEADING, BETWEEN_GROUPS = 3.7, 3.9, 1.5
+LINE = 3.3
+"""From one baseline to the next in notes and keys."""
+AROUND = 36.0
+"""What stands above and below the rows, where it is most: in one column."""
+NARROWEST = 86.0
+WIDE_LETTER = 1.6
+"""Millimetres: few texts have wider letters on average."""
+MOST_LINES = 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows under one heading, which may take so many lines."""
+
+    heading: str
+    lines: int
+    rows: tuple[ForestRow, ...]
+
+    @property
+    def height(self) -> float:
+        return HEADING * self.lines + ROW * len(self.rows) + BETWEEN_GROUPS
+
+
+def break_pages(forest: Forest) -> list[list[Block]]:
+    """Return the rows in pages that are not too tall; groups stay together where they can."""
+    notes = sum(len(note) + 5 for _, note in forest.notes)
+    room = max(TALLEST - AROUND - LINE * _count_lines(notes), TALLEST / 2)
+    pages: list[list[Block]] = [[]]
+    left = room
+    for heading, members in groupby(forest.rows, key=lambda row: row.group):
+        rows = tuple(members)
+        lines = min(_count_lines(len(heading)), MOST_LINES)
+        while rows:
+            fitting = int((left - HEADING * lines - BETWEEN_GROUPS + 1e-6) // ROW)
+            whole = Block(heading, lines, rows)
+            if pages[-1] and (fitting < 1 or (fitting < len(rows) and whole.height <= room)):
+                pages.append([])
+                left = room
+                continue
+            block = Block(heading, lines, rows[: max(fitting, 1)])
+            pages[-1].append(block)
+            left -= block.height
+            rows = rows[len(block.rows) :]
+    return pages
+
+
+def _count_lines(letters: int) -> int:
+    """Return how many lines a text of so many letters may take in a narrow figure."""
+    return math.ceil(letters * WIDE_LETTER / NARROWEST)

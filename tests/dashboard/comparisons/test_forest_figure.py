@@ -1,0 +1,193 @@
+"""The forest plot of a comparison as files: who gets them, and what the page has beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from django.test import Client
+from django.urls import reverse
+
+from dashboard.comparisons import figure_views
+from dashboard.comparisons.forest_figure import describe_comparison
+from dashboard.drawings import drawing_process
+from dashboard.drawings.drawing_process import NotDrawn
+from dashboard.drawings.forest import Forest
+from dashboard.drawings.forest_json import write_forest
+from experiments.comparisons import compare_experiment
+from experiments.models import Experiment, ShareLink
+from tests.dashboard.access.test_links import link_to, visitor
+from tests.dashboard.conftest import People
+from tests.dashboard.published_tables import TABLE_3
+from tests.factories import PublishedTableFactory
+
+pytestmark = pytest.mark.django_db
+KINDS = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[tuple[Forest, dict[str, Any]]]:
+    """Return what is drawn; nothing is, so that no test waits for it."""
+    orders: list[tuple[Forest, dict[str, Any]]] = []
+
+    def draw(forest: Forest, **options: Any) -> bytes:
+        orders.append((forest, options))
+        return b"a figure"
+
+    monkeypatch.setattr(figure_views, "draw", draw)
+    return orders
+
+
+def address_of(experiment: Experiment, ending: str = "svg") -> str:
+    return reverse(f"forest_{ending}", args=[experiment.pk])
+
+
+def test_the_description_has_the_numbers_of_the_page(results: Experiment) -> None:
+    comparison = compare_experiment(results)
+    forest = describe_comparison(comparison)
+    assert forest
+    (row,), (pair,) = forest.rows, comparison.pairs
+    assert (row.ratio, row.thick, row.thin) == (pair.ratio, pair.ci90, pair.ci95)
+    assert forest.axis_title == "Time per step, ratio to bare metal (log)"
+    assert row.group == "blas small, 1x1"
+    assert row.nodes_text == str(
+        len(set(results.runs.values_list("node", flat=True)) - {""}) or "–"
+    )
+
+
+@pytest.mark.parametrize("ending", KINDS)
+def test_a_figure_has_an_address_for_each_kind_of_file(
+    ending: str, results: Experiment, as_owner: Client, drawn: list[Any]
+) -> None:
+    answer = as_owner.get(address_of(results, ending), {"width": "88", "theme": "grey"})
+    assert (answer.status_code, answer.content) == (200, b"a figure")
+    assert answer["Content-Type"] == KINDS[ending]
+    assert answer["Content-Disposition"].startswith("inline; filename=")
+    assert answer["Content-Disposition"].endswith(f'-forest-88mm.{ending}"')
+    page = 0 if ending == "pdf" else 1
+    assert drawn[0][1] == {"width": 88, "theme": "grey", "ending": ending, "page": page}
+    kept = as_owner.get(address_of(results, ending) + "?download")
+    assert kept["Content-Disposition"].startswith("attachment; ")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"width": "89"},
+        {"width": ""},
+        {"width": "٨٨"},
+        {"theme": "pink"},
+        {"theme": "../dark"},
+        {"page": "-1"},
+        {"page": "1e3"},
+        {"page": "²"},
+        {"page": "9999"},
+    ],
+)
+def test_there_are_no_other_figures(
+    query: dict[str, str], results: Experiment, as_owner: Client, drawn: list[Any]
+) -> None:
+    assert as_owner.get(address_of(results), query).status_code == 404
+    assert drawn == []
+
+
+def test_nothing_is_drawn_where_nothing_is_compared(
+    results: Experiment, as_owner: Client, drawn: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert describe_comparison(replace(compare_experiment(results), groups=[])) is None
+    monkeypatch.setattr(figure_views, "describe_comparison", lambda comparison: None)
+    assert as_owner.get(address_of(results)).status_code == 404
+    assert drawn == []
+
+
+def test_who_may_not_see_the_comparison_does_not_see_its_figure(
+    results: Experiment, people: People, drawn: list[Any]
+) -> None:
+    Experiment.objects.update(visibility="private")
+    assert people.client("other").get(address_of(results)).status_code == 404
+    assert people.client("anonymous").get(address_of(results)).status_code == 302
+    assert visitor(link_to(results)).get(address_of(results)).status_code == 200
+
+
+@pytest.mark.parametrize("ending", KINDS)
+def test_a_link_that_hides_names_hides_them_in_pictures_too(
+    ending: str, results: Experiment, people: People, drawn: list[Any]
+) -> None:
+    container = results.environments.get(name="Apptainer")
+    container.name = "Apptainer of owner"
+    container.save(update_fields=["name"])
+    link: ShareLink = link_to(results, hides_names=True)
+    answer = visitor(link).get(address_of(results, ending))
+    assert (answer.status_code, answer.content) == (200, b"a figure")
+    said = write_forest(drawn[0][0])
+    assert "Apptainer of account-" in said
+    assert "owner" not in said
+    assert "owner" in write_forest(describe_comparison(compare_experiment(results)))  # type: ignore[arg-type]
+
+
+def test_a_published_table_has_its_figure(
+    people: People, as_owner: Client, drawn: list[Any]
+) -> None:
+    table = PublishedTableFactory(owner=people.owner, text=TABLE_3, baseline="baremetal")
+    page = as_owner.get(reverse("table", args=[table.pk])).content.decode()
+    address = reverse("table_forest_svg", args=[table.pk])
+    assert f"{address}?width=180" in page
+    assert as_owner.get(address).status_code == 200
+    assert len(drawn[0][0].rows) >= 2
+
+
+def test_the_page_has_the_picture_its_files_and_its_table(
+    results: Experiment, as_owner: Client
+) -> None:
+    address = reverse("comparison", args=[results.pk])
+    page = BeautifulSoup(as_owner.get(address).content, "html.parser")
+    pictures = page.select(".printed img")
+    assert [picture["src"] for picture in pictures] == [
+        f"{address_of(results)}?width=180&theme={theme}&page=1" for theme in ("light", "dark")
+    ]
+    assert "1 comparison: 1 slower." in pictures[0]["alt"]
+    assert pictures[1]["loading"] == "lazy"
+    links = [link["href"] for link in page.select(".exports a")]
+    assert len(links) == 18
+    assert f"{address_of(results, 'pdf')}?width=88&theme=grey&download" in links
+    table = page.find(
+        "caption", string=lambda text: "relative to bare metal" in (text or "")
+    ).parent
+    cells = [cell.get_text() for cell in table.select("tbody tr > *")]
+    forest = describe_comparison(compare_experiment(results))
+    assert forest
+    assert cells[:10] == ["blas small, 1x1", "Apptainer", *forest.rows[0].numbers]
+    assert "Slower" in cells
+    assert all(head["scope"] for head in table.select("th"))
+
+
+def test_where_it_cannot_be_drawn_the_page_works_and_the_picture_says_so(
+    results: Experiment, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **options: Any) -> bytes:
+        raise NotDrawn("Drawing it took more than 30 s and was given up. <b>")
+
+    monkeypatch.setattr(figure_views, "draw", fail)
+    picture = as_owner.get(address_of(results))
+    assert (picture.status_code, picture["Content-Type"]) == (503, "image/svg+xml")
+    assert "took more than 30 s and was given up. &lt;b&gt;" in picture.content.decode()
+    for ending in ("png", "pdf"):
+        answer = as_owner.get(address_of(results, ending))
+        assert answer.status_code == 503
+        assert "could not be drawn" in answer.content.decode()
+    page = as_owner.get(reverse("comparison", args=[results.pk]))
+    assert page.status_code == 200
+    assert "SLOWER" in page.content.decode()
+
+
+def test_a_program_that_takes_too_long_is_ended_and_the_comparison_still_works(
+    results: Experiment, as_owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing_process, "SECONDS", 0.01)
+    monkeypatch.setattr(drawing_process, "_find_kept", lambda key: None)
+    answer = as_owner.get(address_of(results))
+    assert answer.status_code == 503
+    assert "took more than 0.01 s" in answer.content.decode()
+    assert as_owner.get(reverse("comparison", args=[results.pk])).status_code == 200
