@@ -11,7 +11,7 @@ UV := .tools/bin/uv
 RUN := .venv/bin/python
 INSTALL := $(UV) pip install --quiet --python .venv --require-hashes --build-constraints requirements-build.txt
 
-.PHONY: setup setup-dev demo test test-quick faults soak explore mutants lint types locks bench compose-proof
+.PHONY: setup setup-dev demo test test-quick faults soak explore mutants query-counts lint types locks bench compose-proof
 
 setup: .venv/.ready
 
@@ -50,6 +50,10 @@ explore: setup-dev
 mutants: setup-dev
 	@$(RUN) -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(CHILDREN),--children $(CHILDREN)) $(PACKAGES)
+
+# How often each page asks PostgreSQL, written anew: look at the difference before you commit it.
+query-counts: setup-dev
+	@QUERY_COUNTS=write $(RUN) -m pytest -q -n 0 -p no:randomly tests/dashboard/test_query_counts.py
 
 setup-dev: .venv/.ready-dev
 	@tests/system-packages

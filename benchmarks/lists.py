@@ -21,6 +21,13 @@ TIMES = 25
 ADDRESSES = (
     "/runs/",
     "/runs/?sort=node",
+    "/runs/?sort=metric.step_time",
+    "/runs/?sort=-metric.step_time",
+    "/runs/?sort=-metric.step_time&column=state&column=metric.step_time&column=metric.import_time&column=parameter.steps&column=fact.kernel",
+    "/runs/?sort=metric.step_time&where=metric.step_time>=0.19&where=state=succeeded",
+    "/runs/?sort=-parameter.seed&column=parameter.seed",
+    "/runs/?sort=-fact.kernel&column=fact.kernel",
+    "/runs/?where=parameter.seed=7",
     "/runs/?state=failed",
     "/runs/?page=20",
     "/experiments/",

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.core.paginator import Page, Paginator
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, Expression, F, OuterRef, Q, QuerySet
 
 from dashboard.typed_requests import OpenRequest
 from experiments.models import Cluster, PublishedTable, Run
@@ -42,13 +42,22 @@ def make_listing(
     asked = request.GET.get("sort", default)
     sort = asked if asked.removeprefix("-") in sorts else default
     path = sorts[sort.removeprefix("-")]
-    # Only where there may be none: an index in plain order does not serve NULLS LAST.
-    last = {"nulls_last": True} if _may_be_null(rows.model, path) else {}
-    if sort.startswith("-"):
-        ordered = rows.order_by(F(path).desc(**last), "-pk")
-    else:
-        ordered = rows.order_by(F(path).asc(**last), "pk")
+    ordered = order_rows(rows, F(path), path, descending=sort.startswith("-"))
     return Listing(Paginator(ordered, per_page).get_page(request.GET.get("page")), sort)
+
+
+def order_rows(
+    rows: QuerySet[Any], expression: F | Expression, path: str, *, descending: bool
+) -> QuerySet[Any]:
+    """Return `rows` ordered by an expression, which is the field at `path` or has none ("").
+
+    Rows without a value come last either way, and the primary key settles what is equal.
+    """
+    # Only where there may be none: an index in plain order does not serve NULLS LAST.
+    last = {"nulls_last": True} if not path or _may_be_null(rows.model, path) else {}
+    if descending:
+        return rows.order_by(expression.desc(**last), "-pk")
+    return rows.order_by(expression.asc(**last), "pk")
 
 
 def _may_be_null(model: Any, path: str) -> bool:
@@ -149,28 +158,3 @@ class ExperimentFilter(Filter):
         if self.value_of("mine"):
             rows = rows.filter(owner=self.user.pk)
         return rows.filter(by_state.get(self.value_of("state"), Q()))
-
-
-class RunFilter(Filter):
-    """The filters of the list of runs."""
-
-    q = forms.CharField(label="Question or uid", max_length=300)
-    state = forms.ChoiceField(choices=[("", "any"), *Run.State.choices])
-    workload = forms.CharField(max_length=100)
-    environment = forms.CharField(max_length=100)
-    cluster = forms.ModelChoiceField(Cluster.objects, empty_label="any")
-
-    def apply(self, rows: QuerySet[Run]) -> QuerySet[Run]:
-        if text := self.value_of("q"):
-            rows = rows.filter(
-                Q(uid__startswith=text.lower()) | Q(experiment__question__icontains=text)
-            )
-        for name, path in (
-            ("state", "state"),
-            ("workload", "workload__name__icontains"),
-            ("environment", "environment__name__icontains"),
-            ("cluster", "experiment__cluster"),
-        ):
-            if self.value_of(name):
-                rows = rows.filter(**{path: self.value_of(name)})
-        return rows

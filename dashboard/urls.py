@@ -18,7 +18,13 @@ from dashboard.comparisons import (
     step_views,
     table_views,
 )
-from dashboard.execution import experiment_views, operation_views, run_views
+from dashboard.execution import (
+    experiment_views,
+    operation_views,
+    run_list_views,
+    run_views,
+    saved_view_views,
+)
 from dashboard.health import health_views
 from dashboard.images import image_import_views, image_views
 from dashboard.imports import import_views
@@ -105,7 +111,10 @@ urlpatterns = [
     path("jobs/<slug:uid>/collect/", experiment_views.collect_again, name="job_collect"),
     path("jobs/<slug:uid>/any-node/", experiment_views.allow_any_node, name="job_any_node"),
     path("jobs/<slug:uid>/repair/", experiment_views.repair, name="job_repair"),
-    path("runs/", run_views.runs, name="runs"),
+    path("runs/", run_list_views.runs, name="runs"),
+    path("runs.csv", run_list_views.runs_file, name="runs_file"),
+    path("views/save/", saved_view_views.save, name="saved_view_save"),
+    path("views/<int:pk>/delete/", saved_view_views.delete, name="saved_view_delete"),
     path("runs/<slug:uid>/", run_views.run, name="run"),
     path("runs/<slug:uid>/exclude/", run_views.exclude, name="run_exclude"),
     path("runs/<slug:uid>/files/<int:pk>/", run_views.run_file, name="run_file"),

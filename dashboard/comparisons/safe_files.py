@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
@@ -79,6 +79,22 @@ def _lines(rows: list[dict[str, Any]], columns: list[str]) -> Iterator[str]:
     yield writer.writerow([make_safe_cell(column) for column in columns])
     for row in rows:
         yield writer.writerow([make_safe_cell(row.get(column, "")) for column in columns])
+
+
+def stream_table(
+    heads: Sequence[str], rows: Iterable[Sequence[Any]], name: str
+) -> StreamingHttpResponse:
+    """Stream rows as CSV under these heads, without holding them all."""
+
+    def write_lines() -> Iterator[str]:
+        writer = csv.writer(Echo())
+        yield writer.writerow([make_safe_cell(head) for head in heads])
+        for row in rows:
+            yield writer.writerow([make_safe_cell(value) for value in row])
+
+    response = StreamingHttpResponse(write_lines(), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = content_disposition_header(True, name)
+    return response
 
 
 def make_json_response(content: dict[str, Any], name: str) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Runs: the list, and everything that is known about one of them."""
+"""A run: everything that is known about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dashboard.access.rights import by_link, filter_readable_keys, get_editable
 from dashboard.environment_symbols import assign_symbols
 from dashboard.execution.live_run import describe_live_run
 from dashboard.execution.run_facts import draw_traces, list_measurements, list_phases, search_facts
-from dashboard.lists import RunFilter, make_listing
+from dashboard.lists import make_listing
 from dashboard.typed_requests import OpenRequest, Request, read_posted_text
 from experiments.access.permissions import may_change
 from experiments.execution import lifecycle
@@ -33,28 +33,7 @@ from experiments.planning.workloads import describe_parameters
 
 MOST_TRACES, FIRST_TRACES = 4, 2
 """Series that are seen at once; of more, the first ones, and the others by who opens them."""
-SORTS = {
-    "began": "began_at",
-    "question": "experiment__question",
-    "workload": "workload__name",
-    "environment": "environment__name",
-    "state": "state",
-    "node": "node",
-}
 FILE_SORTS = {"size": "size_bytes", "path": "path"}
-
-
-@require_GET
-def runs(request: Request) -> HttpResponse:
-    """List the runs of the experiments that the reader may see."""
-    visible = Experiment.objects.visible_to(request.user)
-    rows = Run.objects.filter(experiment__in=visible).select_related(
-        "experiment__cluster", "workload", "environment"
-    )
-    rows = rows.defer("experiment__plan", "spec", "command", "output_tail", "phases")
-    filters = RunFilter(request)
-    runs_listing = make_listing(request, filters.apply(rows), sorts=SORTS, default="-began")
-    return render(request, "execution/runs/list.html", {"listing": runs_listing, "filter": filters})
 
 
 MOST_OF_CAUSE = 1000

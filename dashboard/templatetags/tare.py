@@ -265,8 +265,11 @@ def details_tab(context: Context, name: str, text: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def heading(context: Context, key: str, text: str, css: str = "") -> SafeString:
-    """Return a column's heading that sorts its list; a second click reverses the order."""
+def heading(context: Context, key: str, text: str, css: str = "", title: str = "") -> SafeString:
+    """Return a column's heading that sorts its list; a second click reverses the order.
+
+    A `title` is shown on hover.
+    """
     sort = context["listing"].sort
     query = context["request"].GET.copy()
     query.pop("page", None)
@@ -274,9 +277,10 @@ def heading(context: Context, key: str, text: str, css: str = "") -> SafeString:
     order = {key: "ascending", f"-{key}": "descending"}.get(sort)
     mark = format_html(' aria-sort="{}"', order) if order else ""
     return format_html(
-        '<th scope="col" class="{}"{}><a href="?{}">{}</a></th>',
+        '<th scope="col" class="{}"{}{}><a href="?{}">{}</a></th>',
         css,
         mark,
+        format_html(' title="{}"', title) if title else "",
         query.urlencode(),
         text,
     )

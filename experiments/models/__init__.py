@@ -16,6 +16,7 @@ from experiments.models.published_table import PublishedTable
 from experiments.models.removal import Removal
 from experiments.models.results import Measurement, RunFile, Series, Snapshot
 from experiments.models.run import Event, Job, Run
+from experiments.models.saved_view import SavedView
 from experiments.models.service_sign import ServiceSign
 from experiments.models.user import Role, User
 
@@ -47,6 +48,7 @@ __all__ = [
     "Run",
     "RunFile",
     "Runtime",
+    "SavedView",
     "SentFile",
     "Series",
     "ServiceSign",

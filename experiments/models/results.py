@@ -30,6 +30,8 @@ class Measurement(models.Model):
     class Meta:
         ordering = ["metric"]
         constraints = [models.UniqueConstraint(fields=["run", "metric"], name="one_value_a_metric")]
+        # In the order of a list that is sorted by a metric, for which it reads no other run.
+        indexes = [models.Index(fields=["metric", "value", "run"], name="measurement_by_value")]
 
     def __str__(self) -> str:
         return f"{self.metric} = {self.value} {self.unit}"

@@ -177,7 +177,7 @@ def test_runs_are_filtered(
 def test_sorting_keeps_the_filter_and_paging_keeps_both(
     as_owner: Client, site: Site, people: People
 ) -> None:
-    measured(site, people.owner, blocks=30)
+    measured(site, people.owner, blocks=60)
     page = as_owner.get("/runs/", {"state": "succeeded", "sort": "node"}).content.decode()
     assert "?state=succeeded&amp;sort=-node" in page
     assert "?state=succeeded&amp;sort=node&amp;page=2" in page

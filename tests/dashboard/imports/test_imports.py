@@ -265,7 +265,7 @@ def test_private_logs_show_nowhere_to_others(experiment: Experiment, people: Peo
         "/catalogue/?tab=environments",
         "/catalogue/?tab=workloads",
         "/experiments/",
-        "/runs/",
+        "/runs/?column=cluster",
         "/compare/",
     )
     for address in pages:

@@ -1,0 +1,266 @@
+"""The conditions by which a list of runs is filtered, as its address writes them.
+
+`where=metric.step_time>=0.2` is a column, a comparison and a value. A comparison with no value asks
+whether there is one: `where=reason=` has none, `where=reason!=` has one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
+
+from dashboard.execution.run_columns import PARAMETERS, Column, Columns, shorten
+from experiments.models import Measurement, Run
+from experiments.statistics import numbers
+
+LOOKUPS = {"=": "exact", "!=": "exact", "~": "icontains"} | {
+    "<": "lt",
+    "<=": "lte",
+    ">": "gt",
+    ">=": "gte",
+}
+SIGNS = {"!=": "≠", "<=": "≤", ">=": "≥", "~": "contains"}
+OPERATOR = re.compile("<=|>=|!=|=|<|>|~")
+OF_TEXTS, OF_NUMBERS = ("=", "!=", "~"), ("=", "!=", "<", "<=", ">", ">=")
+MOST_CONDITIONS = 20
+LONGEST_VALUE = 300
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+PREFIXES = {"T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "m": 1e-3, "µ": 1e-6, "u": 1e-6, "n": 1e-9}
+SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|h|d)?", re.ASCII)
+AGO = re.compile(r"-?(\d{1,5}) ?(min|h|d)(?:ays?)?", re.ASCII)
+MOST_WHOLE = 2**31
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition; `value` is the text of the address, `parsed` what the database compares."""
+
+    column: Column
+    operator: str
+    value: str
+    parsed: Any
+    query: tuple[str, str]
+    """The parameter of the address that it came from, and its text."""
+
+    @property
+    def lookup(self) -> str:
+        return LOOKUPS[self.operator]
+
+    @property
+    def is_limit(self) -> bool:
+        """Return whether only runs with a value, on one side of it, fulfil the condition."""
+        return bool(self.value) and self.operator in ("=", "<", "<=", ">", ">=")
+
+    @property
+    def text(self) -> str:
+        """Return what a reader is told after the column's name: "≥ 200.0 ms"."""
+        if not self.value:
+            return "is missing" if self.operator == "=" else "is known"
+        sign = SIGNS.get(self.operator, self.operator)
+        if self.column.kind == "metric":
+            value = numbers.quantity(self.parsed, self.column.unit.replace("1", ""))
+        elif self.column.kind == "duration":
+            value = numbers.duration(self.parsed.total_seconds())
+        elif self.column.kind == "time":
+            value = f"{self.parsed:%Y-%m-%d %H:%M} UTC"
+            if AGO.fullmatch(self.value):
+                value = f"{self.value.lstrip('-')} ago"
+        else:
+            value = self.value
+        return f"{sign} {shorten(value)}"
+
+
+def read_conditions(texts: Iterable[str], columns: Columns) -> tuple[list[Condition], list[str]]:
+    """Return the conditions that these texts write, and a sentence for each that makes no sense."""
+    conditions: list[Condition] = []
+    problems = []
+    for text in dict.fromkeys(text for text in texts if text):
+        if len(conditions) == MOST_CONDITIONS:
+            problems.append(f"A list has at most {MOST_CONDITIONS} filters; the rest is left out.")
+            break
+        try:
+            conditions.append(_read(text, columns))
+        except ValueError as error:
+            problems.append(f"The filter “{shorten(text)}” is left out: {error}.")
+    return conditions, problems
+
+
+def _read(text: str, columns: Columns) -> Condition:
+    for match in OPERATOR.finditer(text):
+        if column := columns.get(text[: match.start()]):
+            return make_condition(column, match[0], text[match.end() :], ("where", text))
+    raise ValueError("it does not begin with a column and a comparison, such as state=failed")
+
+
+def make_condition(
+    column: Column, operator: str, value: str, query: tuple[str, str] = ("", "")
+) -> Condition:
+    """Return a condition; ValueError with the reason if the column has no such comparison."""
+    value = value.strip()
+    if len(value) > LONGEST_VALUE:
+        raise ValueError(f"a value has at most {LONGEST_VALUE} characters")
+    allowed = list_operators(column)
+    if operator not in allowed or (not value and operator not in ("=", "!=")):
+        signs = [SIGNS.get(sign, sign) for sign in allowed]
+        raise ValueError(f"{column.label} is compared by {numbers.listed(signs)}, with a value")
+    if column.kind == "parameter" and operator in ("<", "<=", ">", ">="):
+        _parse_quantity(column, value)
+    return Condition(column, operator, value, PARSERS[column.kind](column, value), query)
+
+
+def list_operators(column: Column) -> tuple[str, ...]:
+    """Return the comparisons that have a meaning for a column."""
+    if column.kind == "parameter":
+        return (*OF_NUMBERS, "~")
+    return OF_TEXTS if column.kind == "text" else OF_NUMBERS
+
+
+def _parse_text(column: Column, value: str) -> str:
+    states = dict(Run.State.choices)
+    if column.key == "state" and value and value not in states:
+        raise ValueError(f"there is no state “{shorten(value)}”, only {numbers.listed([*states])}")
+    return value
+
+
+def _parse_whole(column: Column, value: str) -> int | None:
+    if not value:
+        return None
+    if not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
+        raise ValueError(f"{column.label} is a whole number")
+    return int(value)
+
+
+def _parse_quantity(column: Column, value: str) -> float | None:
+    """Return a number in the column's unit: "200 ms" of a metric in seconds is 0.2."""
+    if not value:
+        return None
+    match = NUMBER.match(value)
+    unit = value[match.end() :].strip() if match else ""
+    factor = 1.0
+    if unit and unit != column.unit:
+        base = unit[1:]
+        if unit[0] not in PREFIXES or base != column.unit or base == "1":
+            match = None
+        else:
+            factor = PREFIXES[unit[0]]
+    number = float(match[0]) * factor if match else math.nan
+    if not math.isfinite(number):
+        known = "" if column.unit in ("", "1") else f" of {column.unit}"
+        raise ValueError(f"{column.label} is compared with a number{known}")
+    return number
+
+
+def _parse_duration(column: Column, value: str) -> timedelta | None:
+    if not value:
+        return None
+    match = DURATION.fullmatch(value)
+    seconds = float(match[1]) * SECONDS[match[2] or "s"] if match else math.inf
+    if seconds > 10**9:
+        raise ValueError(f"{column.label} is compared with a duration, such as 90 s or 2 min")
+    return timedelta(seconds=seconds)
+
+
+def _parse_time(column: Column, value: str) -> datetime | None:
+    if not value:
+        return None
+    if match := AGO.fullmatch(value):
+        return timezone.now() - timedelta(seconds=int(match[1]) * SECONDS[match[2]])
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{column.label} is compared with a time in UTC, such as 2026-11-23 14:00, or 7 d"
+        ) from None
+
+
+def _parse_parameter(column: Column, value: str) -> str:
+    return value
+
+
+PARSERS: dict[str, Callable[[Column, str], Any]] = {
+    "text": _parse_text,
+    "number": _parse_whole,
+    "metric": _parse_quantity,
+    "duration": _parse_duration,
+    "time": _parse_time,
+    "parameter": _parse_parameter,
+}
+
+
+def apply_conditions(rows: QuerySet[Run], conditions: Iterable[Condition]) -> QuerySet[Run]:
+    """Return the runs that fulfil all conditions."""
+    for number, condition in enumerate(conditions):
+        if condition.column.kind == "metric":
+            rows = _filter_by_metric(rows, condition)
+        elif condition.column.kind == "parameter":
+            rows = _filter_by_parameter(rows, condition, f"condition_{number}")
+        else:
+            rows = _filter_by_value(rows, condition, f"condition_{number}")
+    return rows
+
+
+def _filter_by_metric(rows: QuerySet[Run], condition: Condition) -> QuerySet[Run]:
+    measured = Measurement.objects.filter(run=OuterRef("pk"), metric=condition.column.name)
+    if not condition.value:
+        return rows.filter(Exists(measured) if condition.operator == "!=" else ~Exists(measured))
+    measured = measured.filter(**{f"value__{condition.lookup}": condition.parsed})
+    return rows.filter(~Exists(measured) if condition.operator == "!=" else Exists(measured))
+
+
+def _filter_by_value(rows: QuerySet[Run], condition: Condition, name: str) -> QuerySet[Run]:
+    column = condition.column
+    if column.path:
+        name = column.path
+    else:
+        rows = rows.alias(**{name: column.expression})
+    if not condition.value:
+        missing = Q(**{f"{name}__isnull": True})
+        if column.kind == "text":
+            missing |= Q(**{name: ""})
+        return rows.filter(missing if condition.operator == "=" else ~missing)
+    fits = Q(**{f"{name}__{condition.lookup}": condition.parsed})
+    if condition.operator == "!=":
+        return rows.filter(Q(**{f"{name}__isnull": True}) | ~fits)
+    return rows.filter(fits)
+
+
+def _filter_by_parameter(rows: QuerySet[Run], condition: Condition, name: str) -> QuerySet[Run]:
+    """Compare a value of JSON: as a number by its size, or as the text that pages show."""
+    text, kind = f"{name}_text", f"{name}_kind"
+    rows = rows.alias(
+        **{
+            name: condition.column.expression,
+            text: KeyTextTransform(condition.column.name, PARAMETERS),
+            kind: Func(F(name), function="jsonb_typeof", output_field=TextField()),
+        }
+    )
+    missing = Q(**{f"{text}__isnull": True}) | Q(**{text: ""})
+    if not condition.value:
+        return rows.filter(missing if condition.operator == "=" else ~missing)
+    if condition.operator in ("=", "!="):
+        fits = Q(**{f"{name}__in": _list_spellings(condition.value)})
+        return rows.filter(missing | ~fits if condition.operator == "!=" else fits)
+    if condition.operator == "~":
+        return rows.filter(**{f"{text}__icontains": condition.value})
+    limit = _parse_quantity(condition.column, condition.value)
+    return rows.filter(**{kind: "number", f"{name}__{condition.lookup}": limit})
+
+
+def _list_spellings(value: str) -> list[Any]:
+    """Return the values of JSON that pages show as this text."""
+    spellings: list[Any] = [value]
+    if value in ("yes", "no"):
+        spellings.append(value == "yes")
+    if NUMBER.fullmatch(value) and math.isfinite(float(value)):
+        spellings.append(float(value))
+    return spellings

@@ -1,0 +1,95 @@
+"""The page that lists runs, with columns of the reader's choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from dashboard.comparisons.safe_files import stream_table
+from dashboard.execution.run_cells import draw_table, write_plain
+from dashboard.execution.run_columns import FACT
+from dashboard.execution.run_conditions import SIGNS
+from dashboard.execution.run_listing import RunList, keep_state, read_run_list
+from dashboard.lists import Listing
+from dashboard.typed_requests import Request
+from experiments.models import SavedView
+
+OPERATORS = ("=", "!=", "~", "<", "<=", ">", ">=")
+
+
+@require_GET
+def runs(request: Request) -> HttpResponse:
+    """List the runs of the experiments that the reader may see."""
+    if typed := _read_typed(request.GET):
+        return redirect(f"{request.path}?{typed.urlencode()}")
+    run_list = read_run_list(request)
+    page = run_list.get_page()
+    heads, rows = draw_table(list(page.object_list), run_list.columns)
+    context: dict[str, Any] = {
+        "listing": Listing(page, run_list.sort),
+        "list": run_list,
+        "filter": {"is_active": run_list.is_filtered},
+        "heads": heads,
+        "rows": rows,
+        "chips": [(row, _leave_out(request.GET, *row.query)) for row in run_list.conditions],
+        "hidden": [
+            (name, value)
+            for name, values in keep_state(request.GET).lists()
+            for value in values
+            if value
+        ],
+        "views": list(SavedView.objects.filter(owner=request.user, page=SavedView.Page.RUNS)),
+        "operators": [(sign, SIGNS.get(sign, sign)) for sign in OPERATORS],
+        "chosen": {column.key for column in run_list.columns},
+        "shown": keep_state(request.GET).urlencode(),
+        "usual": _leave_out(request.GET, "column"),
+        "others": _list_other_facts(run_list),
+    }
+    return render(request, "execution/runs/list.html", context)
+
+
+@require_GET
+def runs_file(request: Request) -> StreamingHttpResponse:
+    """Send the runs of a list as a CSV file, with the columns that it shows."""
+    run_list = read_run_list(request)
+    rows = run_list.runs.iterate()
+    units = run_list.list_units()
+    heads = [
+        f"{column.key} ({unit})" if (unit := units.get(column.key)) else column.key
+        for column in run_list.columns
+    ]
+    table = (
+        [row.fields["uid"], *(write_plain(column, row) for column in run_list.columns)]
+        for row in rows
+    )
+    return stream_table(["run", *heads], table, "tare-runs.csv")
+
+
+def _read_typed(query: QueryDict) -> QueryDict | None:
+    """Return the address for what was typed into the page's forms; None if nothing was."""
+    fields = ("add_column", "add_operator", "add_value", "add_fact")
+    if not any(name in query for name in fields):
+        return None
+    kept = keep_state(query)
+    if column := query.get("add_column", ""):
+        text = f"{column}{query.get('add_operator', '=')}{query.get('add_value', '').strip()}"
+        kept.setlist("where", [*dict.fromkeys([*kept.getlist("where"), text])])
+    if fact := query.get("add_fact", "").strip():
+        kept.appendlist("column", FACT + fact)
+    return kept
+
+
+def _leave_out(query: QueryDict, name: str, text: str = "") -> str:
+    """Return the address's query without one of its filters, or without a name altogether."""
+    kept = keep_state(query)
+    kept.setlist(name, [value for value in kept.getlist(name) if text and value != text])
+    return kept.urlencode()
+
+
+def _list_other_facts(run_list: RunList) -> list[Any]:
+    """Return chosen columns that the menu does not offer by itself."""
+    offered = {column.key for _, group in run_list.offered.groups for column in group}
+    return [column for column in run_list.columns if column.key not in offered]

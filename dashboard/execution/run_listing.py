@@ -1,0 +1,280 @@
+"""The list of runs: its state out of the address, and the rows in that order, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db import connection
+from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet
+from django.http import QueryDict
+
+from dashboard.execution.run_columns import (
+    FACT,
+    Column,
+    Columns,
+    choose_columns,
+    list_columns,
+    shorten,
+)
+from dashboard.execution.run_conditions import (
+    Condition,
+    apply_conditions,
+    make_condition,
+    read_conditions,
+)
+from dashboard.lists import order_rows
+from dashboard.typed_requests import Request, parse_whole_number
+from experiments.models import Cluster, Experiment, Measurement, Run, Snapshot, User
+
+PER_PAGE = 100
+USUAL_SORT = "-began"
+CHUNK = 2000
+"""Rows of a file that are read at once."""
+OLDER = {"state": "=", "workload": "~", "environment": "~"}
+"""Filters as addresses wrote them before, with the comparison that each stood for."""
+KEPT = ("q", *OLDER, "cluster", "where", "column", "sort")
+"""What the address of a list holds beside the page."""
+OF_EVERY_ROW = {
+    "uid": "uid",
+    "state": "state",
+    "reason": "reason",
+    "exit_code": "exit_code",
+    "began_at": "began_at",
+    "ended_at": "ended_at",
+    "experiment_id": "experiment_id",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measurement."""
+
+    number: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: fields of it by name, and the values of the chosen columns by their keys."""
+
+    fields: dict[str, Any]
+    values: dict[str, Any]
+
+
+class RunsInOrder:
+    """Runs in the order of a column; those without a value come last, whichever way it goes."""
+
+    def __init__(
+        self,
+        visible: QuerySet[Run],
+        conditions: Sequence[Condition],
+        columns: Sequence[Column],
+        sort: Column,
+        *,
+        descending: bool,
+    ) -> None:
+        self.visible = visible
+        self.conditions = conditions
+        self.rows = apply_conditions(visible, conditions)
+        self.columns = columns
+        self.sort = sort
+        self.descending = descending
+
+    def count(self) -> int:
+        return self.rows.count()
+
+    def __getitem__(self, place: slice) -> list[Row]:
+        return read_rows(self._list_keys(place.start, place.stop), self.columns)
+
+    def iterate(self) -> Iterator[Row]:
+        """Yield all rows, a few thousand at a time."""
+        keys = self._list_keys(0, None)
+        for start in range(0, len(keys), CHUNK):
+            yield from read_rows(keys[start : start + CHUNK], self.columns)
+
+    def _list_keys(self, start: int, stop: int | None) -> list[int]:
+        if self.sort.kind == "metric":
+            return self._list_keys_by_metric(start, stop)
+        if self.sort.key.startswith(FACT):
+            return self._list_keys_by_fact(start, stop)
+        rows = order_rows(
+            self.rows, self.sort.expression, self.sort.path, descending=self.descending
+        )
+        return list(rows.values_list("pk", flat=True)[start:stop])
+
+    def _list_keys_by_metric(self, start: int, stop: int | None) -> list[int]:
+        """Return keys by the index on measurements, then those of runs that have none.
+
+        One statement for both would read and sort all runs. Conditions on the same metric say
+        where in the index to begin.
+        """
+        metric = Q(measurements__metric=self.sort.name)
+        limits = [row for row in self.conditions if row.column == self.sort and row.is_limit]
+        others = [row for row in self.conditions if row not in limits]
+        measured = apply_conditions(self.visible, others)
+        measured = measured.alias(sorted_by=FilteredRelation("measurements", condition=metric))
+        measured = measured.filter(sorted_by__isnull=False)
+        for row in limits:
+            measured = measured.filter(**{f"sorted_by__value__{row.lookup}": row.parsed})
+        order = ("-sorted_by__value", "-pk") if self.descending else ("sorted_by__value", "pk")
+        keys = list(measured.order_by(*order).values_list("pk", flat=True)[start:stop])
+        if limits or (stop is not None and len(keys) == stop - start):
+            return keys
+        passed = start + len(keys) if keys or not start else measured.count()
+        has_value = Measurement.objects.filter(run=OuterRef("pk"), metric=self.sort.name)
+        unmeasured = self.rows.filter(~Exists(has_value)).order_by(order[-1])
+        begin = max(start - passed, 0)
+        end = None if stop is None else stop - passed
+        return keys + list(unmeasured.values_list("pk", flat=True)[begin:end])
+
+    def _list_keys_by_fact(self, start: int, stop: int | None) -> list[int]:
+        """Return keys by a fact, which is read once a snapshot: many runs share one."""
+        way = "DESC" if self.descending else "ASC"
+        runs, parameters = self.rows.order_by().values("pk", "snapshot_id").query.sql_with_params()
+        # Parts of it are names of tables, and what Django wrote.
+        statement = "\n".join(
+            (
+                "WITH facts AS MATERIALIZED (SELECT id, facts ->> %s AS value",
+                f"FROM {Snapshot._meta.db_table}), runs(id, snapshot_id) AS ({runs})",
+                "SELECT runs.id FROM runs LEFT JOIN facts ON facts.id = runs.snapshot_id",
+                f"ORDER BY facts.value {way} NULLS LAST, runs.id {way} LIMIT %s OFFSET %s",
+            )
+        )
+        limit = None if stop is None else stop - start
+        with connection.cursor() as cursor:
+            cursor.execute(statement, [self.sort.name, *parameters, limit, start])
+            return [key for (key,) in cursor.fetchall()]
+
+
+def read_rows(keys: Sequence[int], columns: Sequence[Column]) -> list[Row]:
+    """Return the runs of these keys, in their order, with the values of the columns."""
+    expressions = {
+        f"column_{number}": column.expression
+        for number, column in enumerate(columns)
+        if column.kind != "metric"
+    }
+    wanted = {f"row_{name}": F(path) for name, path in OF_EVERY_ROW.items()}
+    found: dict[int, dict[str, Any]] = {
+        row["pk"]: dict(row)
+        for row in Run.objects.filter(pk__in=keys).order_by().values("pk", **wanted, **expressions)
+    }
+    metrics = {column.name: column.key for column in columns if column.kind == "metric"}
+    measured: dict[int, dict[str, Value]] = {}
+    if metrics:
+        rows = Measurement.objects.filter(run__in=keys, metric__in=list(metrics)).order_by()
+        for run, metric, value, unit in rows.values_list("run_id", "metric", "value", "unit"):
+            measured.setdefault(run, {})[metrics[metric]] = Value(value, unit)
+    return [
+        Row(
+            {name: row[f"row_{name}"] for name in OF_EVERY_ROW},
+            measured.get(key, {})
+            | {
+                column.key: row[f"column_{number}"]
+                for number, column in enumerate(columns)
+                if column.kind != "metric"
+            },
+        )
+        for key in keys
+        if (row := found.get(key))  # unless it was deleted in between
+    ]
+
+
+@dataclass(frozen=True)
+class RunList:
+    """The list as an address asks for it; what makes no sense is left out, and said."""
+
+    user: User
+    query: QueryDict
+    offered: Columns
+    columns: list[Column]
+    conditions: list[Condition]
+    sort: str
+    problems: list[str]
+
+    @property
+    def search_text(self) -> str:
+        return self.query.get("q", "").strip()
+
+    @property
+    def runs(self) -> RunsInOrder:
+        """Return the runs that the reader may see and that fulfil all conditions."""
+        visible = Experiment.objects.visible_to(self.user)
+        rows = Run.objects.filter(experiment__in=visible)
+        if text := self.search_text:
+            begins = Q(uid__startswith=text.lower())
+            rows = rows.filter(begins | Q(experiment__question__icontains=text))
+        cluster = parse_whole_number(self.query.get("cluster", ""))
+        if cluster is not None and any(row.query[0] == "cluster" for row in self.conditions):
+            rows = rows.filter(experiment__cluster=cluster)
+        others = [row for row in self.conditions if row.query[0] != "cluster"]
+        column = self.offered.get(self.sort.removeprefix("-"))
+        assert column  # which `read_run_list` has looked for
+        return RunsInOrder(
+            rows,
+            others,
+            self.columns,
+            column,
+            descending=self.sort.startswith("-"),
+        )
+
+    def get_page(self) -> Page[Row]:
+        paginator: Paginator[Row] = Paginator(self.runs, PER_PAGE)  # type: ignore[arg-type]
+        return paginator.get_page(self.query.get("page"))
+
+    def list_units(self) -> dict[str, str]:
+        """Return the units of the columns of a file, by their keys, where one is declared."""
+        declared = {column.key: column.unit for column in self.columns if column.kind == "metric"}
+        times = {column.key: "s" for column in self.columns if column.kind == "duration"}
+        return declared | times
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.conditions or self.search_text)
+
+
+def read_run_list(request: Request) -> RunList:
+    """Return the list that an address asks for."""
+    query = request.GET
+    offered = list_columns(request.user)
+    columns, problems = choose_columns(query.getlist("column"), offered)
+    conditions, more_problems = read_conditions(query.getlist("where"), offered)
+    older, older_problems = _read_older_filters(request, offered)
+    sort = query.get("sort", USUAL_SORT)
+    problems += more_problems + older_problems
+    if offered.get(sort.removeprefix("-")) is None:
+        problems.append(f"There is no column “{shorten(sort)}” to sort by.")
+        sort = USUAL_SORT
+    return RunList(request.user, query, offered, columns, older + conditions, sort, problems)
+
+
+def _read_older_filters(request: Request, offered: Columns) -> tuple[list[Condition], list[str]]:
+    """Return the conditions of addresses of before, such as `?state=failed`."""
+    conditions, problems = [], []
+    for name, operator in OLDER.items():
+        column, text = offered.get(name), request.GET.get(name, "")
+        if not text or column is None:
+            continue
+        try:
+            conditions.append(make_condition(column, operator, text, (name, text)))
+        except ValueError as error:
+            problems.append(f"The filter “{name}={shorten(text)}” is left out: {error}.")
+    if text := request.GET.get("cluster", ""):
+        key, column = parse_whole_number(text), offered.get("cluster")
+        row = Cluster.objects.visible_to(request.user).filter(pk=key).first() if key else None
+        if row and column:
+            conditions.append(Condition(column, "=", row.name, row.name, ("cluster", text)))
+        else:
+            problems.append(f"The filter “cluster={shorten(text)}” is left out: there is no such.")
+    return conditions, problems
+
+
+def keep_state(query: QueryDict) -> QueryDict:
+    """Return what an address says about the list, without the page and what is unknown."""
+    kept = QueryDict(mutable=True)
+    for name in KEPT:
+        if values := [value for value in query.getlist(name) if value]:
+            kept.setlist(name, values)
+    return kept

@@ -1,0 +1,311 @@
+"""The list of runs: columns of one's choice, sorted and filtered by any of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.execution.run_cells import choose_decimals, write
+from dashboard.execution.run_columns import OWN, Column
+from dashboard.execution.run_conditions import make_condition
+from experiments.models import Experiment, Run, SavedView, Snapshot
+from tests.dashboard.conftest import People, Site, measured
+from tests.factories import JobFactory, MeasurementFactory, RunFactory
+
+pytestmark = pytest.mark.django_db
+
+STEP_TIME = Column("metric.step_time", "Step time", "metric", unit="s")
+
+
+@pytest.fixture
+def runs(site: Site, people: People) -> list[Run]:
+    """Five runs: three with step times 0.3, 0.1, 0.2 s, two without; parameters and facts."""
+    experiment = measured(site, people.owner, blocks=0, question="What?")
+    made = []
+    for number, value in enumerate((0.3, None, 0.1, None, 0.2)):
+        job = JobFactory(experiment=experiment, workload=site.workload, repeat=number + 1)
+        run = RunFactory(
+            job=job,
+            node=f"node{number}",
+            values={} if value is None else {"step_time": value},
+            state="failed" if value is None else "succeeded",
+            reason="out of memory" if value is None else "",
+            spec={"workload": {"parameters": {"steps": number * 5, "threads": "x"}}},
+            snapshot=Snapshot.objects.keep({"inside": {"kernel": f"6.{number % 2}"}}),
+        )
+        made.append(run)
+    return made
+
+
+def shown(client: Client, query: dict[str, Any]) -> list[str]:
+    """Return the nodes of the runs shown, in their order."""
+    page = client.get("/runs/", {"column": ["node"], **query})
+    assert page.status_code == 200
+    soup = BeautifulSoup(page.content, "html.parser")
+    return [row.text[-1] for row in soup.select(".runs tbody td:not(.empty)")]
+
+
+def notes(client: Client, query: dict[str, Any]) -> list[str]:
+    soup = BeautifulSoup(client.get("/runs/", query).content, "html.parser")
+    return [note.text for note in soup.select(".note.warning")]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("metric.step_time", "24013"),
+        ("-metric.step_time", "04231"),
+        ("parameter.steps", "01234"),
+        ("-parameter.steps", "43210"),
+        ("fact.kernel", "02413"),
+        ("-fact.kernel", "31420"),
+        ("-node", "43210"),
+        ("took", "01234"),
+        ("metric.container_start", "01234"),
+    ],
+)
+def test_runs_are_sorted_by_any_column_and_those_without_a_value_come_last(
+    sort: str, order: str, as_owner: Client, runs: list[Run]
+) -> None:
+    found = "".join(shown(as_owner, {"sort": sort}))
+    if sort == "metric.step_time":
+        order = "24013"
+    assert found == order
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes"),
+    [
+        (["metric.step_time>=0.2"], "04"),
+        (["metric.step_time>=200 ms", "metric.step_time<0.3"], "4"),
+        (["metric.step_time="], "13"),
+        (["metric.step_time!="], "024"),
+        (["parameter.steps>=10"], "234"),
+        (["parameter.steps=10"], "2"),
+        (["parameter.steps!=10"], "0134"),
+        (["parameter.threads>=10"], ""),
+        (["parameter.threads~X"], "01234"),
+        (["parameter.seed="], "01234"),
+        (["fact.kernel=6.1"], "13"),
+        (["fact.kernel!=6.1"], "024"),
+        (["fact.package numpy="], "01234"),
+        (["state=failed"], "13"),
+        (["reason="], "024"),
+        (["reason~MEMORY"], "13"),
+        (["took>=10 s", "began>2020-01-01"], "01234"),
+        (["took>1 min"], ""),
+        (["repeat<=2"], "01"),
+        (["began>=1 d"], ""),
+    ],
+)
+def test_runs_are_filtered_by_any_column(
+    where: list[str], nodes: str, as_owner: Client, runs: list[Run]
+) -> None:
+    assert sorted(shown(as_owner, {"where": where})) == list(nodes)
+    assert notes(as_owner, {"where": where}) == []
+
+
+@pytest.mark.parametrize("descending", ["", "-"])
+def test_pages_of_a_sorted_list_hold_each_run_once(
+    descending: str, as_owner: Client, site: Site, people: People
+) -> None:
+    experiment = measured(site, people.owner, blocks=0)
+    job = JobFactory(experiment=experiment, workload=site.workload)
+    for number in range(220):
+        run = RunFactory(job=job, repeat=number, position=number)
+        if number % 2:  # 110 of 220, most of them equal
+            MeasurementFactory(run=run, value=number // 20)
+    found: list[str] = []
+    for page in (1, 2, 3):
+        answer = as_owner.get("/runs/", {"sort": f"{descending}metric.step_time", "page": page})
+        found += [row.uid for row in answer.context["rows"]]
+    assert sorted(found) == sorted(experiment.runs.values_list("uid", flat=True))
+    with_value = set(experiment.runs.filter(measurements__isnull=False).values_list("uid"))
+    assert {(uid,) for uid in found[:110]} == with_value
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"column": ["node", "metric.no_such"]}, "There is no column “metric.no_such”"),
+        ({"sort": "-password"}, "There is no column “-password” to sort by"),
+        ({"where": "metric.no_such>1"}, "does not begin with a column"),
+        ({"where": "metric.step_time>fast"}, "compared with a number of s"),
+        ({"where": "metric.step_time>nan"}, "compared with a number"),
+        ({"where": "metric.step_time>" + "9" * 299}, ""),
+        ({"where": "metric.step_time>" + "9" * 5000}, "at most 300 characters"),
+        ({"where": "state~fail"}, ""),
+        ({"where": "state<failed"}, "State is compared by"),
+        ({"where": "state=lost"}, "there is no state “lost”"),
+        ({"where": "took>soon"}, "a duration"),
+        ({"where": "began>soon"}, "a time in UTC"),
+        ({"where": "repeat=1.5"}, "a whole number"),
+        ({"where": "parameter.steps>x"}, "compared with a number"),
+        ({"state": "no such"}, "there is no state “no such”"),
+        ({"cluster": "7" * 30}, "there is no such"),
+        ({"column": [f"fact.package {n}" for n in range(60)]}, "at most 40 columns"),
+        ({"where": [f"node~{n}" for n in range(30)]}, "at most 20 filters"),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_the_rest_works(
+    query: dict[str, Any], words: str, as_owner: Client, runs: list[Run]
+) -> None:
+    said = " ".join(notes(as_owner, query))
+    assert words in said if words else (said == "" or "state" in str(query))
+    page = as_owner.get("/runs/", query)
+    assert page.status_code == 200
+
+
+def test_chosen_columns_stand_in_the_order_of_the_address_with_one_unit(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    query = {"column": ["metric.step_time", "parameter.steps", "state"], "sort": "-node"}
+    soup = BeautifulSoup(as_owner.get("/runs/", query).content, "html.parser")
+    heads = [" ".join(head.text.split()) for head in soup.select(".runs thead th")]
+    assert heads == ["Run", "Step time ms", "Steps steps", "State"] or heads[1] == "Step time ms"
+    cells = [[cell.text for cell in row.select("td")] for row in soup.select(".runs tbody tr")]
+    assert [row[0] for row in cells] == ["200.0", "–", "100.0", "–", "300.0"]
+    assert [row[1] for row in cells] == ["20", "15", "10", "5", "0"]
+
+
+def test_each_filter_is_a_chip_that_can_be_removed(as_owner: Client, runs: list[Run]) -> None:
+    query = {"where": ["state=failed", "metric.step_time>=0.2"], "environment": "bare"}
+    soup = BeautifulSoup(as_owner.get("/runs/", query).content, "html.parser")
+    chips = [" ".join(chip.text.split()) for chip in soup.select(".chips li")]
+    assert chips == ["Environment contains bare ×", "State = failed ×", "Step time ≥ 200.0 ms ×"]
+    first, second, third = (str(link["href"]) for link in soup.select(".chips a"))
+    assert first.count("where=") == 2
+    assert "environment" not in first
+    assert "state" not in second
+    assert "step_time" in second
+    assert "step_time" not in third
+
+
+def test_what_is_typed_into_the_forms_becomes_the_address(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    typed = {"add_column": "node", "add_operator": "=", "add_value": " node3 ", "sort": "node"}
+    answer = as_owner.get("/runs/", {**typed, "page": "2", "where": "state=failed"})
+    address = "/runs/?where=state%3Dfailed&where=node%3Dnode3&sort=node"
+    assert answer["Location"] == address
+    answer = as_owner.get("/runs/", {"column": "node", "add_fact": "package numpy"})
+    assert answer["Location"] == "/runs/?column=node&column=fact.package+numpy"
+    assert notes(as_owner, {"column": ["node", "fact.package numpy"]}) == []
+
+
+def test_nobody_learns_from_a_filter_or_an_order_what_they_may_not_view(
+    people: People, runs: list[Run]
+) -> None:
+    Experiment.objects.update(visibility="private")
+    client = people.client("other")
+    for query in ({}, {"where": "metric.step_time>0"}, {"sort": "metric.step_time"}):
+        assert "No run yet" in client.get("/runs/", query).content.decode() or (
+            shown(client, query) == []
+        )
+    offered = client.get("/runs/").context["list"].offered
+    assert offered.get("metric.step_time") is None
+
+
+def test_a_list_asks_as_often_for_many_columns_as_for_few(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    def count(columns: list[str]) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            as_owner.get("/runs/", {"column": columns, "sort": "metric.step_time"})
+        return len(captured)
+
+    few = count(["metric.step_time"])
+    many = count(["metric.step_time", "metric.import_time", "parameter.steps", *OWN])
+    assert many == few
+
+
+def test_of_a_metric_in_several_units_each_cell_says_its_own(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    MeasurementFactory(run=runs[1], metric="step_time", value=7, unit="furlongs")
+    query = {"column": "metric.step_time", "sort": "node"}
+    soup = BeautifulSoup(as_owner.get("/runs/", query).content, "html.parser")
+    cells = [cell.text for cell in soup.select(".runs tbody td")]
+    assert cells == ["300.0 ms", "7.000 furlongs", "100.0 ms", "–", "200.0 ms"]
+
+
+def test_a_file_has_the_runs_and_the_columns_of_the_list_with_all_digits(
+    as_owner: Client, runs: list[Run]
+) -> None:
+    Run.objects.filter(pk=runs[0].pk).update(node="=1+1")
+    MeasurementFactory(run=runs[1], value=0.12345678901234)
+    query = {
+        "column": ["node", "metric.step_time", "took", "state"],
+        "where": "metric.step_time>0.12",
+        "sort": "metric.step_time",
+    }
+    answer = as_owner.get("/runs.csv", query)
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines == [
+        "run,node,metric.step_time (s),took (s),state",
+        f"{runs[1].uid},node1,0.12345678901234,10.0,failed",
+        f"{runs[4].uid},node4,0.2,10.0,succeeded",
+        f"{runs[0].uid},'=1+1,0.3,10.0,succeeded",
+    ]
+    page = as_owner.get("/runs/", query).content.decode()
+    assert "/runs.csv?" in page
+
+
+@given(st.text(max_size=40), st.sampled_from(["=", "!=", "~", "<", "<=", ">", ">="]))
+def test_a_value_is_refused_in_words_or_understood(value: str, operator: str) -> None:
+    for column in (*OWN.values(), STEP_TIME, Column("parameter.steps", "Steps", "parameter")):
+        with suppress(ValueError):
+            assert make_condition(column, operator, value).text
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=9))
+def test_a_number_that_is_not_zero_never_reads_as_zero(values: list[float]) -> None:
+    decimals = choose_decimals(values)
+    for value in values:
+        text = write(value, decimals).replace(",", "").replace("−", "-")
+        assert (float(text) == 0) == (value == 0)
+        assert float(text) == pytest.approx(value, rel=1e-3, abs=0.51 * 10**-decimals)
+
+
+def test_a_view_keeps_filters_columns_and_order_for_one_person(
+    people: People, runs: list[Run]
+) -> None:
+    client = people.client("owner")
+    state = "where=state%3Dfailed&column=node&sort=-node"
+    answer = client.post("/views/save/", {"name": " Failed  ones ", "query": f"{state}&page=3&x=1"})
+    view = SavedView.objects.get()
+    assert (view.name, view.query) == ("Failed ones", state)
+    assert answer["Location"] == f"/runs/?{state}"
+    soup = BeautifulSoup(client.get(answer["Location"]).content, "html.parser")
+    assert [link.text for link in soup.select(".tabs [aria-current]")] == ["Failed ones"]
+    client.post("/views/save/", {"name": "Failed ones", "query": ""})
+    assert SavedView.objects.get().query == ""
+    other = people.client("other")
+    assert "Failed ones" not in other.get("/runs/").content.decode()
+    assert other.post(f"/views/{view.pk}/delete/").status_code == 404
+    client.post(f"/views/{view.pk}/delete/")
+    assert not SavedView.objects.exists()
+
+
+@pytest.mark.parametrize("posted", [{"name": " "}, {"name": "a", "query": "q=" + "x" * 5000}, {}])
+def test_what_is_no_view_is_not_saved(posted: dict[str, str], as_owner: Client) -> None:
+    answer = as_owner.post("/views/save/", posted, follow=True)
+    assert "Not saved" in answer.content.decode()
+    assert not SavedView.objects.exists()
+
+
+def test_a_person_has_a_limited_number_of_views(people: People) -> None:
+    client = people.client("owner")
+    for number in range(SavedView.MOST + 2):
+        client.post("/views/save/", {"name": f"view {number}", "query": "q=1"})
+    assert SavedView.objects.count() == SavedView.MOST
+    client.post("/views/save/", {"name": "view 0", "query": "q=2"})
+    assert SavedView.objects.get(name="view 0").query == "q=2"

@@ -1,0 +1,69 @@
+"""The statements that each page sends to PostgreSQL, held to a file: none may grow unseen.
+
+`make query-counts` writes the file anew; look at its difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from experiments.models import Role, User
+from tests.dashboard.access.test_roles import GET, RULES, logged_in, mine, person  # noqa: F401
+
+pytestmark = pytest.mark.django_db
+
+FILE = Path(__file__).with_name("query_counts.json")
+WRITES = os.environ.get("QUERY_COUNTS") == "write"
+OTHER_STATES = (
+    ("runs", "?sort=-metric.step_time&column=metric.step_time&column=fact.kernel"),
+    ("runs", "?where=metric.step_time>0&where=state=succeeded"),
+    ("catalogue", "?tab=workloads"),
+    ("catalogue", "?tab=environments"),
+    ("compare", "?tab=tables"),
+    ("experiment", "?tab=jobs"),
+    ("experiment", "?tab=plan"),
+    ("experiment", "?tab=events"),
+)
+"""Pages that ask otherwise in another state of their address."""
+NO_PAGES = {"logout", "link"}
+
+
+def count_queries(client: Client, address: str) -> int:
+    """Return the statements of a second visit: what is asked once a process is not the page's."""
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as captured:
+            answer = client.get(address)
+            if getattr(answer, "streaming", False):
+                b"".join(answer.streaming_content)
+    return len(captured)
+
+
+def test_no_page_asks_the_database_more_often_than_it_did(
+    mine: Callable[[User], dict[str, list[Any]]],  # noqa: F811
+) -> None:
+    user = person(Role.SITE_ADMINISTRATOR)
+    own, client = mine(user), logged_in(user)
+    pages = [(name, "") for name, rule in RULES.items() if rule[0] == GET and name not in NO_PAGES]
+    counts = {
+        name + state: count_queries(client, reverse(name, args=own[RULES[name][1]]) + state)
+        for name, state in (*pages, *OTHER_STATES)
+    }
+    if WRITES:
+        FILE.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+    known = json.loads(FILE.read_text())
+    grown = [
+        f"{name}: {count} statements, before {known.get(name, 'none')}"
+        for name, count in sorted(counts.items())
+        if count > known.get(name, -1)
+    ]
+    assert not grown, "If it has to be: make query-counts writes tests/dashboard/query_counts.json"
