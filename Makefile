@@ -76,7 +76,7 @@ locks: .tools/bin/uv
 	cd lab/image && ../../$(UV) pip compile horovod.in --python-version 3.11 --universal --generate-hashes --no-header --upgrade --quiet -o horovod.lock
 
 bench: setup-dev
-	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
+	@for program in benchmarks/recorder.py benchmarks/comparison_page.py benchmarks/catalogue.py benchmarks/remote_commands.py benchmarks/staging.py benchmarks/tree_hash.py benchmarks/preflight.py benchmarks/launch_to_verdict.py benchmarks/figures.py; do echo "== $$program"; $(RUN) "$$program" || exit 1; done
 
 # Brings docker-compose.yml up on a Docker engine of its own, from stand-ins for base images: half an
 # hour, as root. FROM=COMMIT is the version that is upgraded: docs/compose.md.

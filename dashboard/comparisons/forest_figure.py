@@ -29,8 +29,8 @@ class PrintedForest:
     files: dict[str, str]
     """The address of each kind of file."""
 
-    themes = (("light", "for-light", "eager"), ("dark", "for-dark", "lazy"))
-    """For the page: a lazy picture that is not shown is not fetched either."""
+    themes = (("light", "for-light"), ("dark", "for-dark"))
+    """For the page, with their classes: of the two pictures the one that is shown is fetched."""
 
     @property
     def pages(self) -> list[int]:

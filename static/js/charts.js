@@ -21,6 +21,7 @@ const EXPORT_SCALE = 2; // pixels of a PNG for one on the page
 const ENVIRONMENTS = 8;
 const PAPER = 824; // pixels between the margins of an A4 page as the style sheet prints it
 const ZOOM = 0.8; // of what is too wide for it
+const MOST_ROWS = 500; // of a figure's table; its CSV has all
 const FORMULA = /^[=+\-@\t\r]/; // a spreadsheet would run a text that begins like this
 
 const cssVariable = (name) =>
@@ -150,6 +151,43 @@ function tableOfPoints({ data, layout }) {
       : [[plainText(trace.name), x(value), y(trace.y[i]), trace.customdata?.[i] ?? ""]]));
   return [["series", ...headings, "run"], ...points];
 }
+
+// The table behind a figure, for those who cannot see it: made when it is opened.
+function fillTable(fold) {
+  const box = fold.querySelector(".scroll");
+  if (box.childElementCount) return;
+  const plot = fold.closest("figure").querySelector("[data-chart]");
+  const [headings, ...rows] = tableOfPoints(readFigure(plot));
+  const hasRuns = rows.some((row) => row.at(-1) !== "");
+  const table = document.createElement("table");
+  table.className = "table dense";
+  const more = rows.length > MOST_ROWS ? `; the CSV has all ${rows.length} rows` : "";
+  table.createCaption().textContent = `${rows.slice(0, MOST_ROWS).length} rows${more}`;
+  const addRow = (part, cells, tag, scope) => {
+    const line = part.insertRow();
+    for (const [index, value] of (hasRuns ? cells : cells.slice(0, -1)).entries()) {
+      const cell = document.createElement(index === 0 ? "th" : tag);
+      if (cell.tagName === "TH") cell.scope = index === 0 && tag === "td" ? "row" : scope;
+      const text = typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+      if (typeof value === "number") cell.className = "num";
+      if (tag === "td" && index === 3 && text && plot.dataset.runs) {
+        const link = document.createElement("a");
+        link.href = plot.dataset.runs.replace("UID", encodeURIComponent(text));
+        link.textContent = text.slice(0, 8);
+        cell.append(link);
+      } else cell.textContent = text;
+      line.append(cell);
+    }
+  };
+  addRow(table.createTHead(), headings, "th", "col");
+  const body = table.createTBody();
+  for (const row of rows.slice(0, MOST_ROWS)) addRow(body, row, "td", "row");
+  box.append(table);
+}
+
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches("details.points[open]")) fillTable(event.target);
+}, true);
 
 function csvCell(value) {
   if (typeof value === "number") return value;

@@ -142,6 +142,16 @@ def test_the_points_of_every_plot_are_a_table(
     assert [row[:3] for row in tables["bars"] if row[0] == "Apptainer"] == [
         ["Apptainer", str(pair.ratio), "blas small, 1x1: Apptainer"]
     ]
+    figure = page.locator("figure", has=page.locator("[data-chart=strip-0]"))
+    figure.get_by_text("Table", exact=True).click()
+    expect(figure.locator("caption")).to_have_text(f"{len(tables['strip-0']) - 1} rows")
+    expect(figure.locator("thead th")).to_have_text(tables["strip-0"][0])
+    expect(figure.locator("tbody th[scope=row]")).to_have_text(
+        [row[0] for row in tables["strip-0"][1:]]
+    )
+    expect(figure.locator("tbody a").first).to_have_attribute(
+        "href", re.compile("/runs/[0-9a-f]{32}/")
+    )
     runs = set(results.runs.values_list("uid", flat=True))
     for plot in ("strip-0", "slopes-0", "order-0"):
         assert {row[3] for row in tables[plot][1:]} - {""} == runs

@@ -99,6 +99,7 @@ def test_the_same_figure_is_the_same_file(drawing: Drawing, ending: str) -> None
     assert write_file([drawing], ending) == write_file([drawing], ending)
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
 def test_markup_and_formulas_in_names_are_letters() -> None:
     type_ = get_typeface()
     use_typeface(type_)
